@@ -1,0 +1,66 @@
+"""What every test shares: no network, one thread, and a real trainer on the bundled model."""
+
+from __future__ import annotations
+
+import os
+
+# Before any import of torch or datasets, which read these once.
+os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from trl_grpo_ext.assets import resolve
+
+# A busy machine is slow, which is no fault of the code.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> str:
+    """The folder of the bundled model."""
+    return resolve("bundled:tiny_reasoner")
+
+
+@pytest.fixture(scope="session")
+def sums() -> Any:
+    """The bundled data: columns `prompt` (a conversation) and `solution`, splits `train` and `test`."""
+    from datasets import load_dataset
+
+    return load_dataset(resolve("bundled:sums"))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Any]:
+    """Makes a small `VerifiedGRPOConfig` for a CPU: two prompts of four completions, two steps."""
+    import torch
+
+    from trl_grpo_ext import VerifiedGRPOConfig
+
+    torch.set_num_threads(1)
+
+    def make(**changes: Any) -> Any:
+        settings = {
+            "output_dir": str(tmp_path / "run"),
+            "per_device_train_batch_size": 8,
+            "per_device_eval_batch_size": 8,
+            "num_generations": 4,
+            "max_completion_length": 24,
+            "max_steps": 2,
+            "learning_rate": 1e-4,
+            "use_cpu": True,
+            "bf16": False,
+            "report_to": "none",
+            "save_strategy": "no",
+            "logging_steps": 1,
+            "disable_tqdm": True,
+        }
+        return VerifiedGRPOConfig(**(settings | changes))
+
+    return make

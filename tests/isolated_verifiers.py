@@ -1,0 +1,38 @@
+"""Verifiers that live in a module of their own, as isolated ones must."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from trl_grpo_ext import Sample, Verdict, verifier
+
+
+@verifier(isolated=True, timeout=1.0)
+def in_worker(sample: Sample) -> bool | Verdict | None:
+    """Does what its text says."""
+    match sample.text:
+        case "spin":
+            while True:
+                pass
+        case "sleep":
+            time.sleep(60)
+        case "raise":
+            raise RuntimeError("as asked")
+        case "print":
+            print("a verifier that prints", flush=True)
+            os.write(1, b"\x00\x00\x00\x02{}")
+        case "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "memory":
+            return len(bytearray(64 << 30)) > 0
+        case "pid":
+            return Verdict.from_record({"status": "correct", "score": 1.0, "answer": str(os.getpid())})
+    return sample.text == "right"
+
+
+@verifier
+def inline(sample: Sample) -> bool:
+    """True for "right"."""
+    return sample.text == "right"

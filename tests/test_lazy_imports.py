@@ -1,0 +1,51 @@
+"""What importing the package costs, and that no module hides a name that the package exports."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import trl_grpo_ext
+from trl_grpo_ext import rewards
+
+HEAVY = ("torch", "transformers", "sympy", "trl", "datasets", "math_verify", "accelerate")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import trl_grpo_ext",
+        "import trl_grpo_ext.rewards",
+        "from trl_grpo_ext import RewardMix, RewardTerm, Verifier, verifier, Sample, Verdict, Status, Blame, Scorecard",
+        "from trl_grpo_ext.rewards import math_reward, think_format_reward, RegexVerifier",
+        "import trl_grpo_ext.cli",
+        "import trl_grpo_ext.execution.worker_main",
+    ],
+)
+def test_importing_loads_nothing_heavy(statement: str) -> None:
+    assert not modules_after(statement) & set(HEAVY)
+
+
+@pytest.mark.parametrize("package", [trl_grpo_ext, rewards], ids=lambda package: package.__name__)
+def test_every_exported_name_is_there_and_is_no_module(package: object) -> None:
+    names = package.__all__  # type: ignore[attr-defined]
+    assert set(names) <= set(dir(package))
+    for name in names:
+        assert getattr(package, name) is not None
+        assert name not in {module.name for module in pkgutil.iter_modules(package.__path__)}  # type: ignore[attr-defined]
+
+
+def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        trl_grpo_ext.no_such_name  # noqa: B018
+    with pytest.raises(ImportError):
+        from trl_grpo_ext.rewards import no_such_reward  # noqa: F401

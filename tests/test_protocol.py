@@ -1,0 +1,133 @@
+"""Verifiers: the decorator, TRL's reward protocol, pickling."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from isolated_verifiers import inline
+
+from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
+from trl_grpo_ext.protocol import FunctionVerifier
+from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier, math_reward, think_format_reward
+
+
+class Length(Verifier):
+    def verify(self, sample: Sample) -> Verdict:
+        return Verdict(status=Status.CORRECT, score=float(len(sample.text)))
+
+
+def test_a_subclass_is_a_reward_function_named_after_its_class() -> None:
+    assert Length()(["a", "bcd"]) == [1.0, 3.0]
+    assert Length().__name__ == "length"
+    assert MathVerifier().__name__ == "math"
+    assert ThinkFormatVerifier(name="thinks").__name__ == "thinks"
+
+
+def test_a_decorated_function_is_a_verifier_that_keeps_its_name_and_doc() -> None:
+    assert isinstance(inline, Verifier)
+    assert (inline.__name__, inline.__doc__) == ("inline", 'True for "right".')
+    assert inline(["right", "wrong"]) == [1.0, 0.0]
+
+
+def test_a_decorated_function_pickles_to_itself() -> None:
+    assert pickle.loads(pickle.dumps(inline)) is inline
+
+
+def test_a_function_that_no_other_process_could_find_says_so_when_pickled() -> None:
+    @verifier
+    def local(sample: Sample) -> bool:
+        return True
+
+    with pytest.raises(pickle.PicklingError, match="top level of a module"):
+        pickle.dumps(local)
+
+
+def test_an_isolated_function_inside_a_function_is_refused() -> None:
+    with pytest.raises(ValueError, match="Move it to a module"):
+
+        @verifier(isolated=True)
+        def local(sample: Sample) -> bool:
+            return True
+
+
+def test_an_isolated_function_of_the_script_is_refused(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("from trl_grpo_ext import verifier\n@verifier(isolated=True)\ndef mine(sample): return True\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Move it to a module" in done.stderr
+
+
+def test_an_async_function_is_refused() -> None:
+    with pytest.raises(TypeError, match="async"):
+
+        @verifier
+        async def judge(sample: Sample) -> bool:
+            return True
+
+
+def test_an_exception_blames_the_grader_and_the_other_rows_are_judged(caplog: pytest.LogCaptureFixture) -> None:
+    @verifier
+    def fragile(sample: Sample) -> bool:
+        return 1 / len(sample.text) > 0
+
+    verdicts = fragile.judge(["a", "", "b", ""])
+    assert [verdict.score for verdict in verdicts] == [1.0, None, 1.0, None]
+    assert (verdicts[1].status, verdicts[1].blame) == (Status.ERROR, Blame.GRADER)
+    assert verdicts[1].reason == "raised_ZeroDivisionError"
+    assert caplog.text.count("'fragile' raised ZeroDivisionError") == 1  # with its traceback, once
+    assert "1 / len(sample.text)" in caplog.text
+
+
+def test_a_verifier_may_look_at_columns_and_prompts() -> None:
+    @verifier
+    def echo(sample: Sample) -> bool:
+        return sample.text == f"{sample.prompt}{sample.row['suffix']}"
+
+    assert echo(["ab", "ab"], prompts=["a", "a"], suffix=["b", "c"]) == [1.0, 0.0]
+
+
+def test_seconds_are_measured() -> None:
+    assert inline.judge(["right"])[0].seconds > 0
+
+
+def test_verdicts_reach_trls_logs_with_every_key_on_every_call() -> None:
+    columns: dict[str, list[Any]] = {}
+    metrics: dict[str, float] = {}
+    for completions in (["right", "wrong"], []):
+        columns.clear()
+        metrics.clear()
+        inline(completions, log_extra=columns.__setitem__, log_metric=metrics.__setitem__)
+        assert list(columns) == ["inline/status", "inline/answer", "inline/reason"]
+        assert all(len(values) == len(completions) for values in columns.values())
+        assert list(metrics) == [f"verified/inline/{status}" for status in Status]
+    inline(["right", "wrong"], log_metric=metrics.__setitem__)
+    assert (metrics["verified/inline/correct"], metrics["verified/inline/incorrect"]) == (0.5, 0.5)
+
+
+SHIPPED = [math_reward, think_format_reward, RegexVerifier(pattern="(a|b)+c?"), inline]
+
+
+@pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: shipped.__name__)
+@given(st.lists(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")), max_size=3))
+def test_every_verifier_returns_one_finite_float_or_none_a_completion(
+    shipped: FunctionVerifier, completions: list[str]
+) -> None:
+    scores = shipped(completions, solution=["1/2"] * len(completions))
+    assert len(scores) == len(completions)
+    assert all(score is None or math.isfinite(score) for score in scores)
+
+
+@pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: shipped.__name__)
+def test_every_verifier_survives_pickling(shipped: Verifier) -> None:
+    copy = pickle.loads(pickle.dumps(shipped))
+    assert copy.__name__ == shipped.__name__
+    assert copy(["<think>c</think>ab"], solution=["2"]) == shipped(["<think>c</think>ab"], solution=["2"])

@@ -1,0 +1,229 @@
+"""Worker processes: deadlines, killing, whose fault it was, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from isolated_verifiers import in_worker
+
+from trl_grpo_ext import Blame, Status
+from trl_grpo_ext.execution.workers import Call, Failure, WorkerPool, close_shared_pool, shared_pool
+
+SQRT, SLEEP = "math:sqrt", "time:sleep"
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool]:
+    pool = WorkerPool(size=2)
+    yield pool
+    pool.close()
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process(pid).children(recursive=True)
+        if "trl_grpo_ext.execution.worker_main" in child.cmdline()
+    ]
+
+
+def wait_until(condition: object, seconds: float = 20.0) -> bool:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_outcomes_come_in_the_order_of_the_calls(pool: WorkerPool) -> None:
+    outcomes = pool.run([Call(target=SQRT, arguments=(n * n,)) for n in range(20)], timeout=5.0)
+    assert [outcome.value for outcome in outcomes] == list(range(20))
+
+
+def test_an_endless_loop_is_killed_and_is_the_answers_fault() -> None:
+    verdicts = in_worker.judge(["right", "spin", "wrong"])
+    assert [verdict.status for verdict in verdicts] == [Status.CORRECT, Status.TIMEOUT, Status.INCORRECT]
+    assert (verdicts[1].score, verdicts[1].blame) == (0.0, Blame.POLICY)
+    assert verdicts[1].seconds >= 1.0
+
+
+def test_a_deadline_that_passes_without_cpu_use_is_the_graders_fault() -> None:
+    (verdict,) = in_worker.judge(["sleep"])
+    assert (verdict.status, verdict.score, verdict.blame) == (Status.ERROR, None, Blame.GRADER)
+    assert verdict.reason == "worker_starved"
+
+
+def test_an_exception_in_a_worker_is_the_graders_fault_and_the_worker_lives_on() -> None:
+    before, raised, after = in_worker.judge(["pid", "raise", "pid"])
+    assert (raised.status, raised.reason) == (Status.ERROR, "raised_RuntimeError")
+    assert {before.answer, after.answer} <= {str(child.pid) for child in workers_of(os.getpid())}
+
+
+def test_what_a_verifier_prints_does_not_reach_the_replies() -> None:
+    assert in_worker(["print", "right", "print", "right"]) == [0.0, 1.0, 0.0, 1.0]
+
+
+def test_memory_is_limited() -> None:
+    (verdict,) = in_worker.judge(["memory"])
+    assert verdict.reason == "raised_MemoryError"
+
+
+def test_a_worker_that_always_dies_is_the_graders_fault_and_the_next_batch_is_fine() -> None:
+    (verdict,) = in_worker.judge(["die"])
+    assert (verdict.status, verdict.blame, verdict.reason) == (Status.ERROR, Blame.GRADER, "worker_lost")
+    assert in_worker(["right"]) == [1.0]
+
+
+def test_idle_workers_killed_from_outside_are_replaced_without_a_lost_row(pool: WorkerPool) -> None:
+    calls = [Call(target=SQRT, arguments=(4,))] * 8
+    pool.run(calls, timeout=5.0)
+    for worker in workers_of(os.getpid()):
+        worker.kill()
+    assert [outcome.value for outcome in pool.run(calls, timeout=5.0)] == [2.0] * 8
+
+
+def test_a_busy_worker_killed_from_outside_is_retried_once() -> None:
+    with ThreadPoolExecutor(1) as threads, WorkerPoolOfOne() as pool:
+        outcome = threads.submit(pool.run, [Call(target=SLEEP, arguments=(1.5,))], timeout=10.0)
+        assert wait_until(lambda: busy(pool))
+        time.sleep(0.3)
+        for worker in list(pool._alive):
+            os.kill(worker.pid, signal.SIGKILL)
+        assert outcome.result()[0].failure is None
+
+
+class WorkerPoolOfOne(WorkerPool):
+    def __init__(self) -> None:
+        super().__init__(size=1)
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def busy(pool: WorkerPool) -> bool:
+    return bool(pool._alive) and not pool._idle
+
+
+def test_a_call_that_cannot_be_imported_or_pickled_is_an_outcome(pool: WorkerPool) -> None:
+    outcomes = pool.run(
+        [Call(target="no_such_module:f", arguments=()), Call(target=SQRT, arguments=(threading.Lock(),))], timeout=5.0
+    )
+    assert [(outcome.failure, outcome.detail) for outcome in outcomes] == [
+        (Failure.RAISED, "ModuleNotFoundError"),
+        (Failure.RAISED, "TypeError"),
+    ]
+
+
+def test_a_value_that_json_does_not_know_is_an_outcome(pool: WorkerPool) -> None:
+    (outcome,) = pool.run([Call(target="builtins:complex", arguments=(1, 2))], timeout=5.0)
+    assert (outcome.failure, outcome.detail) == (Failure.RAISED, "TypeError")
+
+
+def test_a_process_table_that_is_full_blames_the_grader(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    (outcome,) = pool.run([Call(target=SQRT, arguments=(4,))], timeout=5.0)
+    assert outcome.failure is Failure.LOST
+    assert outcome.to_verdict().blame is Blame.GRADER
+
+
+def test_several_threads_may_use_one_pool(pool: WorkerPool) -> None:
+    def square_roots(first: int) -> list[float]:
+        calls = [Call(target=SQRT, arguments=(n * n,)) for n in range(first, first + 10)]
+        return [outcome.value for outcome in pool.run(calls, timeout=5.0)]
+
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(square_roots, range(0, 40, 10)))
+    assert results == [list(range(first, first + 10)) for first in range(0, 40, 10)]
+
+
+def test_it_works_inside_asyncio() -> None:
+    async def judge() -> list[float | None]:
+        return await asyncio.to_thread(in_worker, ["right", "wrong"])
+
+    assert asyncio.run(judge()) == [1.0, 0.0]
+
+
+def test_closing_leaves_no_process_and_the_pool_may_be_used_again() -> None:
+    assert in_worker(["right"]) == [1.0]
+    assert workers_of(os.getpid())
+    close_shared_pool()
+    assert not workers_of(os.getpid())
+    assert in_worker(["right"]) == [1.0]
+
+
+def test_closing_while_a_call_runs_ends_it(pool: WorkerPool) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        outcome = threads.submit(pool.run, [Call(target=SLEEP, arguments=(60,))], timeout=60.0)
+        assert wait_until(lambda: busy(pool))
+        time.sleep(0.2)
+        pool.close()
+        assert outcome.result()[0].failure is Failure.LOST
+
+
+def test_a_forked_child_has_a_pool_of_its_own() -> None:
+    assert in_worker(["right"]) == [1.0]
+    pool = shared_pool()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        ok = shared_pool() is not pool and in_worker(["right", "wrong"]) == [1.0, 0.0]
+        close_shared_pool()
+        os.write(write, b"1" if ok else b"0")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 1) == b"1"
+    os.close(read)
+    os.close(write)
+    assert in_worker(["right"]) == [1.0]
+
+
+TRAINER = """
+import sys, threading
+sys.path.insert(0, {tests!r})
+from isolated_verifiers import in_worker
+in_worker(["right", "right"])
+print("warm", flush=True)
+{then}
+"""
+
+
+def start_trainer(then: str) -> subprocess.Popen[str]:
+    script = TRAINER.format(tests=str(Path(__file__).parent), then=then)
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "warm\n"
+    return process
+
+
+def test_the_end_of_the_interpreter_leaves_no_worker() -> None:
+    process = start_trainer("sys.stdin.readline()")
+    workers = workers_of(process.pid)
+    assert workers
+    process.terminate()
+    process.communicate()
+    assert wait_until(lambda: not any(worker.is_running() for worker in workers))
+
+
+def test_killing_the_trainer_leaves_no_worker_idle_or_busy() -> None:
+    process = start_trainer('in_worker(["spin"] * 4)')
+    workers = workers_of(process.pid)
+    assert workers
+    process.kill()
+    process.communicate()
+    assert wait_until(lambda: not any(worker.is_running() for worker in workers))

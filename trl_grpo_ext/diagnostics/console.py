@@ -1,0 +1,90 @@
+"""The console: a progress bar and a line a logging step, as people like to read it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+from tqdm import tqdm
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+
+
+class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
+    """Shows how far the run is and what its rewards are. Plain lines, without bars, when not on a terminal.
+
+    Args:
+        terms: The names of the reward terms to show, in order.
+    """
+
+    def __init__(self, terms: Sequence[str]) -> None:
+        self.terms = tuple(terms)
+        self._bar: tqdm[Any] | None = None
+        self._evaluated = False
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._open(state, state.max_steps, "training")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._bar is not None:
+            self._bar.update(state.global_step - self._bar.n)
+
+    def on_prediction_step(
+        self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **kwargs: Any
+    ) -> None:
+        if self._bar is None:
+            self._evaluated = True
+            batches = kwargs.get("eval_dataloader")
+            self._open(state, len(batches) if isinstance(batches, Sized) else None, "evaluation")
+        if self._bar is not None and self._evaluated:
+            self._bar.update(1)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._evaluated:  # a bar of our own, not that of the training it interrupts
+            self._close()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._close()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        line = log_line(logs or {}, self.terms, step=state.global_step, steps=state.max_steps)
+        if line and state.is_world_process_zero:
+            tqdm.write(line, file=sys.stderr)
+
+    def _open(self, state: Any, total: int | None, what: str) -> None:
+        if state.is_world_process_zero:
+            self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=None)
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        self._bar, self._evaluated = None, False
+
+
+def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int) -> str:
+    """One line for what TRL logs at a training step; empty for logs of another kind.
+
+    Example:
+        >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "verified/void": 0.0}
+        >>> log_line(logs, ["accuracy"], step=10, steps=60)
+        'step 10/60 | reward 0.500 | accuracy 0.500 | tokens 12.0'
+    """
+    if "reward" not in logs:
+        return ""
+    parts = [f"step {step}/{steps}", f"reward {_shown(logs['reward'])}"]
+    parts += [f"{term} {_shown(logs.get(f'rewards/{term}/mean'))}" for term in terms]
+    parts.append(f"tokens {logs.get('completions/mean_length', 0.0):.1f}")
+    if logs.get("verified/void"):
+        parts.append(f"void {logs['verified/void']:.1%}")
+    return " | ".join(parts)
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def use_console(trainer: Any, terms: Sequence[str]) -> None:
+    """Show the run by `ConsoleCallback` in place of the dicts that transformers prints."""
+    trainer.remove_callback(ProgressCallback)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(ConsoleCallback(terms))

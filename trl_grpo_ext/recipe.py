@@ -1,0 +1,111 @@
+"""A recipe: everything a run needs, read from a YAML file of TRL's own keys and the flags on top of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl import ModelConfig, ScriptArguments, TrlParser
+
+from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.config import VerifiedGRPOConfig
+from trl_grpo_ext.mix import RewardMix
+from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.recipe_file import RecipeFile
+from trl_grpo_ext.recipe_rewards import build_mix
+
+# Keys of the file that are no flags: nested, or done before the flags are read.
+FILE_ONLY_KEYS = ("rewards", "env")
+
+
+@dataclass
+class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no types
+    """What a recipe says beside the model and the trainer: the data, how it is mapped, and how the run is shown.
+
+    Attributes:
+        prompt_column: The column to make prompts of, as user messages; without it, the data has `prompt`.
+        system_prompt: Put before every prompt.
+        evaluate_before_and_after: Evaluate on the test split before and after training, and report the gain.
+        torch_threads: Threads for torch on the CPU; None leaves torch's own choice.
+    """
+
+    prompt_column: str | None = field(
+        default=None,
+        metadata={"help": "Column to make prompts of, as user messages. Without it, the dataset has a `prompt`."},
+    )
+    system_prompt: str | None = field(default=None, metadata={"help": "System message to put before every prompt."})
+    evaluate_before_and_after: bool = field(
+        default=False,
+        metadata={"help": "Whether to evaluate on the test split before and after training, and report the gain."},
+    )
+    torch_threads: int | None = field(
+        default=None, metadata={"help": "Number of CPU threads for torch. By default torch chooses."}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a run needs, checked as far as it can be without data and model."""
+
+    name: str
+    data: RecipeArguments
+    training: VerifiedGRPOConfig
+    model: ModelConfig
+    mix: RewardMix
+
+
+def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
+    """Read a recipe with command-line flags on top.
+
+    Args:
+        file: The recipe.
+        flags: Such as `["--learning_rate", "1e-5"]`: every field of TRL's `GRPOConfig`, `ModelConfig` and
+            `ScriptArguments`, and of `RecipeArguments`.
+
+    Raises:
+        ValueError: for an unknown key or flag, naming the nearest valid one, and for values that cannot be.
+    """
+    parser = TrlParser(
+        (RecipeArguments, VerifiedGRPOConfig, ModelConfig), prog="trl-grpo-ext train", allow_abbrev=False
+    )
+    # Names first: once the dataclasses are built, an error of theirs would hide a typo.
+    _check_keys(file, parser)
+    _check_flags(flags, parser)
+    mix = build_mix(file.keys.get("rewards"))
+    _set_environment(file.keys.get("env"))
+    parser.set_defaults_with_config(**{key: value for key, value in file.keys.items() if key not in FILE_ONLY_KEYS})
+    data, training, model = parser.parse_args_into_dataclasses(args=list(flags), look_for_args_file=False)
+    if not model.model_name_or_path:
+        raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
+    if not data.dataset_name:
+        raise ValueError(f"The recipe {file.name!r} names no data: set dataset_name.")
+    model.model_name_or_path = resolve(model.model_name_or_path)
+    return Recipe(name=file.name, data=data, training=training, model=model, mix=mix)
+
+
+def _check_keys(file: RecipeFile, parser: TrlParser) -> None:
+    valid = {action.dest for action in parser._actions} - {"help"} | set(FILE_ONLY_KEYS)
+    for key in file.keys:
+        if key not in valid:
+            raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {did_you_mean(key, valid)}")
+
+
+def _check_flags(flags: Sequence[str], parser: TrlParser) -> None:
+    valid = set(parser._option_string_actions)
+    for flag in flags:
+        name = flag.partition("=")[0]
+        if not name.startswith("--") or name in valid:
+            continue
+        if name.removeprefix("--") in FILE_ONLY_KEYS:
+            raise ValueError(f"`{name}` is no flag: `{name.removeprefix('--')}` is set in the recipe's file.")
+        raise ValueError(f"Unknown flag `{name}`. {did_you_mean(name, valid)}")
+
+
+def _set_environment(variables: Any) -> None:
+    if variables is None:
+        return
+    if not isinstance(variables, dict):
+        raise ValueError("`env` in a recipe is a mapping of environment variables to their values.")
+    os.environ.update({str(key): str(value) for key, value in variables.items()})

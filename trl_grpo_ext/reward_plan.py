@@ -1,0 +1,104 @@
+"""What a trainer's `reward_funcs` come to: one mix of the verifiers, and TRL's list of reward functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trl_grpo_ext.mix import RewardMix, RewardTerm
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.reward_function import BatchScorer, TermReward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardPlan:
+    """The reward functions of a run.
+
+    Attributes:
+        mix: The verifiers' terms; None if there are only TRL's own kinds of reward function.
+        scorer: Judges a batch once for all terms of the mix.
+        functions: What TRL gets: a `TermReward` a term, and every other function as it was given, in order.
+        weights: A weight for each of `functions`.
+    """
+
+    mix: RewardMix | None
+    scorer: BatchScorer | None
+    functions: list[Any]
+    weights: list[float]
+
+
+def plan_rewards(reward_funcs: Any, reward_weights: Sequence[float] | None = None) -> RewardPlan:
+    """Sort out what the user passed as `reward_funcs`.
+
+    Args:
+        reward_funcs: A `RewardMix`, a verifier, whatever TRL takes (a callable, sync or async, a reward model or
+            its name), or a list of these with at most one mix in it.
+        reward_weights: TRL's weights by position, one for each entry of the list; not with a mix.
+
+    Raises:
+        ValueError: for two mixes, a mix beside `reward_weights`, a wrong number of weights, two rewards with one
+            name, weights that are all 0, or no reward at all.
+        TypeError: for something that is no reward.
+    """
+    entries = _as_list(reward_funcs)
+    mixes = [entry for entry in entries if isinstance(entry, RewardMix)]
+    if len(mixes) > 1:
+        raise ValueError("reward_funcs holds two RewardMixes; put their terms into one.")
+    if mixes and reward_weights is not None:
+        raise ValueError("A RewardMix brings its own weights: remove reward_weights and set each term's weight.")
+    if reward_weights is not None and len(reward_weights) != len(entries):
+        raise ValueError(f"reward_weights has {len(reward_weights)} weights for {len(entries)} reward functions.")
+    terms = _terms(entries, reward_weights or [1.0] * len(entries))
+    mix = RewardMix([term for expanded in terms for term in expanded]) if any(terms) else None
+    scorer = BatchScorer(mix) if mix else None
+    functions: list[Any] = []
+    weights: list[float] = []
+    for entry, expanded, weight in zip(entries, terms, reward_weights or [1.0] * len(entries), strict=True):
+        functions += [TermReward(scorer, term.name) for term in expanded] if scorer and expanded else [entry]
+        weights += [term.weight for term in expanded] if expanded else [float(weight)]
+    _check_names(functions)
+    if functions and not any(weights):
+        raise ValueError("Every reward has weight 0, so nothing would be learned; give one of them a weight.")
+    return RewardPlan(mix=mix, scorer=scorer, functions=functions, weights=weights)
+
+
+def _as_list(reward_funcs: Any) -> list[Any]:
+    if reward_funcs is None:
+        return []
+    entries = list(reward_funcs) if isinstance(reward_funcs, list | tuple) else [reward_funcs]
+    for entry in entries:
+        if isinstance(entry, type):
+            raise TypeError(
+                f"reward_funcs holds the class {entry.__name__}, not an instance of it; write {entry.__name__}()."
+            )
+        if isinstance(entry, RewardTerm):
+            raise TypeError(f"reward_funcs holds the RewardTerm {entry.name!r}; put it into a RewardMix([...]).")
+        if not (isinstance(entry, RewardMix | str) or callable(entry)):
+            raise TypeError(
+                f"reward_funcs holds {entry!r}; it takes verifiers, a RewardMix, functions, reward models or names."
+            )
+    return entries
+
+
+def _terms(entries: Sequence[Any], weights: Sequence[float]) -> list[tuple[RewardTerm, ...]]:
+    """The terms that each entry comes to; none for TRL's own kinds of reward function."""
+    return [
+        entry.terms
+        if isinstance(entry, RewardMix)
+        else (RewardTerm(name=entry.__name__, verifier=entry, weight=weight),)
+        if isinstance(entry, Verifier)
+        else ()
+        for entry, weight in zip(entries, weights, strict=True)
+    ]
+
+
+def _check_names(functions: Sequence[Any]) -> None:
+    """TRL averages the metrics of two rewards with one name, so names that are known here must differ."""
+    names = [function.__name__ for function in functions if hasattr(function, "__name__")]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"Two rewards have the name {name!r}; TRL would mix up their metrics. Give one a name of its own: "
+                f"a verifier takes name=..., a function has its __name__."
+            )

@@ -1,0 +1,111 @@
+"""Running a recipe: data, trainer, evaluation before and after, training, and what it came to."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from trl import get_peft_config, get_quantization_config
+
+from trl_grpo_ext.diagnostics.console import use_console
+from trl_grpo_ext.evaluation import evaluate
+from trl_grpo_ext.preflight import check_writable
+from trl_grpo_ext.recipe import Recipe
+from trl_grpo_ext.recipe_data import load_data
+from trl_grpo_ext.run_summary import print_summary, summarise_run, write_summary
+from trl_grpo_ext.stopwatch import Stopwatch
+from trl_grpo_ext.trainer import VerifiedGRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+
+def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
+    """The trainer of a recipe, its data and model loaded.
+
+    Raises:
+        ValueError, OSError: for data, columns, folders or a model that cannot be used.
+    """
+    if not sys.stderr.isatty():  # their bars become a line an update in a log file
+        datasets.disable_progress_bars()
+        transformers.logging.disable_progress_bar()
+    if recipe.data.torch_threads is not None:
+        torch.set_num_threads(recipe.data.torch_threads)
+    check_writable(recipe.training.output_dir)
+    splits = load_data(recipe.data)
+    test = splits.get(recipe.data.dataset_test_split)
+    wants_test = recipe.data.evaluate_before_and_after or recipe.training.eval_strategy != "no"
+    if wants_test and test is None:
+        raise ValueError(
+            f"The dataset {recipe.data.dataset_name!r} has no split {recipe.data.dataset_test_split!r} to evaluate on; "
+            f"set dataset_test_split, or evaluate_before_and_after: false."
+        )
+    _set_model_arguments(recipe)
+    trainer = VerifiedGRPOTrainer(
+        model=recipe.model.model_name_or_path,
+        reward_funcs=recipe.mix,
+        args=recipe.training,
+        train_dataset=splits[recipe.data.dataset_train_split],
+        eval_dataset=test if wants_test else None,
+        quantization_config=get_quantization_config(recipe.model),
+        peft_config=get_peft_config(recipe.model),
+    )
+    use_console(trainer, [term.name for term in recipe.mix.terms])
+    return trainer
+
+
+def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> dict[str, Any]:
+    """Train, measure and save; returns the content of the run's `summary.json`."""
+    folder = Path(recipe.training.output_dir)
+    resume = recipe.training.resume_from_checkpoint
+    if not resume and trainer.accelerator.is_main_process:
+        _set_aside(folder / "scorecards")
+    before = after = None
+    if recipe.data.evaluate_before_and_after:
+        with stopwatch.part("evaluating before"):
+            before = evaluate(trainer)
+    with stopwatch.part("training"):
+        trainer.train(resume_from_checkpoint=resume)
+    if recipe.data.evaluate_before_and_after:
+        with stopwatch.part("evaluating after"):
+            after = evaluate(trainer)
+    with stopwatch.part("saving"):
+        trainer.save_model(str(folder))
+    summary = summarise_run(
+        recipe, steps=trainer.state.global_step, seconds=stopwatch.seconds, before=before, after=after
+    )
+    if trainer.accelerator.is_main_process:
+        write_summary(summary, folder)
+        print_summary(summary, folder)
+    recipe.mix.close()
+    if recipe.training.push_to_hub:
+        trainer.push_to_hub(dataset_name=recipe.data.dataset_name)
+    if hasattr(trainer, "end"):  # closes trackers and the process group, where transformers has it
+        trainer.end()
+    return summary
+
+
+def _set_model_arguments(recipe: Recipe) -> None:
+    """What `trl grpo` does with the model's part of a config."""
+    recipe.training.model_init_kwargs = {
+        "revision": recipe.model.model_revision,
+        "trust_remote_code": getattr(recipe.training, "trust_remote_code", False),
+        "attn_implementation": recipe.model.attn_implementation,
+        "dtype": recipe.model.dtype,
+        **(recipe.training.model_init_kwargs or {}),
+    }
+
+
+def _set_aside(folder: Path) -> None:
+    """Rename the scorecards of an earlier run, so that two runs are not read as one."""
+    if not folder.is_dir():
+        return
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
+        number += 1
+    folder.rename(aside)
+    logger.warning("%s holds an earlier run; its scorecards are now in %s.", folder.parent, aside)

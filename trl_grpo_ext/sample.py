@@ -1,0 +1,141 @@
+"""A sample: one completion and all that a verifier may look at. It is not a handle on the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Message = Mapping[str, Any]
+Prompt = str | Sequence[Message]
+Completion = str | Sequence[Message]
+
+# What TRL passes to every reward function beside the dataset's columns.
+TRL_EXTRAS = frozenset({"prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One completion, with what is known of where it came from.
+
+    A plain TRL trainer tells a reward function neither the group, nor whether the completion was cut, nor the
+    step: these are None there, and filled in by `VerifiedGRPOTrainer`.
+
+    Attributes:
+        text: The completion as text; of a conversation, its last assistant message (see `completion_text`).
+        prompt: The prompt as the dataset has it, a string or a list of messages.
+        completion_ids: The completion's token ids.
+        truncated: Whether generation stopped at the length limit, not at an end token.
+        row: The dataset's columns for this prompt, without the prompt itself.
+        group: Samples of one prompt that are compared with each other share this number.
+        step: The trainer's optimizer step.
+        prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`; an empty
+            string if there is none, None if nobody knows. It is not part of `text`.
+
+    Example:
+        >>> Sample(text="The answer is 4.", row={"solution": "4"}).row["solution"]
+        '4'
+    """
+
+    text: str
+    prompt: Prompt | None = None
+    completion_ids: Sequence[int] | None = None
+    truncated: bool | None = None
+    row: Mapping[str, Any] = field(default_factory=dict)
+    group: int | None = None
+    step: int | None = None
+    prefill: str | None = None
+
+
+def completion_text(completion: Completion) -> str:
+    """The text of a completion, whatever form TRL gives it in.
+
+    A string is itself. Of a conversation, the last assistant message counts (a tool-using completion has
+    several messages), its text blocks joined. Thinking that TRL's response parser has moved to a field of its
+    own is put back in `<think>` tags, so that verifiers meet one form only. An empty conversation is "".
+
+    Example:
+        >>> completion_text([{"role": "assistant", "content": [{"type": "text", "text": "4"}]}])
+        '4'
+        >>> completion_text([{"role": "assistant", "reasoning_content": "2+2", "content": "4"}])
+        '<think>2+2</think>4'
+    """
+    if isinstance(completion, str):
+        return completion
+    spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
+    if not spoken:
+        return ""
+    message = spoken[-1]
+    thinking = message.get("reasoning_content") or message.get("thinking")
+    content = _content_text(message.get("content"))
+    return f"<think>{thinking}</think>{content}" if thinking else content
+
+
+def _content_text(content: object) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, Sequence):
+        return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
+    return str(content)
+
+
+def prompt_prefill(prompt: Prompt | None) -> str | None:
+    """The start of the assistant's turn that this prompt already holds; None if only the chat template knows.
+
+    Example:
+        >>> prompt_prefill("What is 2+2? <think>")
+        '<think>'
+        >>> prompt_prefill([{"role": "user", "content": "What is 2+2?"}]) is None
+        True
+    """
+    if isinstance(prompt, str):
+        return think_prefill(prompt)
+    if prompt and prompt[-1].get("role") == "assistant":
+        return think_prefill(_content_text(prompt[-1].get("content")))
+    return None
+
+
+def think_prefill(text: str) -> str:
+    """The opened but unclosed `<think>` at the end of `text`, with what follows it; "" if there is none."""
+    start = text.rfind("<think>")
+    return text[start:] if start >= 0 and "</think>" not in text[start:] else ""
+
+
+def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:
+    """Samples for TRL's way of calling a reward function: a list of completions and a keyword a column.
+
+    A keyword that is a list with one value a completion is a dataset column; any other keyword is passed over,
+    unless it is a scalar, which then holds for every row.
+    """
+    size = len(completions)
+    prompts = _per_row(columns.get("prompts"), size)
+    ids = _per_row(columns.get("completion_ids"), size)
+    return [
+        Sample(
+            text=completion_text(completion),
+            prompt=prompt,
+            completion_ids=completion_ids,
+            row=row,
+            prefill=prompt_prefill(prompt),
+        )
+        for completion, prompt, completion_ids, row in zip(completions, prompts, ids, _rows(columns, size), strict=True)
+    ]
+
+
+def _per_row(values: Any, size: int) -> Sequence[Any]:
+    return values if values is not None and len(values) == size else [None] * size
+
+
+def _rows(columns: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
+    named = {key: value for key, value in columns.items() if key not in TRL_EXTRAS}
+    listed = {key: value for key, value in named.items() if _is_list(value)}
+    scalars = {key: value for key, value in named.items() if key not in listed and not callable(value)}
+    per_row = {key: value for key, value in listed.items() if len(value) == size}
+    for index in range(size):
+        yield scalars | {key: value[index] for key, value in per_row.items()}
+
+
+def _is_list(value: object) -> bool:
+    if isinstance(value, str | bytes | Mapping):
+        return False
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__")

@@ -1,0 +1,131 @@
+"""A scorecard: one generation batch as a table of samples by terms. The only input of checks, reports and replays.
+
+It is a value, not a live object: what is known later, the advantages, makes a new scorecard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Blame, Verdict
+
+Mode = Literal["train", "eval"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scorecard:
+    """Verdicts, values and totals of one batch of n samples under t terms.
+
+    Attributes:
+        samples: The n samples.
+        weights: The weight in force of each of the t terms, by name, in the order of the mix.
+        verdicts: By term, n verdicts; None where the term does not apply to the sample.
+        values: By term, n values, the scores after shape and gate; None where there is no score.
+        totals: n weighted sums; None for a void sample.
+        void: n flags: True if the sample must not be trained on, because a term with weight could not judge it.
+        advantages: n advantages as TRL computed them, or None before it has.
+        mode: Whether the batch was made for training or for evaluation.
+
+    Example:
+        >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
+        >>> from trl_grpo_ext.rewards import RegexVerifier
+        >>> mix = RewardMix([RewardTerm(name="digits", verifier=RegexVerifier(pattern="[0-9]+"), weight=2.0)])
+        >>> mix.score([Sample(text="42"), Sample(text="many")]).totals
+        (2.0, 0.0)
+    """
+
+    samples: tuple[Sample, ...]
+    weights: Mapping[str, float]
+    verdicts: Mapping[str, tuple[Verdict | None, ...]]
+    values: Mapping[str, tuple[float | None, ...]]
+    totals: tuple[float | None, ...]
+    void: tuple[bool, ...]
+    advantages: tuple[float, ...] | None = None
+    mode: Mode = "train"
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The terms' names, in the order of the mix."""
+        return tuple(self.weights)
+
+    @property
+    def blamed(self) -> tuple[bool, ...]:
+        """n flags: True if a term with weight failed on the sample, by the grader's or the data's fault."""
+        in_force = [self.verdicts[term] for term in self.terms if self.weights[term] != 0]
+        return tuple(any(_failed(column[index]) for column in in_force) for index in range(len(self)))
+
+    def rewards(self, term: str) -> list[float | None]:
+        """What TRL gets for this term: its values, and None for every void sample."""
+        return [None if void else value for void, value in zip(self.void, self.values[term], strict=True)]
+
+    def with_advantages(self, advantages: Sequence[float]) -> Scorecard:
+        """This scorecard with the advantages that TRL computed, one a sample."""
+        if len(advantages) != len(self):
+            raise ValueError(f"{len(self)} samples need as many advantages, got {len(advantages)}.")
+        return replace(self, advantages=tuple(advantages))
+
+    def sample_records(self) -> list[dict[str, Any]]:
+        """One plain dict a sample: what it was, its total, its advantage."""
+        return [
+            {
+                "step": sample.step,
+                "mode": self.mode,
+                "group": sample.group,
+                "sample": index,
+                "prompt": sample.prompt,
+                "text": sample.text,
+                "tokens": None if sample.completion_ids is None else len(sample.completion_ids),
+                "truncated": sample.truncated,
+                "total": self.totals[index],
+                "advantage": None if self.advantages is None else self.advantages[index],
+                "void": self.void[index],
+                "row": sample.row,
+            }
+            for index, sample in enumerate(self.samples)
+        ]
+
+    def verdict_records(self) -> list[dict[str, Any]]:
+        """One plain dict a (sample, term) that has a verdict."""
+        return [
+            {
+                "step": sample.step,
+                "mode": self.mode,
+                "group": sample.group,
+                "sample": index,
+                "term": term,
+                "value": self.values[term][index],
+                "weight": self.weights[term],
+                **verdict.to_record(),
+            }
+            for term in self.terms
+            for index, (sample, verdict) in enumerate(zip(self.samples, self.verdicts[term], strict=True))
+            if verdict is not None
+        ]
+
+
+def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
+    """One scorecard of several that have the same terms, such as those of all ranks, in order."""
+    first = cards[0]
+    return replace(
+        first,
+        samples=_join(card.samples for card in cards),
+        verdicts={term: _join(card.verdicts[term] for card in cards) for term in first.terms},
+        values={term: _join(card.values[term] for card in cards) for term in first.terms},
+        totals=_join(card.totals for card in cards),
+        void=_join(card.void for card in cards),
+        advantages=None if first.advantages is None else _join(card.advantages or () for card in cards),
+    )
+
+
+def _failed(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.blame is not Blame.POLICY
+
+
+def _join(parts: Any) -> tuple[Any, ...]:
+    return tuple(item for part in parts for item in part)

@@ -1,0 +1,200 @@
+"""TRL's `GRPOTrainer` with what a plain reward function cannot do.
+
+It leaves rows out that a grader could not judge, tells verifiers the group, the step and whether a completion was
+cut, and makes a scorecard of every generation batch. Generation, the loop, the loss, advantages and KL are TRL's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+import trl
+from accelerate.utils import gather, gather_object
+from trl import GRPOTrainer
+
+from trl_grpo_ext.config import VerifiedGRPOConfig
+from trl_grpo_ext.diagnostics.recorder import Recorder
+from trl_grpo_ext.preflight import check_run
+from trl_grpo_ext.reward_plan import plan_rewards
+from trl_grpo_ext.sample import Completion, Prompt, Sample, completion_text, prompt_prefill, think_prefill
+from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
+from trl_grpo_ext.trl_contract import check_trl
+
+check_trl(GRPOTrainer, trl.__version__)
+
+logger = logging.getLogger(__name__)
+
+ScorecardListener = Callable[[Scorecard], None]
+
+
+class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
+    """GRPO with verifier-backed rewards.
+
+    Args:
+        model: As TRL's.
+        reward_funcs: A `RewardMix`, a verifier, whatever TRL takes, or a list of these. A verifier that cannot
+            judge a completion, by its own or the data's fault, takes the row out of the group's baseline; a plain
+            function's None keeps TRL's meaning, that it does not apply.
+        args: A `VerifiedGRPOConfig`, or TRL's `GRPOConfig`.
+        train_dataset: As TRL's.
+        eval_dataset: As TRL's.
+        **kwargs: Every other argument of TRL's trainer.
+
+    Raises:
+        ValueError: before the model is loaded, for rewards or data that cannot work.
+        OSError: for an output folder that cannot be written to.
+
+    Example:
+        ```python
+        trainer = VerifiedGRPOTrainer(
+            model="Qwen/Qwen2.5-0.5B-Instruct",
+            reward_funcs=RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())]),
+            args=VerifiedGRPOConfig(output_dir="run"),
+            train_dataset=dataset,  # columns: prompt, solution
+        )
+        trainer.train()
+        ```
+    """
+
+    _tag_names: ClassVar = ["trl", "grpo", "trl_grpo_ext"]
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if args is None:
+            args = VerifiedGRPOConfig(output_dir=f"{_model_name(model)}-GRPO")
+        plan = plan_rewards(reward_funcs, args.reward_weights)
+        check_run(plan.mix, train_dataset, eval_dataset, args)
+        self.mix = plan.mix
+        self._scorer = plan.scorer
+        self._card: Scorecard | None = None
+        self._groups_seen = 0
+        self._template_prefill: str | None = None
+        self._listeners: list[ScorecardListener] = []
+        super().__init__(model, plan.functions, args, train_dataset, eval_dataset, **kwargs)
+        # Only our own entries: TRL has appended the weights of environments that score themselves.
+        self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
+        self._template_prefill = self._find_template_prefill()
+        if getattr(args, "record_scorecards", True):
+            self.add_scorecard_listener(Recorder(args.output_dir))
+
+    def add_scorecard_listener(self, listener: ScorecardListener) -> None:
+        """Call `listener` with the scorecard of every generation batch, of all ranks, on the main process."""
+        self._listeners.append(listener)
+
+    @contextmanager
+    def scorecard_listener(self, listener: ScorecardListener) -> Iterator[None]:
+        """As `add_scorecard_listener`, for as long as the `with` block lasts."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    def _calculate_rewards(
+        self,
+        inputs: list[dict[str, Any]],
+        prompts: list[Prompt],
+        completions: list[Completion],
+        completion_ids_list: list[list[int]],
+    ) -> torch.Tensor:
+        if self.mix is None or self._scorer is None:
+            unmixed: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+            return unmixed
+        samples = self._samples(inputs, prompts, completions, completion_ids_list)
+        progress = min(1.0, self.state.global_step / self.state.max_steps) if self.state.max_steps > 0 else 0.0
+        self._card = self.mix.score(samples, progress, mode=self._mode)
+        self._scorer.prime(completions, self._card)
+        rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        # The terms have returned None for these rows already; this takes the other reward functions out too, since
+        # TRL counts a None beside a number as 0.
+        blamed = gather(torch.tensor(self._card.blamed, device=rewards.device))
+        rewards[blamed] = torch.nan
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        card, self._card = self._card, None
+        if card is not None:
+            self._publish(card.with_advantages(output["advantages"].tolist()))
+        return output
+
+    def _publish(self, card: Scorecard) -> None:
+        if not self._listeners:  # the same on every rank
+            return
+        cards = gather_object([card]) if self.accelerator.num_processes > 1 else [card]
+        if self.accelerator.is_main_process:
+            for listener in self._listeners:
+                listener(concatenate(cards))
+
+    @property
+    def _mode(self) -> Mode:
+        return "train" if self.model.training else "eval"
+
+    def _samples(
+        self,
+        inputs: Sequence[dict[str, Any]],
+        prompts: Sequence[Prompt],
+        completions: Sequence[Completion],
+        completion_ids: Sequence[Sequence[int]],
+    ) -> list[Sample]:
+        """This rank's completions; groups are numbered over all ranks, since TRL may split one between two."""
+        group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
+        first = self.accelerator.process_index * len(prompts)
+        first_group, self._groups_seen = self._groups_seen, self._groups_seen + self._groups_in(len(prompts))
+        return [
+            Sample(
+                text=completion_text(completion),
+                prompt=prompt,
+                completion_ids=ids,
+                truncated=self._is_truncated(ids),
+                row={key: value for key, value in row.items() if key != "prompt"},
+                group=first_group + (first + index) // group_size,
+                step=self.state.global_step,
+                prefill=self._prefill(prompt),
+            )
+            for index, (row, prompt, completion, ids) in enumerate(
+                zip(inputs, prompts, completions, completion_ids, strict=True)
+            )
+        ]
+
+    def _groups_in(self, rows: int) -> int:
+        group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
+        return rows * int(self.accelerator.num_processes) // int(group_size)
+
+    def _is_truncated(self, ids: Sequence[int]) -> bool:
+        # As TRL tells it: a completion that was not cut ends with an end or padding token.
+        return len(ids) > 0 and ids[-1] not in (*self.eos_token_ids, self._tokenizer.pad_token_id)
+
+    def _prefill(self, prompt: Prompt) -> str | None:
+        known = prompt_prefill(prompt)
+        return self._template_prefill if known is None else known
+
+    def _find_template_prefill(self) -> str | None:
+        """What the chat template puts at the start of the assistant's turn, seen by rendering an empty exchange."""
+        try:
+            rendered = self.processing_class.apply_chat_template(
+                [{"role": "user", "content": "?"}],
+                tokenize=False,
+                add_generation_prompt=True,
+                **(self.args.chat_template_kwargs or {}),
+            )
+        except Exception as error:  # no template, or one with demands of its own
+            logger.debug("The chat template's prefill is not known: %s", error)
+            return None
+        return think_prefill(rendered)
+
+
+def _model_name(model: Any) -> str:
+    name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
+    return str(name).rstrip("/").split("/")[-1] or "model"

@@ -1,0 +1,160 @@
+"""A verdict: what one verifier says of one completion, and whose fault it is when it cannot say.
+
+A verdict is not a reward. It keeps apart what a bare number mixes up: a wrong answer, an answer that
+nobody could parse, an answer that made the grader run for ever, a grader that broke, and a gold answer
+that is itself broken. Only the first three are the policy's doing and may be trained on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from numbers import Real
+from typing import Any
+
+
+class Status(StrEnum):
+    """What the verifier found."""
+
+    CORRECT = "correct"
+    """The completion does what was asked."""
+    PARTIAL = "partial"
+    """Part of it does; the score lies strictly between 0 and 1."""
+    INCORRECT = "incorrect"
+    """It was understood, and it is wrong."""
+    UNPARSEABLE = "unparseable"
+    """Nothing in it could be read as an answer."""
+    TIMEOUT = "timeout"
+    """The answer used up the verifier's CPU time."""
+    ERROR = "error"
+    """The verifier failed."""
+    SKIPPED = "skipped"
+    """There was nothing to judge against, such as a gold answer that cannot be parsed."""
+
+
+class Blame(StrEnum):
+    """Who could mend it."""
+
+    POLICY = "policy"
+    """The model: the verdict has a score and may be trained on."""
+    GRADER = "grader"
+    """The verifier, its workers or its sandbox: no score."""
+    DATA = "data"
+    """The dataset row: no score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one verifier says of one completion.
+
+    Attributes:
+        status: What was found.
+        score: A finite number; in [0, 1] for verifiers of correctness, any finite number for shaping terms
+            such as a length penalty. None exactly when `blame` is not POLICY.
+        blame: Who could mend it.
+        answer: What was extracted from the completion, or None.
+        reason: A short stable code, such as `"no_boxed"`; empty when the status says it all.
+        seconds: Wall time that judging took, 0 or more.
+
+    Raises:
+        ValueError: if `score` is missing though the policy is to blame, is present though it is not, or is
+            not finite.
+
+    Example:
+        >>> Verdict(status=Status.INCORRECT, score=0.0, answer="41").blame
+        <Blame.POLICY: 'policy'>
+        >>> Verdict(status=Status.ERROR, score=0.0, blame=Blame.GRADER)
+        Traceback (most recent call last):
+            ...
+        ValueError: A verdict that is the grader's fault has no score, got 0.0; use score=None.
+    """
+
+    status: Status
+    score: float | None
+    blame: Blame = Blame.POLICY
+    answer: str | None = None
+    reason: str = ""
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        # Strings are welcome: verdicts come back from workers and parquet files as plain records.
+        object.__setattr__(self, "status", Status(self.status))
+        object.__setattr__(self, "blame", Blame(self.blame))
+        if self.score is not None:
+            object.__setattr__(self, "score", float(self.score))
+        if self.blame is Blame.POLICY:
+            if self.score is None:
+                raise ValueError("A verdict that is the policy's fault needs a score, got None.")
+            if not math.isfinite(self.score):
+                raise ValueError(f"A verdict's score must be finite, got {self.score}.")
+        elif self.score is not None:
+            raise ValueError(
+                f"A verdict that is the {self.blame}'s fault has no score, got {self.score}; use score=None."
+            )
+
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values, the inverse of `from_record`."""
+        return {key: str(value) if isinstance(value, StrEnum) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Verdict:
+        """The verdict that `to_record` was called on."""
+        return cls(**record)
+
+
+def grader_error(reason: str, *, seconds: float = 0.0) -> Verdict:
+    """The verdict for a verifier that failed: no score, so the row leaves the baseline of its group."""
+    return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason=reason, seconds=seconds)
+
+
+def skipped(reason: str, *, answer: str | None = None) -> Verdict:
+    """The verdict for a dataset row that cannot be judged against: no score."""
+    return Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, answer=answer, reason=reason)
+
+
+def as_verdict(result: object) -> Verdict:
+    """Read what a verifier function returned as a verdict; never raises.
+
+    | returned | status | score |
+    |---|---|---|
+    | a `Verdict` | as is | as is |
+    | `True`, 1 | CORRECT | 1 |
+    | `False`, 0 | INCORRECT | 0 |
+    | between 0 and 1 | PARTIAL | as is |
+    | above 1 | CORRECT | as is |
+    | below 0 | INCORRECT | as is |
+    | `None` | SKIPPED, the data's fault | none |
+    | NaN, infinity | ERROR, the grader's fault | none |
+    | anything else | ERROR, the grader's fault | none |
+
+    Example:
+        >>> as_verdict(0.5).status
+        <Status.PARTIAL: 'partial'>
+        >>> as_verdict("yes").reason
+        'returned_str'
+    """
+    if isinstance(result, Verdict):
+        return result
+    if result is None:
+        return skipped("returned_none")
+    score = _as_float(result)
+    if score is None:
+        return grader_error(f"returned_{type(result).__name__}")
+    if not math.isfinite(score):
+        return grader_error("score_not_finite")
+    if 0 < score < 1:
+        return Verdict(status=Status.PARTIAL, score=score)
+    return Verdict(status=Status.CORRECT if score > 0 else Status.INCORRECT, score=score)
+
+
+def _as_float(result: object) -> float | None:
+    """The number that `result` is, or None; 0-d arrays and tensors are numbers, strings are not."""
+    if isinstance(result, Real):
+        return float(result)
+    item = getattr(result, "item", None)
+    try:
+        return float(item()) if callable(item) else None
+    except (TypeError, ValueError, RuntimeError):
+        return None
