@@ -151,13 +151,15 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         """This rank's completions; groups are numbered over all ranks, since TRL may split one between two."""
         group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
         first = self.accelerator.process_index * len(prompts)
-        first_group, self._groups_seen = self._groups_seen, self._groups_seen + self._groups_in(len(prompts))
+        first_group = self._groups_seen
+        self._groups_seen += len(prompts) * int(self.accelerator.num_processes) // int(group_size)
+        ends = self._end_token_ids()
         return [
             Sample(
                 text=completion_text(completion),
                 prompt=prompt,
                 completion_ids=ids,
-                truncated=self._is_truncated(ids),
+                truncated=len(ids) > 0 and ids[-1] not in ends,
                 row={key: value for key, value in row.items() if key != "prompt"},
                 group=first_group + (first + index) // group_size,
                 step=self.state.global_step,
@@ -168,13 +170,12 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             )
         ]
 
-    def _groups_in(self, rows: int) -> int:
-        group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
-        return rows * int(self.accelerator.num_processes) // int(group_size)
-
-    def _is_truncated(self, ids: Sequence[int]) -> bool:
-        # As TRL tells it: a completion that was not cut ends with an end or padding token.
-        return len(ids) > 0 and ids[-1] not in (*self.eos_token_ids, self._tokenizer.pad_token_id)
+    def _end_token_ids(self) -> set[int]:
+        """The tokens that a completion which was not cut ends with, as TRL tells it."""
+        tokenizer = getattr(self.processing_class, "tokenizer", self.processing_class)
+        configured = self.accelerator.unwrap_model(self.model).generation_config.eos_token_id
+        ends = configured if isinstance(configured, list) else [configured]
+        return {token for token in (*ends, tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None}
 
     def _prefill(self, prompt: Prompt) -> str | None:
         known = prompt_prefill(prompt)

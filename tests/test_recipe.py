@@ -1,0 +1,231 @@
+"""Recipes: the shipped ones, typos, and what is refused before any model is loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from trl import GRPOConfig, ModelConfig, ScriptArguments
+
+from trl_grpo_ext.cli import main
+from trl_grpo_ext.recipe import Recipe, parse_recipe
+from trl_grpo_ext.recipe_data import load_data
+from trl_grpo_ext.recipe_file import load_recipe, shipped_recipes
+from trl_grpo_ext.recipe_rewards import build_mix
+from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
+
+MINIMAL: dict[str, Any] = {
+    "model_name_or_path": "bundled:tiny_reasoner",
+    "dataset_name": "bundled:sums",
+    "rewards": [{"verifier": "math"}],
+    "use_cpu": True,
+    "bf16": False,
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    """Writes a recipe of MINIMAL and some changes; a key that is changed to None is left out."""
+
+    def write(**changes: Any) -> Path:
+        path = tmp_path / "recipe.yaml"
+        keys = {key: value for key, value in (MINIMAL | changes).items() if value is not None}
+        path.write_text(yaml.safe_dump({"output_dir": str(tmp_path / "run")} | keys))
+        return path
+
+    return write
+
+
+def parse(path: Path, *flags: str) -> Recipe:
+    return parse_recipe(load_recipe(str(path)), flags)
+
+
+@pytest.mark.parametrize("name", sorted(shipped_recipes()))
+def test_every_shipped_recipe_says_what_it_is_and_is_valid(name: str) -> None:
+    file = load_recipe(name)
+    assert 20 < len(file.summary) < 120
+    parse_recipe(file, ["--use_cpu", "true", "--bf16", "false"])
+
+
+def test_keys_and_flags_reach_trls_dataclasses_and_flags_win(write: Any) -> None:
+    path = write(learning_rate="1e-4", beta=0.04, lora_r=4)
+    recipe = parse(path, "--learning_rate", "2e-5", "--num-generations=4", "--no_shuffle_dataset")
+    assert recipe.training.learning_rate == 2e-5
+    assert recipe.training.beta == 0.04
+    assert recipe.training.num_generations == 4
+    assert recipe.training.shuffle_dataset is False
+    assert recipe.model.lora_r == 4
+
+
+def test_every_field_of_trls_dataclasses_is_a_flag(write: Any) -> None:
+    names = {field.name for part in (GRPOConfig, ModelConfig, ScriptArguments) for field in dataclasses.fields(part)}
+    path = write()
+    for name in sorted(names):
+        with pytest.raises((ValueError, SystemExit)) as caught:
+            parse(path, f"--{name}", "x", "--certainly_unknown", "1")
+        assert "Unknown flag `--certainly_unknown`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flag", "nearest"),
+    [
+        ("--learning_rat", "--learning_rate"),
+        ("--learning_rat=1", "--learning_rate"),
+        ("--num_generation", "--num_generations"),
+        ("--promt_column", "--prompt_column"),
+    ],
+)
+def test_an_unknown_flag_names_the_nearest_even_if_it_abbreviates_a_valid_one(
+    write: Any, flag: str, nearest: str
+) -> None:
+    with pytest.raises(ValueError, match=f"Did you mean `{nearest}`"):
+        parse(write(bf16=True), flag, "1")  # and though bf16 on a CPU is an error of its own
+
+
+def test_an_unknown_key_names_the_nearest(write: Any) -> None:
+    with pytest.raises(ValueError, match=r"Unknown key `learning_rat`.*Did you mean `learning_rate`"):
+        parse(write(learning_rat=1))
+
+
+def test_rewards_are_no_flag(write: Any) -> None:
+    with pytest.raises(ValueError, match="set in the recipe's file"):
+        parse(write(), "--rewards", "math")
+
+
+def test_env_sets_environment_variables(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setenv("TRL_GRPO_EXT_TEST", "before")
+    parse(write(env={"TRL_GRPO_EXT_TEST": 1}))
+    assert os.environ["TRL_GRPO_EXT_TEST"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rewards": None}, "needs a `rewards:` list"),
+        ({"rewards": []}, "needs a `rewards:` list"),
+        ({"rewards": "math"}, "needs a `rewards:` list"),
+        ({"rewards": ["math"]}, "rewards entry 1 must be a mapping"),
+        ({"rewards": [{"name": "a"}]}, r"rewards entry 1 \(a\): `verifier` must name"),
+        ({"rewards": [{"verifier": "maths"}]}, "Did you mean `math`"),
+        ({"rewards": [{"verifier": "no_such_module.v"}]}, "cannot be imported"),
+        ({"rewards": [{"verifier": "trl_grpo_ext.rewards.math.MathVerifie"}]}, "Did you mean `MathVerifier`"),
+        ({"rewards": [{"verifier": "os.getcwd"}]}, "make one of a function with @verifier"),
+        ({"rewards": [{"verifier": "math", "colum": "gold"}]}, "unknown key `colum`. Did you mean `column`"),
+        ({"rewards": [{"verifier": "math", "wieght": 1}]}, "Did you mean `weight`"),
+        ({"rewards": [{"verifier": "regex"}]}, "pattern"),
+        ({"rewards": [{"verifier": "math", "weight": "heavy"}]}, "'math' must be a finite number"),
+        ({"rewards": [{"verifier": "math", "timeout": 0}]}, "above 0"),
+        ({"rewards": [{"verifier": "math"}, {"verifier": "math"}]}, "Two reward terms have the name 'math'"),
+        ({"model_name_or_path": None}, "names no model"),
+        ({"dataset_name": None}, "names no data"),
+        ({"model_name_or_path": "bundled:tiny_reasonr"}, "Did you mean `bundled:tiny_reasoner`"),
+        ({"env": ["A=1"]}, "mapping of environment variables"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(write: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(write(**changes))
+
+
+def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_rewards.py").write_text(
+        "from trl_grpo_ext import verifier\n@verifier\ndef polite(sample): return 'please' in sample.text\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    mix = build_mix(
+        [
+            {"verifier": "my_rewards.polite"},
+            {"verifier": "trl_grpo_ext.rewards.math_reward"},
+            {"verifier": "trl_grpo_ext.rewards.RegexVerifier", "pattern": "a", "weight": 0},
+            {"name": "strict", "verifier": "math", "column": "gold", "timeout": 2.0, "weight": -0.5},
+        ]
+    )
+    assert [term.name for term in mix.terms] == ["polite", "math_reward", "regex", "strict"]
+    assert mix.weights == [1.0, 1.0, 0.0, -0.5]
+    assert mix.terms[2].verifier == RegexVerifier(pattern="a")
+    assert mix.terms[3].verifier == MathVerifier(column="gold", timeout=2.0)
+    with pytest.raises(ValueError, match="takes no arguments"):
+        build_mix([{"verifier": "my_rewards.polite", "column": "x"}])
+
+
+@pytest.mark.parametrize(("content", "message"), [("- a\n- b\n", "YAML mapping"), ("a: [", "not valid YAML")])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load_recipe(str(path))
+
+
+def test_a_recipe_that_is_not_there_names_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"neither a file nor a shipped recipe. Did you mean `quickstart`"):
+        load_recipe("quikstart")
+
+
+def jsonl(folder: Path, split: str, *rows: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{split}.jsonl").write_text("\n".join(rows))
+
+
+def test_a_column_and_a_system_prompt_become_conversations(write: Any, tmp_path: Path) -> None:
+    jsonl(tmp_path / "data", "train", '{"question": "2+2?", "answer": "#### 4"}')
+    path = write(dataset_name=str(tmp_path / "data"), prompt_column="question", system_prompt="Think.")
+    rows = load_data(parse(path).data)["train"]
+    assert rows.column_names == ["answer", "prompt"]
+    assert rows[0]["prompt"] == [{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}]
+
+
+def test_without_a_mapping_the_data_is_left_as_it_is(write: Any) -> None:
+    data = load_data(parse(write()).data)
+    assert data["train"][0]["prompt"][0]["role"] == "user"
+    assert set(data) == {"train", "test"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompt_column": "qestion"}, r"no column `qestion`.*Did you mean `question`"),
+        ({"prompt_column": None}, "no `prompt` column"),
+        ({"prompt_column": "question", "rewards": [{"verifier": "math"}]}, "needs the dataset column"),
+        ({"prompt_column": "question", "dataset_train_split": "trian"}, "Did you mean `train`"),
+        ({"prompt_column": "question", "evaluate_before_and_after": True}, "no split 'test' to evaluate on"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused_before_the_model_is_loaded(
+    write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+) -> None:
+    import re
+
+    jsonl(tmp_path / "data", "train", '{"question": "2+2?", "result": "4"}')
+    rewards = [{"verifier": "math", "column": "result"}]
+    path = write(**({"dataset_name": str(tmp_path / "data"), "rewards": rewards} | changes))
+    assert main(["train", "--config", str(path), "--model_name_or_path", "/no/such/model"]) == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error)
+    assert "Traceback" not in error
+
+
+def test_an_output_folder_that_cannot_be_written_is_refused(
+    write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    path = write(output_dir=str(tmp_path / "file" / "run"))
+    assert main(["train", "--config", str(path), "--model_name_or_path", "/no/such/model"]) == 2
+    assert "cannot be written to" in capsys.readouterr().err
+
+
+def test_problems_of_reasoning_gym_are_made_on_the_spot_with_test_apart_from_train(write: Any) -> None:
+    pytest.importorskip("reasoning_gym")
+    name = "reasoning_gym:chain_sum?max_terms=3&train_size=50&test_size=10"
+    data = load_data(parse(write(dataset_name=name, prompt_column="question")).data)
+    asked = {split: {row["prompt"][0]["content"] for row in rows} for split, rows in data.items()}
+    assert len(data["test"]) == 10
+    assert asked["train"] and not asked["train"] & asked["test"]
+    with pytest.raises(ValueError, match="Did you mean `chain_sum`"):
+        load_data(parse(write(dataset_name="reasoning_gym:chain_sun", prompt_column="question")).data)

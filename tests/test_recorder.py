@@ -1,0 +1,95 @@
+"""Scorecards on disk: whole or not there, never overwritten, never NaN."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from trl_grpo_ext import RewardMix, RewardTerm, Sample, verifier
+from trl_grpo_ext.diagnostics.recorder import SAMPLES_SCHEMA, VERDICTS_SCHEMA, Recorder
+from trl_grpo_ext.scorecard import Scorecard
+
+
+@verifier
+def long_enough(sample: Sample) -> float | None:
+    """Its length in tens; nothing for an empty text."""
+    return len(sample.text) / 10 if sample.text else None
+
+
+def card_of(*texts: str, **row: Any) -> Scorecard:
+    mix = RewardMix([RewardTerm(name="length", verifier=long_enough)])
+    return mix.score([Sample(text=text, row=row, group=0, step=3) for text in texts])
+
+
+def read(folder: Path, kind: str) -> list[dict[str, Any]]:
+    return [row for part in sorted(folder.glob(f"{kind}-*.parquet")) for row in pq.read_table(part).to_pylist()]
+
+
+def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder(card_of("abc", "").with_advantages([0.0, 0.0]))
+    recorder(card_of("abcde"))
+    folder = tmp_path / "scorecards"
+    assert len(list(folder.iterdir())) == 4
+    samples, verdicts = read(folder, "samples"), read(folder, "verdicts")
+    assert [(row["text"], row["total"], row["advantage"], row["void"]) for row in samples] == [
+        ("abc", 0.3, 0.0, False),
+        ("", None, 0.0, True),
+        ("abcde", 0.5, None, False),
+    ]
+    assert [(row["status"], row["blame"], row["score"]) for row in verdicts] == [
+        ("partial", "policy", 0.3),
+        ("skipped", "data", None),
+        ("partial", "policy", 0.5),
+    ]
+    assert pq.read_schema(folder / "samples-00000000.parquet").equals(SAMPLES_SCHEMA)
+    assert pq.read_schema(folder / "verdicts-00000000.parquet").equals(VERDICTS_SCHEMA)
+
+
+def test_a_resumed_run_goes_on_after_the_parts_that_are_there(tmp_path: Path) -> None:
+    for text in ("a", "b", "c"):
+        Recorder(tmp_path)(card_of(text))
+    assert [row["text"] for row in read(tmp_path / "scorecards", "samples")] == ["a", "b", "c"]
+
+
+def test_hostile_text_and_odd_columns_are_stored(tmp_path: Path) -> None:
+    hostile = "\ud800 \x00 \u202e <script>" + "x" * 200_000
+    Recorder(tmp_path)(card_of(hostile, gold=math.nan, nested={"a": [math.inf, object]}, surrogate="\udfff"))
+    (row,) = read(tmp_path / "scorecards", "samples")
+    assert row["text"].startswith("\\ud800 \x00 \u202e <script>")
+    assert json.loads(row["row"])["gold"] is None
+    assert json.loads(row["row"])["nested"]["a"][0] is None
+
+
+ENDLESS = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_recorder import Recorder, card_of
+recorder = Recorder({folder!r})
+while True:
+    recorder(card_of("x" * 50_000).with_advantages([1.0]))
+    print("written", flush=True)
+"""
+
+
+def test_a_run_that_is_killed_while_it_writes_leaves_only_whole_parts(tmp_path: Path) -> None:
+    script = ENDLESS.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        for _ in range(20):
+            writer.stdout.readline()
+        os.kill(writer.pid, signal.SIGKILL)
+    folder = tmp_path / "scorecards"
+    samples, verdicts = read(folder, "samples"), read(folder, "verdicts")
+    assert len(samples) >= 20
+    assert len(verdicts) in (len(samples), len(samples) + 1)
+    Recorder(tmp_path)(card_of("after"))
+    assert read(folder, "samples")[-1]["text"] == "after"

@@ -1,0 +1,293 @@
+"""The trainer, on real runs of the bundled model: voiding, every kind of reward, scorecards, configuration errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datasets import Dataset
+from trl import GRPOConfig, GRPOTrainer
+
+from trl_grpo_ext import (
+    Blame,
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Scorecard,
+    Status,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+    verifier,
+)
+from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
+
+Make = Callable[..., Any]
+
+UNSCORED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
+
+
+class Planted(Verifier):
+    """Hands out planted scores by position in the batch; None is an unscored verdict."""
+
+    def __init__(self, name: str, scores: list[float | None]) -> None:
+        self.name = name
+        self.scores = scores
+
+    def judge_samples(self, samples: Any) -> list[Verdict]:
+        planted = [self.scores[index % len(self.scores)] for index in range(len(samples))]
+        return [UNSCORED if score is None else Verdict(status=Status.CORRECT, score=score) for score in planted]
+
+    def verify(self, sample: Sample) -> Verdict:
+        raise AssertionError("judged by batch")
+
+
+def collected(trainer: VerifiedGRPOTrainer) -> list[Scorecard]:
+    cards: list[Scorecard] = []
+    trainer.add_scorecard_listener(cards.append)
+    return cards
+
+
+def alone(rewards: list[float]) -> list[float]:
+    """Advantages of one group by the formula of TRL's default mode, written out."""
+    values = torch.tensor(rewards)
+    return ((values - values.mean()) / (values.std() + 1e-4)).tolist()
+
+
+CODE = [1.0, None, 0.0, 1.0]
+FORMAT = [0.5, 1.0, 0.5, 0.0]
+KEPT = [0, 2, 3]
+EXPECTED = alone([CODE[i] + 0.2 * FORMAT[i] for i in KEPT])  # type: ignore[operator]
+
+
+def planted_mix() -> RewardMix:
+    return RewardMix(
+        [
+            RewardTerm(name="code", verifier=Planted("code", CODE), weight=1.0),
+            RewardTerm(name="format", verifier=Planted("format", FORMAT), weight=0.2),
+        ]
+    )
+
+
+def check_void_row(advantages: list[float]) -> None:
+    for start in range(0, len(advantages), 4):
+        group = advantages[start : start + 4]
+        assert group[1] == 0.0
+        assert [group[i] for i in KEPT] == pytest.approx(EXPECTED, abs=1e-5)
+
+
+def test_an_unscored_row_has_advantage_0_and_its_siblings_those_they_would_have_without_it(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    trainer = VerifiedGRPOTrainer(tiny_model, planted_mix(), config(), sums["train"])
+    cards = collected(trainer)
+    trainer.train()
+    assert len(cards) == 2
+    for card in cards:
+        assert card.advantages is not None
+        check_void_row(list(card.advantages))
+    assert trainer.state.log_history[0]["verified/void"] == 0.25
+
+
+def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(tiny_model: str, sums: Any, config: Make) -> None:
+    mix = planted_mix()
+    args = GRPOConfig(**plain_settings(config()), reward_weights=mix.weights)
+    trainer = GRPOTrainer(tiny_model, mix.reward_funcs(), args, sums["train"])
+    trainer.train()
+    check_void_row(list(trainer._logs["advantages"]))
+    assert list(trainer._logs["extra"]["code/reason"]) == ["", "planted", "", ""] * 2
+
+
+def plain_settings(args: Any) -> dict[str, Any]:
+    names = ("output_dir", "per_device_train_batch_size", "num_generations", "max_completion_length", "max_steps")
+    return {name: getattr(args, name) for name in names} | {
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "disable_tqdm": True,
+    }
+
+
+def test_a_verifiers_none_voids_the_row_for_plain_functions_too_and_theirs_does_not(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    def sometimes(completions: list[Any], **_: Any) -> list[float | None]:
+        return [0.5, 1.0, None, 0.0] * (len(completions) // 4)
+
+    rewards = [Planted("code", CODE), sometimes]
+    trainer = VerifiedGRPOTrainer(tiny_model, rewards, config(reward_weights=[1.0, 0.2]), sums["train"])
+    trainer.train()
+    expected = alone([1.0 + 0.2 * 0.5, 0.0, 1.0])  # row 1 is void, row 2 has the verifier's 0 alone
+    group = list(trainer._logs["advantages"])[:4]
+    assert group[1] == 0.0
+    assert [group[i] for i in KEPT] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_same_rewards_work_unchanged_in_plain_trl(tiny_model: str, sums: Any, config: Make) -> None:
+    args = GRPOConfig(**plain_settings(config()))
+    trainer = GRPOTrainer(tiny_model, [math_reward, think_format_reward], args, sums["train"])
+    trainer.train()
+    assert 0.0 <= trainer.state.log_history[0]["rewards/math_reward/mean"] <= 1.0
+    assert set(trainer._logs["extra"]["math_reward/status"]) <= {str(status) for status in Status}
+
+
+def test_it_takes_whatever_trl_takes(tiny_model: str, sums: Any, config: Make, tmp_path: Path) -> None:
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    settings = AutoConfig.from_pretrained(tiny_model, num_labels=1)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    AutoModelForSequenceClassification.from_config(settings).save_pretrained(tmp_path / "reward_model")
+    tokenizer.save_pretrained(tmp_path / "reward_model")
+
+    def length(completions: list[Any], **_: Any) -> list[float]:
+        return [-len(completion[0]["content"]) / 100 for completion in completions]
+
+    async def slow(completions: list[Any], **_: Any) -> list[float]:
+        return [0.0] * len(completions)
+
+    rewards = [math_reward, length, slow, str(tmp_path / "reward_model"), think_format_reward]
+    weights = [1.0, 0.1, 0.5, 0.1, 0.2]
+    trainer = VerifiedGRPOTrainer(tiny_model, rewards, config(reward_weights=weights, max_steps=1), sums["train"])
+    cards = collected(trainer)
+    trainer.train()
+    assert trainer.reward_func_names == ["math_reward", "length", "slow", "reward_model", "think_format_reward"]
+    assert trainer.reward_weights.tolist() == pytest.approx(weights)
+    assert cards[0].terms == ("math_reward", "think_format_reward")
+    assert len(rewards) == 5  # TRL appends to the list it is given; the user's is left alone
+
+
+def test_without_verifiers_it_is_trls_trainer(tiny_model: str, sums: Any, config: Make) -> None:
+    def constant(completions: list[Any], **_: Any) -> list[float]:
+        return [1.0] * len(completions)
+
+    trainer = VerifiedGRPOTrainer(tiny_model, constant, config(max_steps=1), sums["train"])
+    trainer.train()
+    assert trainer.state.log_history[0]["reward"] == 1.0
+
+
+def test_a_sample_knows_its_group_step_row_and_whether_it_was_cut(tiny_model: str, sums: Any, config: Make) -> None:
+    trainer = VerifiedGRPOTrainer(tiny_model, math_reward, config(max_completion_length=4), sums["train"])
+    cards = collected(trainer)
+    trainer.train()
+    samples = [sample for card in cards for sample in card.samples]
+    assert [sample.group for sample in samples] == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
+    assert [sample.step for sample in samples] == [0] * 8 + [1] * 8
+    assert {sample.prefill for sample in samples} == {""}  # the bundled template opens no think block
+    known = list(sums["train"]["prompt"])
+    end = trainer.processing_class.eos_token_id
+    for sample in samples:
+        assert sample.completion_ids is not None
+        assert sample.truncated == (sample.completion_ids[-1] != end)
+        assert set(sample.row) == {"solution"}
+        assert sample.prompt in known
+    assert any(sample.truncated for sample in samples)
+
+
+def test_a_chat_template_that_prefills_the_think_tag_is_seen(tiny_model: str, sums: Any, config: Make) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.chat_template += "{% if add_generation_prompt %}<think>{% endif %}"
+    seen: list[str | None] = []
+
+    @verifier
+    def prefill(sample: Sample) -> float:
+        seen.append(sample.prefill)
+        return float(len(seen) % 2)
+
+    args = config(max_steps=1)
+    VerifiedGRPOTrainer(tiny_model, prefill, args, sums["train"], processing_class=tokenizer).train()
+    assert set(seen) == {"<think>"}
+
+
+def test_scorecards_are_on_disk_with_advantages_for_training_and_evaluation(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    mix = RewardMix(
+        [
+            RewardTerm(name="accuracy", verifier=MathVerifier()),
+            RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), weight=0.1),
+        ]
+    )
+    args = config(num_generations_eval=2)
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"], sums["test"].select(range(8)))
+    trainer.evaluate()
+    trainer.train()
+    folder = Path(args.output_dir) / "scorecards"
+    samples = [row for part in sorted(folder.glob("samples-*.parquet")) for row in pq.read_table(part).to_pylist()]
+    verdicts = [row for part in sorted(folder.glob("verdicts-*.parquet")) for row in pq.read_table(part).to_pylist()]
+    assert [row["mode"] for row in samples] == ["eval"] * 16 + ["train"] * 16
+    assert len(verdicts) == 2 * len(samples)
+    assert all(row["advantage"] is not None and not row["void"] for row in samples)
+    assert json.loads(samples[0]["row"]).keys() == {"solution"}
+    assert json.loads(samples[0]["prompt"])[0]["role"] == "user"
+    by_sample = {(row["mode"], row["step"], row["group"], row["sample"]): row for row in samples}
+    totals = dict.fromkeys(by_sample, 0.0)
+    for row in verdicts:
+        totals[row["mode"], row["step"], row["group"], row["sample"]] += row["value"] * row["weight"]
+    assert totals == pytest.approx({key: row["total"] for key, row in by_sample.items()})
+    assert not list(folder.glob("*.unfinished"))
+
+
+def test_recording_may_be_off(tiny_model: str, sums: Any, config: Make) -> None:
+    args = config(record_scorecards=False, max_steps=1)
+    VerifiedGRPOTrainer(tiny_model, math_reward, args, sums["train"]).train()
+    assert not (Path(args.output_dir) / "scorecards").exists()
+
+
+def test_a_few_steps_with_lora_and_kl(tiny_model: str, sums: Any, config: Make) -> None:
+    from peft import LoraConfig
+
+    trainer = VerifiedGRPOTrainer(
+        tiny_model,
+        [math_reward, think_format_reward],
+        config(beta=0.04, max_steps=3),
+        sums["train"],
+        peft_config=LoraConfig(r=4, target_modules="all-linear"),
+    )
+    trainer.train()
+    assert trainer.state.global_step == 3
+    assert all("kl" in entry for entry in trainer.state.log_history[:3])
+
+
+NO_MODEL = "/no/such/model"  # reaching it would be an error of another kind
+
+
+def without(dataset: Dataset, column: str) -> Dataset:
+    return dataset.remove_columns(column)
+
+
+def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make, tmp_path: Path) -> None:
+    train = sums["train"]
+    file = tmp_path / "file"
+    file.write_text("")
+    bad: list[tuple[str, Any, Any, Any]] = [
+        ("no `prompt` column", math_reward, {}, without(train, "prompt")),
+        ("needs the dataset column `solution` or `answer`", math_reward, {}, without(train, "solution")),
+        ("train_dataset is empty", math_reward, {}, train.select([])),
+        ("have the name 'math_reward'", [math_reward, math_reward], {}, train),
+        ("Every reward has weight 0", math_reward, {"reward_weights": [0.0]}, train),
+        ("2 weights for 1", math_reward, {"reward_weights": [1.0, 1.0]}, train),
+        ("brings its own weights", planted_mix(), {"reward_weights": [1.0, 1.0]}, train),
+        ("two RewardMixes", [planted_mix(), planted_mix()], {}, train),
+        ("remove_unused_columns", math_reward, {"remove_unused_columns": True}, train),
+    ]
+    for message, rewards, changes, dataset in bad:
+        with pytest.raises(ValueError, match=message):
+            VerifiedGRPOTrainer(NO_MODEL, rewards, config(**changes), dataset)
+    with pytest.raises(TypeError, match=r"write MathVerifier\(\)"):
+        VerifiedGRPOTrainer(NO_MODEL, MathVerifier, config(), train)
+    with pytest.raises(OSError, match="cannot be written to"):
+        VerifiedGRPOTrainer(NO_MODEL, math_reward, config(output_dir=str(file / "run")), train)
+
+
+def test_the_evaluation_data_is_checked_too(sums: Any, config: Make) -> None:
+    with pytest.raises(ValueError, match=r"eval_dataset\['hard'\].*`solution`"):
+        VerifiedGRPOTrainer(NO_MODEL, math_reward, config(), sums["train"], {"hard": without(sums["test"], "solution")})
