@@ -291,3 +291,13 @@ def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make
 def test_the_evaluation_data_is_checked_too(sums: Any, config: Make) -> None:
     with pytest.raises(ValueError, match=r"eval_dataset\['hard'\].*`solution`"):
         VerifiedGRPOTrainer(NO_MODEL, math_reward, config(), sums["train"], {"hard": without(sums["test"], "solution")})
+
+
+def test_plain_trl_trains_a_none_beside_a_number_as_a_wrong_answer(tiny_model: str, sums: Any, config: Make) -> None:
+    # What voiding is for. Should TRL change this, the README's second paragraph has to change too.
+    args = GRPOConfig(**plain_settings(config()))
+    trainer = GRPOTrainer(
+        tiny_model, [Planted("code", [1.0, None, 1.0, 1.0]), Planted("format", [0.1])], args, sums["train"]
+    )
+    trainer.train()
+    assert list(trainer._logs["advantages"])[:4] == pytest.approx([0.5, -1.5, 0.5, 0.5], abs=1e-2)

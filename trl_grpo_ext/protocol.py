@@ -13,18 +13,17 @@ import pickle
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from trl_grpo_ext.sample import Completion, Sample, samples_from_columns
-from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict_log import log_verdicts
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-LogExtra = Callable[[str, list[Any]], None]
-LogMetric = Callable[[str, float], None]
 
 
 class Verifier(ABC):
@@ -209,31 +208,6 @@ def _check_importable(function: Callable[..., object]) -> None:
         raise ValueError(
             f"The isolated verifier {function.__name__!r} is defined {where}. Move it to a module, at top level."
         )
-
-
-def log_verdicts(
-    name: str,
-    verdicts: Sequence[Verdict | None],
-    log_extra: LogExtra | None,
-    log_metric: LogMetric | None,
-) -> None:
-    """Log verdicts by TRL's own means, under `name`, so that they reach the completions table and the trackers.
-
-    Every key is logged on every call, in one order, because TRL matches them up over ranks and steps.
-    """
-    if log_extra is not None:
-        log_extra(f"{name}/status", [str(verdict.status) if verdict else None for verdict in verdicts])
-        log_extra(f"{name}/answer", [verdict.answer if verdict else None for verdict in verdicts])
-        log_extra(f"{name}/reason", [verdict.reason if verdict else None for verdict in verdicts])
-    if log_metric is not None:
-        for key, share in status_shares(verdicts).items():
-            log_metric(f"verified/{name}/{key}", share)
-
-
-def status_shares(verdicts: Iterable[Verdict | None]) -> dict[str, float]:
-    """The share of each status among the verdicts there are; all of them 0 if there are none."""
-    statuses = [verdict.status for verdict in verdicts if verdict is not None]
-    return {str(status): statuses.count(status) / max(len(statuses), 1) for status in Status}
 
 
 def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: str) -> None:

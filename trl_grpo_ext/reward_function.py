@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.protocol import log_verdicts
 from trl_grpo_ext.sample import Completion, samples_from_columns
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.verdict_log import log_verdicts
 
 if TYPE_CHECKING:
     from trl_grpo_ext.mix import RewardMix

@@ -172,7 +172,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
 
     def _end_token_ids(self) -> set[int]:
         """The tokens that a completion which was not cut ends with, as TRL tells it."""
-        tokenizer = getattr(self.processing_class, "tokenizer", self.processing_class)
+        tokenizer: Any = getattr(self.processing_class, "tokenizer", self.processing_class)
         configured = self.accelerator.unwrap_model(self.model).generation_config.eos_token_id
         ends = configured if isinstance(configured, list) else [configured]
         return {token for token in (*ends, tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None}

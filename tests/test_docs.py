@@ -1,0 +1,84 @@
+"""Everything that the documentation shows was run as shown."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import itertools
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import trl_grpo_ext
+from trl_grpo_ext.recipe import parse_recipe
+from trl_grpo_ext.recipe_file import load_recipe
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(trl_grpo_ext.__path__, "trl_grpo_ext.")
+    if not module.name.endswith("__main__")
+)
+
+Fence = tuple[str, str]
+
+
+def fences(page: Path) -> list[Fence]:
+    return [(match[1], match[2]) for match in FENCE.finditer(page.read_text(encoding="utf-8"))]
+
+
+def python_blocks() -> list[tuple[str, str, str | None]]:
+    """Each page's name and python block, with the output that is shown right after it, if any."""
+    blocks = []
+    for page in PAGES:
+        found = [*fences(page), ("", "")]
+        for (language, code), (next_language, shown) in itertools.pairwise(found):
+            if language == "python":
+                output = shown if next_language == "" and "print(" in code else None
+                blocks.append((page.name, code, output))
+    return blocks
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+@pytest.mark.parametrize(("page", "code", "shown"), python_blocks())
+def test_python_in_the_pages_runs_and_prints_what_is_shown(
+    page: str, code: str, shown: str | None, tmp_path: Path
+) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    if shown is not None:
+        assert done.stdout == shown
+
+
+def recipes_in_pages() -> list[str]:
+    return [code for page in PAGES for language, code in fences(page) if language == "yaml"]
+
+
+@pytest.mark.parametrize("text", recipes_in_pages())
+def test_recipes_in_the_pages_are_valid(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (polite,) = {code for page, code, _ in python_blocks() if "def polite" in code}
+    (tmp_path / "my_rewards.py").write_text(polite)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("my_rewards", None)
+    keys = {"model_name_or_path": "m", "dataset_name": "d"} | yaml.safe_load(text)
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(keys))
+    parse_recipe(load_recipe("recipe.yaml"), ["--use_cpu", "true", "--bf16", "false"])
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
