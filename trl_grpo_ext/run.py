@@ -51,7 +51,6 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
         args=recipe.training,
         train_dataset=splits[recipe.data.dataset_train_split],
         eval_dataset=test if wants_test else None,
-        quantization_config=get_quantization_config(recipe.model),
         peft_config=get_peft_config(recipe.model),
     )
     use_console(trainer, [term.name for term in recipe.mix.terms])
@@ -98,6 +97,9 @@ def _set_model_arguments(recipe: Recipe) -> None:
         "dtype": recipe.model.dtype,
         **(recipe.training.model_init_kwargs or {}),
     }
+    quantization = get_quantization_config(recipe.model)
+    if quantization is not None:  # here, because the trainer of TRL 1.6 does not take it as an argument
+        recipe.training.model_init_kwargs["quantization_config"] = quantization
 
 
 def _set_aside(folder: Path) -> None:
