@@ -29,6 +29,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 DEFAULT_OUTPUT = Path("models/SmolLM2-135M-Instruct")
@@ -47,7 +48,7 @@ def main() -> None:
     try:
         gguf = find_gguf()
         print(f"Reading {gguf.name}", flush=True)
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        tokenizer = load_tokenizer(gguf)
         model = trainable_copy(load_dequantised(gguf))
         set_end_of_turn(model, tokenizer)
         model.save_pretrained(unfinished)
@@ -82,6 +83,15 @@ def find_gguf() -> Path:
     return found[0]
 
 
+def load_tokenizer(gguf: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer, with the split before each digit that the file asks for and Transformers leaves out."""
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    tokenizer.backend_tokenizer.pre_tokenizer = Sequence(
+        [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
+    )
+    return tokenizer
+
+
 def load_dequantised(gguf: Path) -> PreTrainedModel:
     """The model as Transformers reads it: float32 weights, but marked as quantised.
 
@@ -100,8 +110,7 @@ def load_dequantised(gguf: Path) -> PreTrainedModel:
 def trainable_copy(model: PreTrainedModel) -> PreTrainedModel:
     """The same weights in a model that is not marked as quantised."""
     settings = model.config.to_dict()
-    for mark in ("quantization_config", "_name_or_path"):
-        settings.pop(mark, None)
+    settings.pop("quantization_config", None)
     copy = AutoModelForCausalLM.from_config(type(model.config).from_dict(settings), dtype=torch.float32)
     copy.load_state_dict(model.state_dict(), strict=True)
     return copy
