@@ -5,33 +5,61 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, first_value, required_column
-from trl_grpo_ext.rewards.answer_text import final_answer, gold_text, is_word, same_text
+from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode, extract
+from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
+from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, number, words
+from trl_grpo_ext.rewards.math_answers.memo import Memo
+from trl_grpo_ext.rewards.math_answers.notation import standard
+from trl_grpo_ext.rewards.math_answers.policy import bare_value, violation
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.verdict import Status, Verdict, skipped
+from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
 GOLD_COLUMNS = ("solution", "answer")
+SWITCHES = (
+    "accept_unevaluated",
+    "accept_stray_text",
+    "accept_other_units",
+    "accept_other_case",
+    "accept_false_equations",
+)
+
+_memo = Memo()
+
+Pair = tuple[str, str, str, tuple[str, ...]]  # gold, answer, the rule that found it, the policies that are off
 
 
 @dataclass(frozen=True, kw_only=True)
 class MathVerifier(Verifier):
-    r"""Compares the completion's final answer with a gold answer, by math-verify in a worker process.
+    r"""Compares the completion's final answer with a gold answer.
 
-    The answer is what stands in the last `\boxed{}` after the reasoning; without one, the last mathematical
-    expression after it. An answer that stands only inside an unclosed `<think>` block is no answer.
+    Numbers, words and choices are compared at once; what needs mathematics by math-verify and sympy, in a worker
+    process that is killed when an answer takes too long. How an answer is found and judged, with the policies below:
+    docs/math.md.
 
     The gold may be a number (int and float columns too), raw LaTeX (`\frac12`), LaTeX in dollars or in a box, a
-    whole solution that ends in a box, GSM8K's `... #### 42`, or a word such as `yes`, which is compared as text.
+    whole solution that ends in a box, GSM8K's `... #### 42`, a choice such as `B`, words, or a list of golds of which
+    any will do.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`, whichever the row has.
+        mode: Which rule finds the answer; `auto`, `boxed`, `boxed_only`, `answer_tag`, `final_answer_phrase` or
+            `last_number`. See `extract`.
         timeout: Seconds that comparing one answer may take in its worker before that is killed.
+        accept_unevaluated: Accept an answer that leaves the work to the grader, `\boxed{17 \times 23}`.
+        accept_stray_text: Accept an answer with words that take it back, `\boxed{5 \text{ is wrong}}`.
+        accept_other_units: Accept the right number with another unit than the gold's.
+        accept_other_case: Accept `X` for `x`.
+        accept_false_equations: Accept an answer such as `\boxed{4 = 5}` for its last side.
         name: The metric key.
 
     | completion | gold | verdict | reason |
     |---|---|---|---|
     | `\boxed{\frac{1}{2}}` | `0.5` | CORRECT, 1 | |
     | `<think>1+1</think>So \boxed{3}` | `2` | INCORRECT, 0 | `not_equal` |
+    | `\boxed{2}. No: \boxed{3}` | `3` | INCORRECT, 0 | `ambiguous` |
+    | `\boxed{1+1}` | `2` | INCORRECT, 0 | `unevaluated` |
     | `I do not know.` | `2` | UNPARSEABLE, 0 | `no_answer` |
     | `<think>it is \boxed{2}, or` | `2` | UNPARSEABLE, 0 | `unclosed_think` |
     | `\boxed{9^{9^{9^9}}}` | `5` | TIMEOUT, 0 | `timeout` |
@@ -39,7 +67,7 @@ class MathVerifier(Verifier):
     | anything | `\frac{1}{` | SKIPPED, none | `gold_unparseable` |
 
     Raises:
-        ValueError: for a timeout that is not above 0.
+        ValueError: for a mode that does not exist, or a timeout that is not above 0.
 
     Example:
         >>> math_reward([r"\boxed{\frac{1}{2}}", r"\boxed{2}"], solution=["0.5", "0.5"])
@@ -47,16 +75,32 @@ class MathVerifier(Verifier):
     """
 
     column: str | None = None
+    mode: Mode = "auto"
     timeout: float = 5.0
+    accept_unevaluated: bool = False
+    accept_stray_text: bool = False
+    accept_other_units: bool = False
+    accept_other_case: bool = False
+    accept_false_equations: bool = False
     name: str | None = None
 
     def __post_init__(self) -> None:
         if not self.timeout > 0:
             raise ValueError(f"timeout is a number of seconds above 0, got {self.timeout!r}.")
+        if self.mode not in MODES:
+            raise ValueError(
+                f"There is no mode {self.mode!r} to find answers by. {did_you_mean(str(self.mode), MODES)}"
+            )
 
     @property
     def gold_columns(self) -> tuple[str, ...]:
+        """The columns that a gold is looked for in."""
         return (self.column,) if self.column else GOLD_COLUMNS
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The switches that are on."""
+        return tuple(switch for switch in SWITCHES if getattr(self, switch))
 
     def check_columns(self, columns: Collection[str]) -> None:
         required_column(columns, self.gold_columns, verifier=self.__name__)
@@ -65,42 +109,122 @@ class MathVerifier(Verifier):
         return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import Call, shared_pool
+        questions = [self.guarded(self._question, sample) for sample in samples]
+        # A group of completions shares its gold, and often answers: each pair is judged once.
+        pairs = dict.fromkeys(
+            pair for question in questions if not isinstance(question, Verdict) for pair in question.pairs
+        )
+        known = self._judge_pairs(list(pairs))
+        return [question if isinstance(question, Verdict) else question.verdict(known) for question in questions]
 
-        pairs = [self.guarded(self._at_once, sample) for sample in samples]
-        # A group of completions shares its gold, and often answers: each pair is compared once.
-        open_pairs = list(dict.fromkeys(pair for pair in pairs if not isinstance(pair, Verdict)))
-        calls = [Call(target="trl_grpo_ext.rewards.math_worker:compare", arguments=pair) for pair in open_pairs]
-        outcomes = shared_pool().run(calls, timeout=self.timeout) if calls else []
-        compared = {
-            pair: _with_answer(outcome.to_verdict(), pair) for pair, outcome in zip(open_pairs, outcomes, strict=True)
-        }
-        return [pair if isinstance(pair, Verdict) else compared[pair] for pair in pairs]
-
-    def _at_once(self, sample: Sample) -> Verdict | tuple[str, str, bool]:
-        """The verdict where string work suffices, else the gold, the answer and whether it was boxed."""
+    def _question(self, sample: Sample) -> Verdict | _Question:
         gold = first_value(sample.row, self.gold_columns)
         if gold is None:
             return skipped("gold_missing")
-        gold = gold_text(gold)
-        if not gold:
+        golds = gold_texts(gold)
+        if not golds:
             return skipped("gold_empty")
-        found = final_answer(sample.text, prefill=sample.prefill)
+        found = extract(sample.text, prefill=sample.prefill, mode=self.mode)
         if found.problem:
             return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=found.problem)
-        if found.boxed and same_text(gold, found.text):
-            return Verdict(status=Status.CORRECT, score=1.0, answer=found.text)
-        if is_word(gold):  # words are compared as text, and only where the completion says which they are
-            if found.boxed:
-                return Verdict(status=Status.INCORRECT, score=0.0, answer=found.text, reason="not_equal")
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
-        return gold, found.text, found.boxed
+        return _Question(golds, found, self.accepted)
+
+    def _judge_pairs(self, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
+        known = {pair: _memo.get((pair, self.timeout)) or at_once(pair) for pair in pairs}
+        slow = [pair for pair, verdict in known.items() if verdict is None]
+        for pair, verdict in zip(slow, self._in_workers(slow), strict=True):
+            if verdict.status is Status.TIMEOUT and self._gold_is_slow(pair[0]):
+                verdict = skipped("gold_timeout", answer=pair[1])
+            _memo.put((pair, self.timeout), verdict)
+            known[pair] = verdict
+        return {pair: verdict for pair, verdict in known.items() if verdict is not None}
+
+    def _in_workers(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        from trl_grpo_ext.execution.workers import Call, shared_pool
+
+        calls = [Call(target="trl_grpo_ext.rewards.math_answers.comparison:compare", arguments=pair) for pair in pairs]
+        outcomes = shared_pool().run(calls, timeout=self.timeout) if calls else []
+        return [_with_answer(outcome.to_verdict(), pair) for outcome, pair in zip(outcomes, pairs, strict=True)]
+
+    def _gold_is_slow(self, gold: str) -> bool:
+        """Whether a gold times out against the simplest of answers, so that no answer is to blame."""
+        key = ("gold", gold, self.timeout)
+        verdict = _memo.get(key)
+        if verdict is None:
+            (verdict,) = self._in_workers([(gold, "1", "boxed", SWITCHES)])
+            _memo.put(key, verdict)
+        return verdict.status is Status.TIMEOUT
 
 
-def _with_answer(verdict: Verdict, pair: tuple[str, str, bool]) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One sample to judge: its accepted golds and the answers that its completion gives."""
+
+    golds: tuple[str, ...]
+    found: Extraction
+    accepted: tuple[str, ...]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return [(gold, answer, self.found.rule, self.accepted) for answer in self.found.answers for gold in self.golds]
+
+    def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
+        """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
+        best = [_best([known[pair] for pair in self.pairs if pair[1] == answer]) for answer in self.found.answers]
+        right = [verdict.status is Status.CORRECT for verdict in best]
+        if any(right) and not all(right):
+            return replace(best[0], status=Status.INCORRECT, score=0.0, blame=Blame.POLICY, reason="ambiguous")
+        return best[0]
+
+
+def _best(verdicts: Sequence[Verdict]) -> Verdict:
+    """The best of an answer's verdicts over the accepted golds."""
+    order = (Status.CORRECT, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.ERROR, Status.SKIPPED)
+    return min(verdicts, key=lambda verdict: order.index(verdict.status))
+
+
+def at_once(pair: Pair) -> Verdict | None:
+    """The verdict where string work suffices, and the worker would say the same; else None."""
+    gold, answer, rule, _ = pair
+    if standard(gold) == standard(answer):
+        return _verdict(True, answer)
+    if is_sentence(gold):
+        return None
+    if rule == "last_expression":
+        unmarked = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_marked_answer")
+        return unmarked if choice(gold) or words(gold) else None
+    letter = choice(gold)
+    if letter:
+        return _verdict(chosen(answer) == letter, answer)
+    said = words(gold)
+    if said:
+        return _verdict(words(answer) == said, answer)
+    expected, given = number(gold), number(answer)
+    if expected and given and (expected[0] == given[0] or (expected[1] and given[1])):
+        return _verdict(expected[0] == given[0], answer)
+    return _measured_alike(pair)
+
+
+def _measured_alike(pair: Pair) -> Verdict | None:
+    """CORRECT for the same number with a unit, a sign or a variable's name around it; None where that is not sure."""
+    gold, answer, rule, accepted = pair
+    expected, given = number(bare_value(gold)), number(bare_value(answer))
+    if rule == "last_expression" or "=" in answer or not (expected and given) or expected[0] != given[0]:
+        return None
+    reason = violation(gold, answer, frozenset(accepted))
+    return _verdict(False, answer, reason) if reason else _verdict(True, answer)
+
+
+def _verdict(right: bool, answer: str, reason: str = "not_equal") -> Verdict:
+    if right:
+        return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
+    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
+
+
+def _with_answer(verdict: Verdict, pair: Pair) -> Verdict:
     """A worker that was killed could not say what it was comparing."""
-    _, answer, boxed = pair
-    return replace(verdict, answer=answer) if boxed and verdict.answer is None else verdict
+    marked = pair[2] != "last_expression"
+    return replace(verdict, answer=pair[1]) if marked and verdict.answer is None else verdict
 
 
 math_reward = MathVerifier(name="math_reward")

@@ -1,7 +1,8 @@
-"""Math answers: golds of every form, verdicts with reasons, bounded time."""
+"""Math answers: golds of every form, policies, verdicts with reasons, bounded time."""
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -9,63 +10,108 @@ import pytest
 
 from trl_grpo_ext import Blame, Status
 from trl_grpo_ext.rewards import MathVerifier, math_reward
+from trl_grpo_ext.rewards.math_answers.memo import Memo
+from trl_grpo_ext.verdict import Verdict, grader_error
 
 
-@pytest.mark.parametrize(
-    ("gold", "right", "wrong"),
-    [
-        ("4", r"\boxed{4}", r"\boxed{5}"),
-        (42, r"\boxed{42}", r"\boxed{24}"),
-        (0.5, r"\boxed{\frac{1}{2}}", r"\boxed{0.25}"),
-        (42.0, r"\boxed{42}", r"\boxed{42.5}"),
-        (r"\frac12", r"\boxed{0.5}", r"\boxed{12}"),
-        (r"2\sqrt{5}", r"\boxed{\sqrt{20}}", r"\boxed{2}"),
-        (r"$\sqrt{2}$", r"\boxed{\sqrt 2}", r"\boxed{2}"),
-        (r"So we get $x=\boxed{7}$.", r"\boxed{7}", r"\boxed{8}"),
-        ("5 + 5 = 10\n#### 10", r"\boxed{10}", r"\boxed{5}"),
-        ("#### 1,234", r"\boxed{1234}", r"\boxed{1}"),
-        ("(1,2)", r"\boxed{(1, 2)}", r"\boxed{(2, 1)}"),
-        (r"\text{Tuesday}", r"\boxed{tuesday}", r"\boxed{Monday}"),
-        ("A", r"\boxed{\text{(A)}}", r"\boxed{B}"),
-        ("yes", r"\boxed{\text{Yes}}", r"\boxed{No}"),
-        ("x^2+1", r"\boxed{1+x^2}", r"\boxed{x^2}"),
-        ("1/2", r"\boxed{\dfrac{2}{4}}", r"\boxed{1}"),
-    ],
-)
+def boxed(answer: str) -> str:
+    return rf"Therefore the answer is $\boxed{{{answer}}}$."
+
+
+GOLDS = [
+    ("4", "4", "5"),
+    (42, "42", "24"),
+    (0.5, r"\frac{1}{2}", "0.25"),
+    (42.0, "42", "42.5"),
+    (True, r"\text{Yes}", "no"),
+    (r"\frac12", "0.5", "12"),
+    (r"2\sqrt{5}", r"\sqrt{20}", "2"),
+    (r"$\sqrt{2}$", r"\sqrt 2", "2"),
+    (r"So we get $x=\boxed{7}$.", "7", "8"),
+    (r"\(\boxed{1}\) and \(\boxed{-2}\)", "-2, 1", "1"),
+    ("5 + 5 = 10\n#### 10", "10", "5"),
+    ("#### 1,234", "1234", "1"),
+    ("1000", r"1\times 10^{3}", "100"),
+    ("1000", "1 000", "1"),
+    ("12000023", r"12,\!000,\!023", "12"),
+    (r"\frac{3}{2}", r"1\frac{1}{2}", r"\frac{1}{2}"),
+    (r"\frac{1}{3}", r"0.\overline{3}", "0.3"),
+    ("-5", "−5", "5"),
+    (r"$\pi$", "π", "3"),
+    (r"-2\pi", "-2*pi", r"2\pi"),
+    (r"\sqrt{2}", "sqrt(2)", "sqrt(3)"),
+    ("(1,2)", "(1, 2)", "(2, 1)"),
+    ("(1,2)", r"\left(1,2\right)", r"\{2,1\}"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}", "(1,2)", "(2,1)"),
+    (r"x>3", r"(3, \infty)", r"(-\infty, 3)"),
+    (r"(3, \infty)", "x>3", "x<3"),
+    ("1,2", "x_1=1, x_2=2", "1,3"),
+    ("x^2+1", "1+x^2", "x^2"),
+    (r"\ln(a^2 b)", r"2\ln a + \ln b", r"\ln a + \ln b"),
+    (r"\frac{1}{\sqrt{n}}", r"\sqrt{1/n}", r"\sqrt{n}"),
+    (r"|x|", r"\sqrt{x^2}", "x"),
+    ("1/2", r"\dfrac{2}{4}", "1"),
+    (r"\text{Tuesday}", "tuesday", "Monday"),
+    ("A", r"\text{(A)}", "B"),
+    ("B", "B) 12 apples", "A or B"),
+    ("yes", r"\text{Yes}", "No"),
+    (r"10 \text{ cm}^2", "10", "12"),
+    (r"90^\circ", "90", "45"),
+    (r"28\%", "0.28", "0.28%"),
+    (["1/2", "50\\%"], "0.5", "5"),
+    (r"\$18.90", "18.9", "1890"),
+]
+
+
+@pytest.mark.parametrize(("gold", "right", "wrong"), GOLDS)
 def test_golds_of_every_form_tell_right_from_wrong(gold: Any, right: str, wrong: str) -> None:
-    assert math_reward([right, wrong], solution=[gold, gold]) == [1.0, 0.0]
+    assert math_reward([boxed(right), boxed(wrong)], solution=[gold, gold]) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("gold", sorted({str(gold) for gold, _, _ in GOLDS if not isinstance(gold, list)}))
+def test_a_gold_equals_itself(gold: str) -> None:
+    from trl_grpo_ext.rewards.math_answers.gold import gold_texts
+
+    assert math_reward([boxed(gold_texts(gold)[0])], solution=[gold]) == [1.0]
 
 
 def test_the_gold_stands_in_solution_else_answer_else_where_it_is_said() -> None:
-    assert math_reward([r"\boxed{1}"], solution=["1"], answer=["2"]) == [1.0]
-    assert math_reward([r"\boxed{1}"], answer=["1"]) == [1.0]
-    assert math_reward([r"\boxed{1}"] * 2, solution=[None, "2"], answer=["1", "1"]) == [1.0, 0.0]
-    assert MathVerifier(column="gold")([r"\boxed{1}"], solution=["2"], gold=["1"]) == [1.0]
+    assert math_reward([boxed("1")], solution=["1"], answer=["2"]) == [1.0]
+    assert math_reward([boxed("1")], answer=["1"]) == [1.0]
+    assert math_reward([boxed("1")] * 2, solution=[None, "2"], answer=["1", "1"]) == [1.0, 0.0]
+    assert MathVerifier(column="gold")([boxed("1")], solution=["2"], gold=["1"]) == [1.0]
 
 
 def test_no_gold_column_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(ValueError, match=r"needs the dataset column `solution` or `answer`.*`result`.*column="):
-        math_reward([r"\boxed{1}"], result=["1"])
+        math_reward([boxed("1")], result=["1"])
 
 
 @pytest.mark.parametrize(
     ("gold", "reason"),
-    [(None, "gold_missing"), ("", "gold_empty"), (float("nan"), "gold_empty"), (r"\frac{1}{", "gold_unparseable")],
+    [
+        (None, "gold_missing"),
+        ("", "gold_empty"),
+        ([], "gold_empty"),
+        (float("nan"), "gold_empty"),
+        (r"\frac{1}{", "gold_unparseable"),
+    ],
 )
 def test_a_gold_that_is_no_answer_is_the_datas_fault(gold: Any, reason: str) -> None:
-    verdicts = math_reward.judge([r"\boxed{1}", "nothing"], solution=[gold, "1"])
-    assert (verdicts[0].status, verdicts[0].score, verdicts[0].blame) == (Status.SKIPPED, None, Blame.DATA)
-    assert verdicts[0].reason == reason
+    verdict, other = math_reward.judge([boxed("1"), boxed("1")], solution=[gold, "1"])
+    assert (verdict.status, verdict.score, verdict.blame) == (Status.SKIPPED, None, Blame.DATA)
+    assert verdict.reason == reason
+    assert other.score == 1.0
 
 
 @pytest.mark.parametrize(
     ("completion", "reason"),
     [
         ("", "no_answer"),
-        ("I do not know.", "no_answer"),
+        ("I do not know what it could be.", "no_answer"),
         (r"<think>it is \boxed{2}, or", "unclosed_think"),
-        (r"\boxed{}", "empty_box"),
-        (r"\boxed{" + "9" * 5000 + "}", "answer_too_long"),
+        (r"<think>So maybe \boxed{2}</think> I am not sure about it.", "no_answer"),
+        (r"\boxed{}", "empty_answer"),
     ],
 )
 def test_a_completion_without_an_answer_is_unparseable_and_says_why(completion: str, reason: str) -> None:
@@ -73,48 +119,118 @@ def test_a_completion_without_an_answer_is_unparseable_and_says_why(completion: 
     assert (verdict.status, verdict.score, verdict.reason) == (Status.UNPARSEABLE, 0.0, reason)
 
 
+def test_a_completion_that_contradicts_itself_is_ambiguous_and_one_that_is_wrong_twice_is_wrong() -> None:
+    completions = [
+        r"\boxed{2}. Or no: \boxed{3}.",
+        r"\boxed{2}. Again: \boxed{\frac{4}{2}}.",
+        r"\boxed{1}. No: \boxed{3}.",
+    ]
+    verdicts = math_reward.judge(completions, solution=["2"] * 3)
+    assert [(verdict.score, verdict.reason) for verdict in verdicts] == [
+        (0.0, "ambiguous"),
+        (1.0, ""),
+        (0.0, "not_equal"),
+    ]
+    assert MathVerifier(mode="boxed")(completions, solution=["3"] * 3) == [1.0, 0.0, 1.0]
+
+
+POLICIES = [
+    ("accept_unevaluated", "391", r"17 \times 23", "unevaluated"),
+    ("accept_unevaluated", "5050", r"\sum_{k=1}^{100} k", "unevaluated"),
+    ("accept_unevaluated", "6", r"\gcd(12,18)", "unevaluated"),
+    ("accept_unevaluated", "2x", r"\frac{d}{dx} x^2", "unevaluated"),
+    ("accept_stray_text", "5", r"5 \text{ is wrong}", "stray_text"),
+    ("accept_stray_text", "5", r"\neq 5", "negated"),
+    ("accept_other_units", r"5 \text{ km}", r"5 \text{ m}", "other_unit"),
+    ("accept_other_units", r"3 \text{ hours}", r"3 \text{ minutes}", "other_unit"),
+    ("accept_other_case", "x", "X", "other_symbols"),
+    ("accept_false_equations", "5", "4 = 5", "false_equation"),
+    ("accept_false_equations", "5", "1=2=3=4=5", "false_equation"),
+]
+
+
+@pytest.mark.parametrize(("switch", "gold", "answer", "reason"), POLICIES)
+def test_each_policy_turns_down_its_kind_of_answer_unless_switched_off(
+    switch: str, gold: str, answer: str, reason: str
+) -> None:
+    (verdict,) = math_reward.judge([boxed(answer)], solution=[gold])
+    assert (verdict.status, verdict.score, verdict.reason) == (Status.INCORRECT, 0.0, reason)
+    accepting = MathVerifier(**{switch: True, "accept_unevaluated": True})
+    assert accepting([boxed(answer)], solution=[gold]) == [1.0]
+
+
 @pytest.mark.parametrize(
-    ("completion", "score"),
+    ("gold", "answer"),
     [
-        (r"<think>first \boxed{3}</think>so \boxed{2}", 1.0),
-        (r"<think>first \boxed{2}</think>so \boxed{3}", 0.0),
-        (r"\boxed{3} no, \boxed{2}", 1.0),
-        (r"<think>1+1=2</think>The answer is 2.", 1.0),
-        ("The answer is $2$.", 1.0),
+        (r"\frac{1}{2^{99}}", r"\frac{1}{3^{99}}"),
+        (r"1.6 \times 10^{-19}", r"9.1 \times 10^{-31}"),
+        ("10000000", "10000500"),
+        ("x^2+x+1=0", "y=y+5"),
+        ("x^2+1=0", "x=x+1"),
+        ("3", r"3 \text{ or } 4"),
+        ("B", "A, B, C, D"),
+        ("B", r"\text{A or B}"),
+        ("5", r"\text{answer}"),
+        ("x=2", "2x+3=7"),
+        (r"1 - \frac{1}{\mathrm{e}}", r"1 + \frac{1}{\mathrm{e}}"),
     ],
 )
-def test_the_last_answer_after_the_reasoning_counts(completion: str, score: float) -> None:
-    assert math_reward([completion], solution=["2"]) == [score]
-
-
-def test_a_prefilled_think_block_that_is_never_closed_holds_no_answer() -> None:
-    verdicts = math_reward.judge([r"it is \boxed{2}"], prompts=["1+1? <think>"], solution=["2"])
-    assert verdicts[0].reason == "unclosed_think"
+def test_what_only_looks_equal_to_a_grader_is_not(gold: str, answer: str) -> None:
+    assert math_reward([boxed(answer)], solution=[gold]) == [0.0]
 
 
 def test_conversations_are_judged_as_strings_are() -> None:
-    completions = [[{"role": "assistant", "content": text}] for text in (r"\boxed{2}", r"\boxed{3}")]
+    completions = [[{"role": "assistant", "content": boxed(answer)}] for answer in ("2", "3")]
     assert math_reward(completions, solution=["2", "2"]) == [1.0, 0.0]
 
 
 def test_what_was_compared_is_in_the_verdict() -> None:
-    boxed, spoken = math_reward.judge([r"\boxed{\frac{4}{2}}", "It is 3."], solution=["2", "2"])
-    assert (boxed.answer, boxed.reason) == (r"\frac{4}{2}", "")
+    first, spoken = math_reward.judge([boxed(r"\frac{4}{2}"), "I think that it must be 3."], solution=["2", "2"])
+    assert (first.answer, first.reason) == (r"\frac{4}{2}", "")
     assert (spoken.answer, spoken.reason) == ("3", "not_equal")
 
 
+HOSTILE = r"\boxed{9^{9^{9^9}}+1}"
+
+
 def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is_given() -> None:
-    verifier = MathVerifier(timeout=1.0)
-    hostile = r"\boxed{9^{9^{9^9}}+1}"
-    verifier([r"\boxed{1+1}"], solution=["3"])  # the worker is warm
+    verifier = MathVerifier(timeout=1.5)
+    verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
     started = time.monotonic()
-    verdicts = verifier.judge([hostile] * 8 + [r"\boxed{10/2}"], solution=["5"] * 9)
-    assert [verdict.status for verdict in verdicts] == [Status.TIMEOUT] * 8 + [Status.CORRECT]
-    assert verdicts[0].answer == r"9^{9^{9^9}}+1"
-    assert time.monotonic() - started < 8 * 1.0
+    for _ in range(2):
+        verdicts = verifier.judge([HOSTILE] * 8 + [boxed("y+y")], solution=["5"] * 8 + ["2y"])
+        assert [verdict.status for verdict in verdicts] == [Status.TIMEOUT] * 8 + [Status.CORRECT]
+        assert verdicts[0].answer == r"9^{9^{9^9}}+1"
+    assert time.monotonic() - started < 16 * 1.5
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
-def test_a_timeout_must_be_above_0(timeout: float) -> None:
-    with pytest.raises(ValueError, match="above 0"):
-        MathVerifier(timeout=timeout)
+def test_a_gold_that_computes_for_ever_is_the_datas_fault() -> None:
+    (verdict,) = MathVerifier(timeout=1.0).judge([boxed("x+1")], solution=[r"9^{9^{9^9}}+x"])
+    assert (verdict.status, verdict.blame, verdict.reason) == (Status.SKIPPED, Blame.DATA, "gold_timeout")
+
+
+def test_it_works_off_the_main_thread() -> None:
+    scores: list[list[float | None]] = []
+    thread = threading.Thread(target=lambda: scores.append(math_reward([boxed("z+z")], solution=["2z"])))
+    thread.start()
+    thread.join()
+    assert scores == [[1.0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"timeout": 0}, "above 0"), ({"timeout": float("nan")}, "above 0"), ({"mode": "box"}, "Did you mean `boxed`")],
+)
+def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MathVerifier(**arguments)
+
+
+def test_the_memo_is_bounded_forgets_the_oldest_and_never_keeps_the_graders_faults() -> None:
+    memo = Memo(size=2)
+    right = Verdict(status=Status.CORRECT, score=1.0)
+    for key in "abc":
+        memo.put(key, right)
+    memo.put("d", grader_error("worker_lost"))
+    assert [memo.get(key) for key in "abcd"] == [None, right, right, None]
+    assert len(memo) == 2

@@ -6,12 +6,38 @@ import os
 import select
 import struct
 import time
+from collections.abc import Callable
 
 _HEADER = struct.Struct(">I")
 
 
 class DeadlineError(Exception):
     """Nothing, or not everything, had come when the time was up."""
+
+
+class Deadline:
+    """A time to give up at, which may be put off once.
+
+    Args:
+        seconds: From now.
+        put_off: Asked when the time is up for the first time: how many more seconds to wait, 0 for none.
+    """
+
+    def __init__(self, seconds: float, put_off: Callable[[], float] | None = None) -> None:
+        self._at = time.monotonic() + seconds
+        self._put_off = put_off
+
+    def wait_readable(self, descriptor: int) -> None:
+        """Wait until there is something to read; raises DeadlineError when the time is up."""
+        # poll, unlike select, takes descriptors above 1023: a trainer may have thousands open.
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        while not poller.poll(max(0.0, self._at - time.monotonic()) * 1000):
+            more = self._put_off() if self._put_off else 0.0
+            self._put_off = None
+            if more <= 0:
+                raise DeadlineError
+            self._at += more
 
 
 def write_frame(descriptor: int, payload: bytes) -> None:
@@ -21,11 +47,11 @@ def write_frame(descriptor: int, payload: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def read_frame(descriptor: int, *, deadline: float | None = None) -> bytes:
+def read_frame(descriptor: int, *, deadline: Deadline | None = None) -> bytes:
     """Read one frame.
 
     Args:
-        deadline: The `time.monotonic()` at which to give up; None waits for ever.
+        deadline: When to give up; None waits for ever.
 
     Raises:
         EOFError: when the writer is gone.
@@ -35,21 +61,13 @@ def read_frame(descriptor: int, *, deadline: float | None = None) -> bytes:
     return _read_exactly(descriptor, size, deadline)
 
 
-def _read_exactly(descriptor: int, size: int, deadline: float | None) -> bytes:
+def _read_exactly(descriptor: int, size: int, deadline: Deadline | None) -> bytes:
     received = bytearray()
     while len(received) < size:
         if deadline is not None:
-            _wait_readable(descriptor, deadline)
+            deadline.wait_readable(descriptor)
         chunk = os.read(descriptor, min(size - len(received), 1 << 20))
         if not chunk:
             raise EOFError("the other end of the pipe is closed")
         received += chunk
     return bytes(received)
-
-
-def _wait_readable(descriptor: int, deadline: float) -> None:
-    # poll, unlike select, takes descriptors above 1023: a trainer may have thousands open.
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        raise DeadlineError

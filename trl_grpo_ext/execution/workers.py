@@ -22,13 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from trl_grpo_ext.execution.call import Call, Failure, Outcome
-from trl_grpo_ext.execution.wire import DeadlineError, read_frame, write_frame
+from trl_grpo_ext.execution.wire import Deadline, DeadlineError, read_frame, write_frame
 
 logger = logging.getLogger(__name__)
 
 START_TIMEOUT = 60.0  # seconds to start Python and import what is called, on a machine that is very busy
 STARVED_SHARE = 0.5  # a call that ran out of time without this share of it as CPU time was starved
-ATTEMPTS = 2  # how often a call is tried when the machine, not the call, is at fault
+ATTEMPTS = 2  # how often a call is tried when its worker is lost
 
 __all__ = ["Call", "Executor", "Failure", "Outcome", "Worker", "WorkerPool", "shared_pool"]
 
@@ -63,7 +63,7 @@ class Worker:
         self._prepared: set[str] = set()
         self._cpu_reported = 0.0
         try:
-            self._ask({"path": sys.path}, START_TIMEOUT)
+            self._ask({"path": sys.path}, Deadline(START_TIMEOUT))
         except BaseException:
             self.kill()
             raise
@@ -80,14 +80,24 @@ class Worker:
         """Import what is to be called, outside any call's deadline; the reply says whether that worked."""
         if target in self._prepared:
             return {"value": None}
-        reply = self._ask({"target": target}, START_TIMEOUT)
+        reply = self._ask({"target": target}, Deadline(START_TIMEOUT))
         if "failure" not in reply:
             self._prepared.add(target)
         return reply
 
     def call(self, target: str, arguments: bytes, timeout: float) -> dict[str, Any]:
-        """Run a call. Raises DeadlineError, or OSError or EOFError if the process is gone."""
-        return self._ask({"target": target, "arguments": arguments, "timeout": timeout}, timeout)
+        """Run a call for `timeout` seconds, or twice that if it could not use the first half.
+
+        Raises:
+            DeadlineError: when its time is up.
+            OSError, EOFError: if the process is gone.
+        """
+        request = {"target": target, "arguments": arguments, "timeout": 2 * timeout}
+        return self._ask(request, Deadline(timeout, lambda: timeout if self.was_starved(timeout) else 0.0))
+
+    def was_starved(self, timeout: float) -> bool:
+        """Whether the call that is under way got less than its share of the timeout as CPU time."""
+        return self.cpu_seconds_of_call() < STARVED_SHARE * timeout
 
     def cpu_seconds_of_call(self) -> float:
         """CPU time that the process has used since its last reply."""
@@ -113,9 +123,9 @@ class Worker:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], deadline: Deadline) -> dict[str, Any]:
         write_frame(self._requests, pickle.dumps(request))
-        reply: dict[str, Any] = json.loads(read_frame(self._replies, deadline=time.monotonic() + timeout))
+        reply: dict[str, Any] = json.loads(read_frame(self._replies, deadline=deadline))
         self._cpu_reported = reply["cpu"]
         return reply
 
@@ -142,7 +152,7 @@ class WorkerPool:
     def run(self, calls: Sequence[Call], *, timeout: float) -> list[Outcome]:
         """Run every call, each for at most `timeout` seconds from its start in a worker; never raises.
 
-        A call whose worker was starved or lost is tried once more before that is its outcome.
+        A call that got little CPU time in that time gets as much again; one whose worker was lost is tried once more.
         """
         with self._lock:
             if self._threads is None:
@@ -177,7 +187,7 @@ class WorkerPool:
         outcome = Outcome(failure=Failure.LOST)
         for _ in range(ATTEMPTS):
             outcome = self._attempt(call.target, arguments, timeout)
-            if outcome.failure not in (Failure.STARVED, Failure.LOST) or self._threads is None:
+            if outcome.failure is not Failure.LOST or self._threads is None:
                 break
         return outcome
 
@@ -192,9 +202,8 @@ class WorkerPool:
                 try:
                     reply = worker.call(target, arguments, timeout)
                 except DeadlineError:
-                    starved = worker.cpu_seconds_of_call() < STARVED_SHARE * timeout
+                    failure = Failure.STARVED if worker.was_starved(timeout) else Failure.TIMEOUT
                     self._discard(worker)
-                    failure = Failure.STARVED if starved else Failure.TIMEOUT
                     return Outcome(failure=failure, seconds=time.monotonic() - started)
         except Exception as error:
             # The process could not start, or died: nothing here is the completion's doing.

@@ -1,0 +1,1 @@
+"""How a math answer is found, read and compared; used by `MathVerifier`."""

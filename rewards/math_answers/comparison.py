@@ -1,0 +1,209 @@
+"""What a worker does with one gold and one answer. It may take for ever, and so runs nowhere else.
+
+math-verify's own timeouts are off: they need signals and the main thread, and miss what hangs outside of them. The
+pool's deadline and SIGKILL take their place. Nothing of a model's text reaches `eval` or `parse_expr` here;
+math-verify hands the latter digits and operators only.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import sympy
+from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
+from sympy import Expr, MatrixBase, Tuple
+
+from trl_grpo_ext.rewards.math_answers.gold import is_sentence
+from trl_grpo_ext.rewards.math_answers.notation import standard
+from trl_grpo_ext.rewards.math_answers.policy import violation
+from trl_grpo_ext.verdict import Status, Verdict, skipped
+
+# It warns once that timeouts are off; they are not.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+Parsed = Any  # a sympy Basic or MatrixBase; sympy ships no types that mypy reads here
+
+_BOXED_FIRST = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
+POINTS = 40  # tried, of which AGREEING must be usable, when two expressions are compared by their values
+AGREEING = 6
+CLOSE = 1e-3  # relative; math-verify rounds to six decimals, where all tiny numbers are alike
+MAX_SIDES = 10  # of a chain of equations
+
+
+def compare(gold: str, answer: str, rule: str, accepted: Sequence[str]) -> dict[str, Any]:
+    """The verdict's record for one answer.
+
+    Args:
+        gold: The gold answer, its delimiters and box taken off, or a sentence that ends with it.
+        answer: What the rule found.
+        rule: The name of the rule; `last_expression` found a text in which the answer still has to be found.
+        accepted: The switches of the policies that are off.
+    """
+    golds = _parse_gold(gold)
+    if not golds:
+        return skipped("gold_unparseable").to_record()
+    parsed, said = _parse_answer(answer, searched=rule == "last_expression")
+    if not parsed:
+        return _verdict(Status.UNPARSEABLE, "no_answer" if rule == "last_expression" else "unparseable_answer", said)
+    if not any(_equal(one, other) for one in golds for other in parsed):
+        return _verdict(Status.INCORRECT, "not_equal", said)
+    off = frozenset(accepted)
+    reason = _false_equation(said, off) or violation(gold, said, off) or _difference(golds[0], parsed[0])
+    return _verdict(Status.INCORRECT, reason, said) if reason else _verdict(Status.CORRECT, "", said)
+
+
+def _verdict(status: Status, reason: str, answer: str | None) -> dict[str, Any]:
+    score = 1.0 if status is Status.CORRECT else 0.0
+    return Verdict(status=status, score=score, answer=answer, reason=reason).to_record()
+
+
+@lru_cache(maxsize=1024)
+def _parse_gold(gold: str) -> tuple[Parsed, ...]:
+    # Raw LaTeX is misread unless it stands in a box (Math-Verify#56); a sentence is misread if it does.
+    return _expressions(_parse(gold) if is_sentence(gold) else _parse(_box(standard(gold))))
+
+
+def _parse_answer(answer: str, *, searched: bool) -> tuple[tuple[Parsed, ...], str]:
+    if not (searched or is_sentence(answer)):
+        return _expressions(_parse(_box(standard(answer)))), answer
+    found = _parse(answer)
+    return _expressions(found), next((item for item in found if isinstance(item, str)), answer)
+
+
+def _parse(text: str) -> list[Any]:
+    found: list[Any] = parse(text, _BOXED_FIRST, parsing_timeout=None)
+    return found
+
+
+def _expressions(found: list[Any]) -> tuple[Parsed, ...]:
+    return tuple(item for item in found if not isinstance(item, str))
+
+
+def _box(text: str) -> str:
+    return rf"\boxed{{{text}}}"
+
+
+def _equal(gold: Parsed, answer: Parsed) -> bool:
+    if verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True):
+        return True
+    if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
+        gold, answer = _as_tuple(gold), _as_tuple(answer)
+    if isinstance(gold, Tuple) and isinstance(answer, Tuple):
+        return len(gold) == len(answer) and all(_equal(a, b) for a, b in zip(gold, answer, strict=True))
+    return isinstance(gold, Expr) and isinstance(answer, Expr) and _same_values(gold, answer)
+
+
+def _as_tuple(value: Parsed) -> Parsed:
+    """A vector, or what may be a point, as the tuple of its entries; anything else as it is."""
+    if isinstance(value, MatrixBase) and 1 in value.shape and len(value) > 1:
+        return Tuple(*value)
+    if isinstance(value, sympy.Interval) and value.left_open and value.right_open:
+        return Tuple(value.start, value.end)  # (1, 2) is an interval or a point, and only the other answer tells which
+    return value
+
+
+def _same_values(gold: Expr, answer: Expr) -> bool:
+    """Whether two expressions have the same values wherever both are real; sampled at fixed points of both signs.
+
+    Finds identities that simplification misses, such as rules of logarithms, without assuming that variables are
+    positive: |x| and x differ at a negative point.
+    """
+    symbols = sorted(gold.free_symbols | answer.free_symbols, key=str)
+    if gold.free_symbols != answer.free_symbols:
+        return False
+    if not symbols:
+        return _agree(sympy.N(gold, 30), sympy.N(answer, 30))
+    generator = random.Random(0)
+    agreeing = 0
+    for _ in range(POINTS):
+        point = {symbol: sympy.Float(generator.uniform(-3, 3), 30) for symbol in symbols}
+        one, other = gold.evalf(30, subs=point), answer.evalf(30, subs=point)
+        if not (one.is_real and other.is_real and one.is_finite and other.is_finite):
+            continue
+        if not _agree(one, other):
+            return False
+        agreeing += 1
+        if agreeing == AGREEING:
+            return True
+    return False
+
+
+def _agree(one: Any, other: Any) -> bool:
+    if not (one.is_number and other.is_number and one.is_finite and other.is_finite):
+        return False
+    return bool(abs(one - other) <= 1e-12 * max(abs(one), abs(other)))
+
+
+def _difference(gold: Parsed, answer: Parsed) -> str:
+    """The reason code of a difference that math-verify passes over; empty if there is none."""
+    if _are_far_apart(gold, answer):
+        return "not_equal"
+    if isinstance(gold, sympy.Eq) and isinstance(answer, sympy.Eq) and not _same_equation(gold, answer):
+        return "not_equal"
+    if _symbol_names(answer) - _symbol_names(gold) and _symbol_names(gold):
+        return "other_symbols"
+    return ""
+
+
+def _false_equation(answer: str, accepted: frozenset[str]) -> str:
+    r"""`false_equation` if two neighbouring sides of `=` are numbers, and different: `4 = 5`, `1 = 2 = 3`."""
+    sides = standard(answer).split("=")
+    if "accept_false_equations" in accepted or not 2 <= len(sides) <= MAX_SIDES:
+        return ""
+    for one, other in pairwise(_number(side) for side in sides):
+        if one is not None and other is not None and not verify(one, other, timeout_seconds=None):
+            return "false_equation"
+    return ""
+
+
+def _number(side: str) -> Parsed | None:
+    parsed = _expressions(_parse(_box(side))) if side.strip() else ()
+    return parsed[0] if parsed and isinstance(parsed[0], Expr) and not parsed[0].free_symbols else None
+
+
+def _are_far_apart(gold: Parsed, answer: Parsed) -> bool:
+    if not (isinstance(gold, Expr) and isinstance(answer, Expr)) or gold.free_symbols or answer.free_symbols:
+        return False
+    one, other = sympy.N(gold, 20), sympy.N(answer, 20)
+    if not (one.is_real and other.is_real and one.is_finite and other.is_finite):
+        return False
+    return not any(abs(one - scale * other) <= CLOSE * abs(one) for scale in _PERCENT)
+
+
+_PERCENT = (1, sympy.Rational(1, 100), 100)  # math-verify takes 28 % for 0.28 and for 28
+
+
+def _same_equation(gold: sympy.Eq, answer: sympy.Eq) -> bool:
+    """Whether one is a multiple of the other, or both have the same solutions and there are some."""
+    if not all(isinstance(side, Expr) for side in (*gold.args, *answer.args)):
+        return True  # such as n = {1, 2, 3}, which has no difference of its sides
+    one, other = gold.lhs - gold.rhs, answer.lhs - answer.rhs
+    if one.free_symbols != other.free_symbols:  # y = 2x and f = 2x are the same function under two names
+        both = _is_assignment(gold) and _is_assignment(answer)
+        return both and bool(gold.rhs.free_symbols == answer.rhs.free_symbols)
+    if sympy.simplify(one / other).is_number:
+        return True
+    return len(one.free_symbols) > 1 or bool(sympy.solve(one, dict=True))
+
+
+def _is_assignment(equation: sympy.Eq) -> bool:
+    return isinstance(equation.lhs, sympy.Symbol) and equation.lhs not in equation.rhs.free_symbols
+
+
+def _symbol_names(value: Parsed) -> set[str]:
+    if isinstance(value, sympy.Eq) and _is_assignment(value):
+        value = value.rhs
+    return {str(symbol) for symbol in getattr(value, "free_symbols", ())}
+
+
+def _worker_is_warm() -> None:
+    """Parse once at import, outside any answer's deadline: the first parse builds tables for a tenth of a second."""
+    verify(_parse_gold("1")[0], _parse(_box("2")), timeout_seconds=None)
+
+
+_worker_is_warm()

@@ -1,0 +1,212 @@
+"""Answers that equal the gold and still do not answer: named policies, each with a switch.
+
+math-verify does the problem for the policy where it can: it evaluates a sum that only repeats the question, keeps the
+last side of a false equation, drops text as if it were a unit. Each function here says whether an answer is of such a
+kind; they are asked only when the values are equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trl_grpo_ext.rewards.math_answers.literal import number
+from trl_grpo_ext.rewards.math_answers.notation import standard, text_in, without_text_commands
+
+_OPERATORS = {
+    "sum": r"\\sum(?![A-Za-z])",
+    "product": r"\\prod(?![A-Za-z])",
+    "integral": r"\\i*int(?![A-Za-z])",
+    "limit": r"\\lim(?![A-Za-z])",
+    "common divisor": r"\\?(?:gcd|lcm)(?![A-Za-z])",
+    "determinant": r"\\det(?![A-Za-z])|\\begin\{vmatrix\}",
+    "derivative": r"\\frac\s*\{\s*d[^{}]*\}\s*\{\s*d[^{}]*\}",
+    "binomial": r"\\[dt]?binom(?![A-Za-z])",
+    "remainder": r"\\[bp]?mod(?![A-Za-z])",
+}
+_OPERATOR = {name: re.compile(pattern) for name, pattern in _OPERATORS.items()}
+_MIXED = re.compile(r"[+-]?\s*\d+\s*\\frac\s*\{?\d+\}?\s*\{?\d+\}?")
+_SCIENTIFIC = re.compile(r"[+-]?\s*\d+(?:\.\d+)?\s*(?:\\times|\\cdot)\s*10\s*\^\s*\{?\s*[+-]?\s*\d+\s*\}?")
+_SHORT_FRACTION = re.compile(r"[+-]?\s*\\frac\s*(?:\{[+-]?\d+\}|\d)\s*(?:\{[+-]?\d+\}|\d)")
+_VARIABLE = re.compile(r"\s*\\?[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*")
+_COMMAND = re.compile(r"\\(?:times|cdot|div|frac|pm|%|,)")
+_LETTER = re.compile(r"[A-Za-z,]")
+_STRAY = frozenset(
+    """not isn't is wrong incorrect false or maybe perhaps possibly either neither if but unless unknown answer any
+    question except instead no never nor cannot can't guess undecided""".split()  # noqa: SIM905  # readable as prose
+)
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z']{2,}")
+_NEGATED = re.compile(r"\\(?:neq?|not)(?![A-Za-z])")
+
+# A line a unit: the name that stands for it, then its spellings.
+_UNITS = """
+m: m meter meters metre metres
+cm: cm centimeter centimeters centimetre centimetres
+mm: mm millimeter millimeters millimetre millimetres
+km: km kilometer kilometers kilometre kilometres
+in: inch inches
+ft: ft foot feet
+yd: yd yard yards
+mi: mi mile miles
+g: g gram grams
+kg: kg kilogram kilograms
+mg: mg milligram milligrams
+lb: lb lbs pound pounds
+oz: oz ounce ounces
+s: s sec secs second seconds
+min: min mins minute minutes
+h: h hr hrs hour hours
+day: day days
+week: week weeks
+month: month months
+year: yr yrs year years
+l: l liter liters litre litres
+ml: ml milliliter milliliters millilitre millilitres
+gal: gal gallon gallons
+deg: deg degree degrees
+rad: rad radian radians
+usd: usd dollar dollars
+cent: cent cents
+eur: eur euro euros
+mph: mph
+kmh: kmh kph
+n: newton newtons
+j: joule joules
+w: watt watts
+v: volt volts
+hz: hz hertz
+k: kelvin
+c: celsius
+f: fahrenheit
+"""
+_UNIT = {
+    word: unit
+    for unit, _, spellings in (line.partition(":") for line in _UNITS.strip().splitlines())
+    for word in spellings.split()
+}
+_UNIT_IN = re.compile(r"([A-Za-z]+)\s*(?:\^\s*\{?\s*(\d)\s*\}?)?")
+_POWERS = {"square": "2", "squared": "2", "sq": "2", "cubic": "3", "cubed": "3"}
+
+
+def is_unevaluated(gold: str, answer: str) -> bool:
+    r"""Whether the answer leaves the work to the grader: `17 \times 23`, `\sum_{k=1}^{100} k`, `\frac{d}{dx} x^2`.
+
+    For a gold that is a plain number, an answer must be one as well: an integer, a decimal, a fraction, a mixed or
+    a scientific number. Any other gold allows the operators that it has itself.
+    """
+    if any(pattern.search(answer) and not pattern.search(gold) for pattern in _OPERATOR.values()):
+        return True
+    return number(bare_value(gold)) is not None and not _is_plain_number(bare_value(answer))
+
+
+def bare_value(text: str) -> str:
+    r"""An answer without what it is assigned to, its unit and its percent or degree sign.
+
+    Example:
+        >>> [bare_value(text) for text in ("x = 5", "2 + 3 = 5", r"5 \text{ cm}^2", "12 km/h", r"90^\circ", "2y")]
+        ['5', '5', '5', '12', '90', '2y']
+    """
+    text = standard(text)
+    *left, right = re.split(r"=|\\approx", text)
+    if all(_VARIABLE.fullmatch(side) or not _LETTER.search(_COMMAND.sub("", side)) for side in left):
+        text = right
+    text = re.sub(r"\\(?:text|mathrm|mbox|textbf|textnormal|textrm)\s*\{[^{}]*\}\s*(?:\^\s*\{?\d\}?)?", " ", text)
+    text = re.sub(r"\\%|%|\^\s*\{?\s*\\circ\s*\}?|\\\$|\$|\\approx", " ", text)
+    text = re.sub(r"(?<=[\d\s}])[A-Za-z]{2,}(?:(?:\s+|/)[A-Za-z]+)*\s*(?:\^\s*\{?\d\}?)?\s*$", "", text)
+    return " ".join(text.split()).strip("~ ")
+
+
+def _is_plain_number(text: str) -> bool:
+    if number(text) is not None:
+        return True
+    text = text.strip("() ")
+    return any(form.fullmatch(text) for form in (_MIXED, _SCIENTIFIC, _SHORT_FRACTION)) or number(text) is not None
+
+
+def has_stray_text(gold: str, answer: str) -> bool:
+    r"""Whether words take the answer back or leave it open: `5 \text{ is wrong}`, `\text{not } 5`."""
+    said = {word.casefold() for word in _WORD.findall(without_text_commands(answer))}
+    expected = {word.casefold() for word in _WORD.findall(without_text_commands(gold))}
+    return bool((said - expected) & _STRAY)
+
+
+def is_negated(gold: str, answer: str) -> bool:
+    r"""Whether the answer says what the value is not: `\neq 5`."""
+    return bool(_NEGATED.search(answer)) and not _NEGATED.search(standard(gold))
+
+
+def has_other_case(gold: str, answer: str) -> bool:
+    """Whether a variable of the gold stands in the answer in the other case: `X` for `x`."""
+    asked, given = _variables(gold), _variables(answer)
+    return any(letter.swapcase() in asked for letter in given - asked)
+
+
+def _variables(text: str) -> set[str]:
+    text = re.sub(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+", " ", standard(text))
+    return set(re.findall(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])", text))
+
+
+def has_other_unit(gold: str, answer: str) -> bool:
+    r"""Whether both have a unit that is known, and not the same: `5 \text{ m}` for `5 \text{ km}`."""
+    asked, given = unit(gold), unit(answer)
+    return asked is not None and given is not None and asked != given
+
+
+def unit(text: str) -> str | None:
+    r"""The unit of an answer, with its power; None if there is none, or none that is known.
+
+    Example:
+        >>> [unit(text) for text in (r"5 \text{ meters}", "10 cm^2", r"\$5", r"3 \text{ square feet}", "5x", "7")]
+        ['m', 'cm2', 'usd', 'ft2', None, None]
+    """
+    text = standard(text)
+    if "\\$" in text:
+        return "usd"
+    if re.search(r"\^\s*\{?\s*\\circ", text):
+        return "deg"
+    spelled = " ".join(text_in(text)) or (re.search(r"\d\s*([A-Za-z]{2,}.*)$", text) or ["", ""])[1]
+    power = re.search(r"\}\s*\^\s*\{?\s*(\d)", text)
+    found, raised = "", ""
+    for word, exponent in _UNIT_IN.findall(spelled):
+        if word.casefold() in _POWERS:
+            raised = _POWERS[word.casefold()]
+        elif not found:
+            found = _UNIT.get(word if word in _UNIT else word.casefold(), "")
+            raised = exponent or raised
+    if not found:
+        return None
+    raised = raised or (power[1] if power and text_in(text) else "")
+    return found + (raised if raised != "1" else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A kind of answer that is turned down though its value is right.
+
+    Attributes:
+        switch: The argument of `MathVerifier` that allows it.
+        reason: The verdict's reason code.
+        applies: Whether an answer to a gold is of this kind, both as text.
+    """
+
+    switch: str
+    reason: str
+    applies: Callable[[str, str], bool]
+
+
+POLICIES = (
+    Policy("accept_stray_text", "stray_text", has_stray_text),
+    Policy("accept_stray_text", "negated", is_negated),
+    Policy("accept_other_units", "other_unit", has_other_unit),
+    Policy("accept_other_case", "other_symbols", has_other_case),
+    Policy("accept_unevaluated", "unevaluated", is_unevaluated),
+)
+
+
+def violation(gold: str, answer: str, accepted: frozenset[str]) -> str:
+    """The reason code of the first policy that turns this answer down; empty if none does."""
+    for policy in POLICIES:
+        if policy.switch not in accepted and policy.applies(gold, answer):
+            return policy.reason
+    return ""

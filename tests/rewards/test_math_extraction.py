@@ -1,0 +1,146 @@
+"""Finding the final answer: each rule, contradictions, hostile text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext.rewards.math_answers.extraction import MODES, Mode, boxes, extract
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        (r"\boxed{1}", ["1"]),
+        (r"\boxed {1}", ["1"]),
+        (r"\boxed 5", ["5"]),
+        (r"\boxed \pi", [r"\pi"]),
+        (r"\fbox{1}", ["1"]),
+        (r"\boxed{1} \boxed{2}", ["1", "2"]),
+        (r"\boxed{\frac{1}{2}}", [r"\frac{1}{2}"]),
+        (r"\boxed{\boxed{1}}", ["1"]),
+        (r"\boxed{\{1, 2\}}", [r"\{1, 2\}"]),
+        (r"\boxed{1", []),
+        (r"\boxed{1} and \boxed{2", ["1"]),
+        (r"\boxed{1 and \boxed{2}", ["2"]),
+        (r"} \boxed{1}", ["1"]),
+        ("no box", []),
+        (r"\\boxed", []),
+    ],
+)
+def test_outermost_boxes_are_found(text: str, contents: list[str]) -> None:
+    assert [content for _, _, content in boxes(text)] == contents
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "answers"),
+    [
+        ("boxed", r"\boxed{3}. No! \boxed{2}", ("2",)),
+        ("boxed", r"\boxed{2}, \boxed{3} and \boxed{5}", ("2, 3, 5",)),
+        ("boxed", r"$\boxed{1}$ papers and $\boxed{2}$ bins", ("1, 2",)),
+        ("boxed_only", r"so \boxed{2}", ("2",)),
+        ("answer_tag", "<answer>4</answer> or <answer> 5 </answer>", ("5",)),
+        ("answer_tag", r"<answer>It is \boxed{5}.</answer>", ("5",)),
+        ("final_answer_phrase", "The answer is 5. I hope it is correct.", ("5",)),
+        ("final_answer_phrase", "**Final answer:** $x^2$.", ("x^2",)),
+        ("final_answer_phrase", "Final Answer: The final answer is $7$. I hope it is correct.", ("7",)),
+        ("final_answer_phrase", "Final Answer: The largest $n$ is 34.", ("34",)),
+        ("last_number", "From 3 and 4 we get 1,234.5 in all.", ("1,234.5",)),
+        ("last_number", "It fell by -7", ("-7",)),
+        ("auto", r"The answer is 5. So \boxed{6}.", ("6",)),
+        ("auto", r"\boxed{6} and then. Later: \boxed{6}", ("6",)),
+        ("auto", "<answer>8</answer> The final answer is 7.", ("8", "7")),
+        ("auto", r"\boxed{4}. Wait, I was wrong. It is \boxed{5}.", ("5", "4")),
+        ("auto", r"<think>\boxed{4}</think> The answer is $5$.", ("5",)),
+        ("auto", r"$\frac{1}{2}$", (r"$\frac{1}{2}$",)),
+        ("auto", "I would say that it must be 5", ("I would say that it must be 5",)),
+    ],
+)
+def test_each_rule_takes_what_it_says(mode: Mode, text: str, answers: tuple[str, ...]) -> None:
+    assert extract(text, mode=mode).answers == answers
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "problem"),
+    [
+        ("boxed", "5", "no_boxed"),
+        ("boxed_only", r"\boxed{1} \boxed{1}", "several_boxed"),
+        ("answer_tag", "5", "no_answer_tag"),
+        ("final_answer_phrase", "5", "no_answer_phrase"),
+        ("last_number", "five", "no_number"),
+        ("auto", "", "no_answer"),
+        ("auto", r"\boxed{ }", "empty_answer"),
+        ("auto", r"\boxed{" + "9" * 5000 + "}", "answer_too_long"),
+        ("auto", ". And ".join(rf"\boxed{{{n}}}" for n in range(1000)), "too_many_answers"),
+        ("auto", r"<think>it is \boxed{2}, or", "unclosed_think"),
+        ("auto", r"</think>a<think>it is \boxed{2}", "unclosed_think"),
+    ],
+)
+def test_what_is_no_answer_has_a_reason(mode: Mode, text: str, problem: str) -> None:
+    found = extract(text, mode=mode)
+    assert (found.answers, found.problem) == ((), problem)
+
+
+def test_a_prefilled_block_that_is_never_closed_holds_no_answer() -> None:
+    assert extract(r"\boxed{2}", prefill="<think>\n").problem == "unclosed_think"
+    assert extract(r"2</think>\boxed{2}", prefill="<think>\n").answers == ("2",)
+
+
+LONG = 50_000
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\boxed{" * LONG,
+        r"\boxed " * LONG,
+        "}" * LONG,
+        "{" * LONG,
+        r"\boxed{1} " * LONG,
+        "final answer is " * LONG,
+        "answer: " * LONG,
+        "<answer>" * LONG,
+        "<think>" * LONG,
+        "$" * LONG,
+        "1," * LONG,
+        "a " * LONG,
+        "\n" * LONG,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_hostile_text_takes_linear_time(mode: Mode, text: str) -> None:
+    extract(text, mode=mode)  # quadratic work would take minutes
+
+
+ATOMS = st.sampled_from(
+    [
+        r"\boxed{",
+        "{",
+        "}",
+        r"\{",
+        "\\",
+        "1",
+        " ",
+        "<think>",
+        "</think>",
+        "<answer>",
+        "</answer>",
+        "$",
+        "answer is",
+        "\n",
+    ]
+)
+
+
+@given(st.lists(ATOMS).map("".join), st.sampled_from(MODES))
+def test_no_text_is_too_broken_to_be_looked_at(text: str, mode: Mode) -> None:
+    found = extract(text, mode=mode)
+    assert bool(found.answers) != bool(found.problem)
+    assert all(found.answers)
+
+
+@given(st.lists(ATOMS).map("".join), st.sampled_from(["1", r"\frac{1}{2}", r"\{1,2\}"]))
+def test_a_box_after_a_closed_block_is_found_whatever_stood_in_the_block(noise: str, answer: str) -> None:
+    assert extract(f"<think>{noise}</think>" + rf"so \boxed{{{answer}}}").answers == (answer,)
