@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from trl_grpo_ext.data_check import DataProblem
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, first_value, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode, extract
@@ -24,6 +26,14 @@ SWITCHES = (
     "accept_other_case",
     "accept_false_equations",
 )
+
+GOLD_ADVICE = {
+    "gold_empty": "Drop the row, or name the right column: column=...",
+    "gold_unparseable": "Write the gold as a number, LaTeX, a choice or words; a whole solution must end in a box.",
+    "gold_timeout": "Simplify the gold; it takes longer than the timeout whatever the answer is.",
+    "gold_not_itself": "Check the gold; it does not equal itself, so that no answer can.",
+    "grader": "Try again: a worker failed, not the data.",
+}
 
 _memo = Memo()
 
@@ -105,6 +115,21 @@ class MathVerifier(Verifier):
     def check_columns(self, columns: Collection[str]) -> None:
         required_column(columns, self.gold_columns, verifier=self.__name__)
 
+    def check_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[DataProblem]:
+        """The rows whose gold cannot be read, takes too long, or does not equal itself."""
+        golds = [gold_texts(first_value(row, self.gold_columns)) for row in rows]
+        texts = list(dict.fromkeys(text for row in golds for text in row if not self._is_fine_at_once(text)))
+        call = "trl_grpo_ext.rewards.math_answers.comparison:check_gold"
+        verdicts = dict(zip(texts, self._run(call, [(text,) for text in texts]), strict=True))
+        return [
+            DataProblem(row=number, reason=reason, value="; ".join(row), advice=GOLD_ADVICE[reason])
+            for number, row in enumerate(golds)
+            for reason in _gold_problem(row, verdicts)
+        ]
+
+    def _is_fine_at_once(self, gold: str) -> bool:
+        return not is_sentence(gold) and (choice(gold) or words(gold) or number(gold)) is not None
+
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
 
@@ -140,11 +165,15 @@ class MathVerifier(Verifier):
         return {pair: verdict for pair, verdict in known.items() if verdict is not None}
 
     def _in_workers(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        verdicts = self._run("trl_grpo_ext.rewards.math_answers.comparison:compare", pairs)
+        return [_with_answer(verdict, pair) for verdict, pair in zip(verdicts, pairs, strict=True)]
+
+    def _run(self, target: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
         from trl_grpo_ext.execution.workers import Call, shared_pool
 
-        calls = [Call(target="trl_grpo_ext.rewards.math_answers.comparison:compare", arguments=pair) for pair in pairs]
+        calls = [Call(target=target, arguments=each) for each in arguments]
         outcomes = shared_pool().run(calls, timeout=self.timeout) if calls else []
-        return [_with_answer(outcome.to_verdict(), pair) for outcome, pair in zip(outcomes, pairs, strict=True)]
+        return [outcome.to_verdict() for outcome in outcomes]
 
     def _gold_is_slow(self, gold: str) -> bool:
         """Whether a gold times out against the simplest of answers, so that no answer is to blame."""
@@ -175,6 +204,20 @@ class _Question:
         if any(right) and not all(right):
             return replace(best[0], status=Status.INCORRECT, score=0.0, blame=Blame.POLICY, reason="ambiguous")
         return best[0]
+
+
+def _gold_problem(golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """The reason why a row's golds cannot be judged by, if there is one: none of them must be in `verdicts` as bad."""
+    if not golds:
+        return ["gold_empty"]
+    for gold in golds:
+        verdict = verdicts.get(gold)
+        if verdict is None or verdict.status is Status.CORRECT:
+            continue
+        if verdict.status is Status.TIMEOUT:
+            return ["gold_timeout"]
+        return ["grader" if verdict.blame is Blame.GRADER else verdict.reason]
+    return []
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:

@@ -227,5 +227,6 @@ def test_problems_of_reasoning_gym_are_made_on_the_spot_with_test_apart_from_tra
     asked = {split: {row["prompt"][0]["content"] for row in rows} for split, rows in data.items()}
     assert len(data["test"]) == 10
     assert asked["train"] and not asked["train"] & asked["test"]
+    assert len(asked["test"]) == len(data["test"])
     with pytest.raises(ValueError, match="Did you mean `chain_sum`"):
         load_data(parse(write(dataset_name="reasoning_gym:chain_sun", prompt_column="question")).data)

@@ -6,8 +6,12 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from trl_grpo_ext import __version__
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.recipe import Recipe
 
 TRAIN_USAGE = "trl-grpo-ext train --config RECIPE [--FLAG VALUE ...]"
 
@@ -18,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, flags = parser.parse_known_args(argv)
     if arguments.command == "train":
         return _train(arguments.config, flags)
+    if arguments.command == "check-data":
+        return _check_data(arguments.config, flags)
     if flags:
         parser.error(f"unrecognized arguments: {' '.join(flags)}")
     return _list_recipes()
@@ -41,6 +47,15 @@ def _parser() -> argparse.ArgumentParser:
         "such as --learning_rate 1e-5 or --max_steps 10.",
     )
     train.add_argument("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
+    check = commands.add_parser(
+        "check-data",
+        help="list the rows of a recipe's data that cannot be judged",
+        usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
+        allow_abbrev=False,
+        description="Judge every gold of a recipe's data against itself, and list those that fail. Ends with status 1 "
+        "if there are any. Takes the flags that train takes.",
+    )
+    check.add_argument("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
     commands.add_parser("recipes", help="list the shipped recipes", description="List the shipped recipes.")
     return parser
 
@@ -56,23 +71,51 @@ def _list_recipes() -> int:
 
 
 def _train(config: str, flags: Sequence[str]) -> int:
-    from trl_grpo_ext.recipe_file import load_recipe
     from trl_grpo_ext.stopwatch import Stopwatch
 
     stopwatch = Stopwatch()
     try:
         with stopwatch.part("loading"):
-            file = load_recipe(config)  # before the import of TRL, which takes seconds
-            # Renamings in transformers that TRL has not followed yet, and that no user can act on.
-            warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-            from trl_grpo_ext.recipe import parse_recipe
-
-            recipe = parse_recipe(file, flags)
+            recipe = _read_recipe(config, flags)
             from trl_grpo_ext.run import make_trainer, run_recipe
 
             trainer = make_trainer(recipe)
     except (ValueError, OSError, ImportError) as error:
-        print(f"trl-grpo-ext: error: {error}", file=sys.stderr)
-        return 2
+        return _fail(error)
     run_recipe(recipe, trainer, stopwatch)
     return 0
+
+
+def _check_data(config: str, flags: Sequence[str]) -> int:
+    try:
+        recipe = _read_recipe(config, flags)
+        from trl_grpo_ext.data_check import check_rows, describe
+        from trl_grpo_ext.recipe_data import load_data
+
+        splits = load_data(recipe.data)
+        recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
+    except (ValueError, OSError, ImportError) as error:
+        return _fail(error)
+    bad = 0
+    for split, rows in splits.items():
+        problems = check_rows(recipe.mix, rows)
+        bad += len(problems)
+        print(describe(problems, rows=len(rows), where=split) if problems else f"{split}: {len(rows)} rows, all fine")
+    recipe.mix.close()
+    return 1 if bad else 0
+
+
+def _read_recipe(config: str, flags: Sequence[str]) -> Recipe:
+    from trl_grpo_ext.recipe_file import load_recipe
+
+    file = load_recipe(config)  # before the import of TRL, which takes seconds
+    # Renamings in transformers that TRL has not followed yet, and that no user can act on.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    from trl_grpo_ext.recipe import parse_recipe
+
+    return parse_recipe(file, flags)
+
+
+def _fail(error: Exception) -> int:
+    print(f"trl-grpo-ext: error: {error}", file=sys.stderr)
+    return 2

@@ -15,13 +15,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trl_grpo_ext.sample import Completion, Sample, samples_from_columns
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 from trl_grpo_ext.verdict_log import log_verdicts
 
 logger = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.data_check import DataProblem
 
 T = TypeVar("T")
 
@@ -89,6 +92,10 @@ class Verifier(ABC):
 
     def check_columns(self, columns: Collection[str]) -> None:  # noqa: B027  # most verifiers need none
         """Raise a ValueError if a dataset with these columns cannot be judged. By default every dataset can."""
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[DataProblem]:
+        """The rows of a dataset that cannot be judged, and why. By default none is known of."""
+        return []
 
     def close(self) -> None:  # noqa: B027  # most verifiers hold nothing
         """Give back what the verifier holds. It may be used again afterwards."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,6 +15,10 @@ from trl_grpo_ext.recipe import RecipeArguments
 
 REASONING_GYM = "reasoning_gym:"
 REASONING_GYM_SIZES = {"train": 1000, "test": 100}
+REASONING_GYM_TEST_SEED = 100_000_000  # beyond every item of train
+REASONING_GYM_TRIES = 20  # times as many problems are drawn before a task counts as exhausted
+
+logger = logging.getLogger(__name__)
 
 
 def load_data(arguments: RecipeArguments) -> dict[str, Any]:
@@ -58,9 +64,8 @@ def _conversation(prompt: Any, system: str | None) -> list[dict[str, Any]]:
 
 
 def _reasoning_gym(spec: str) -> dict[str, Dataset]:
-    """Problems of a reasoning-gym task, columns `question` and `answer`; no question of train is in test."""
+    """Problems of a reasoning-gym task: `question` and `answer`. No question of test is in train, or in test twice."""
     try:
-        import reasoning_gym
         from reasoning_gym.factory import DATASETS
     except ImportError:
         raise ValueError(
@@ -72,15 +77,36 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
     options = {key: _number(value) for key, value in parse_qsl(query)}
     sizes = {split: int(options.pop(f"{split}_size", size)) for split, size in REASONING_GYM_SIZES.items()}
     seed = int(options.pop("seed", 0))
-    test = _problems(reasoning_gym.create_dataset(task, size=sizes["test"], seed=seed + 1, **options))
+    # Item i of a task is drawn from seed + i, so that neighbouring seeds give nearly the same problems.
+    test = _problems(task, sizes["test"], seed + REASONING_GYM_TEST_SEED, options, distinct=True)
     asked = {problem["question"] for problem in test}
-    train = _problems(reasoning_gym.create_dataset(task, size=sizes["train"], seed=seed, **options))
-    train = [problem for problem in train if problem["question"] not in asked]
+    train = _problems(task, sizes["train"], seed, options, without=asked)
     return {"train": Dataset.from_list(train), "test": Dataset.from_list(test)}
 
 
-def _problems(task: Any) -> list[dict[str, str]]:
-    return [{"question": item["question"], "answer": str(item["answer"])} for item in task]
+def _problems(
+    task: str,
+    size: int,
+    seed: int,
+    options: Mapping[str, Any],
+    *,
+    without: Collection[str] = (),
+    distinct: bool = False,
+) -> list[dict[str, str]]:
+    import reasoning_gym
+
+    seen = set(without)
+    problems: list[dict[str, str]] = []
+    drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
+    for item in drawn:
+        if len(problems) == size:
+            return problems
+        if item["question"] not in seen:
+            problems.append({"question": item["question"], "answer": str(item["answer"])})
+        if distinct:
+            seen.add(item["question"])
+    logger.warning("reasoning_gym:%s gave %d of the %d problems asked for; it has no more.", task, len(problems), size)
+    return problems
 
 
 def _number(value: str) -> Any:

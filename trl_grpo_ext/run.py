@@ -12,6 +12,7 @@ import torch
 import transformers
 from trl import get_peft_config, get_quantization_config
 
+from trl_grpo_ext.data_check import check_rows, describe
 from trl_grpo_ext.diagnostics.console import use_console
 from trl_grpo_ext.evaluation import evaluate
 from trl_grpo_ext.preflight import check_writable
@@ -22,6 +23,8 @@ from trl_grpo_ext.stopwatch import Stopwatch
 from trl_grpo_ext.trainer import VerifiedGRPOTrainer
 
 logger = logging.getLogger(__name__)
+
+MAX_CHECKED_ROWS = 10_000  # of each split, before training; `trl-grpo-ext check-data` checks all
 
 
 def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
@@ -64,12 +67,17 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     if not resume and trainer.accelerator.is_main_process:
         _set_aside(folder / "scorecards")
     before = after = None
+    with stopwatch.part("checking data"):
+        _check_data(recipe, trainer)
     if recipe.data.evaluate_before_and_after:
+        _announce(trainer, "evaluating before training")
         with stopwatch.part("evaluating before"):
             before = evaluate(trainer)
+    _announce(trainer, "training")
     with stopwatch.part("training"):
         trainer.train(resume_from_checkpoint=resume)
     if recipe.data.evaluate_before_and_after:
+        _announce(trainer, "evaluating after training")
         with stopwatch.part("evaluating after"):
             after = evaluate(trainer)
     with stopwatch.part("saving"):
@@ -86,6 +94,22 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     if hasattr(trainer, "end"):  # closes trackers and the process group, where transformers has it
         trainer.end()
     return summary
+
+
+def _announce(trainer: VerifiedGRPOTrainer, what: str) -> None:
+    if trainer.accelerator.is_main_process:
+        print(f"{what} ...", file=sys.stderr, flush=True)
+
+
+def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
+    """Warn of rows that cannot be judged: they cost generation and teach nothing."""
+    if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
+        return
+    for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):
+        rows = dataset.select(range(min(len(dataset), MAX_CHECKED_ROWS))) if dataset is not None else []
+        problems = check_rows(recipe.mix, rows)
+        if problems:
+            logger.warning("%s", describe(problems, rows=len(rows), where=where))
 
 
 def _set_model_arguments(recipe: Recipe) -> None:

@@ -1,0 +1,74 @@
+"""Checking golds before training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trl_grpo_ext import RewardMix, RewardTerm
+from trl_grpo_ext.cli import main
+from trl_grpo_ext.data_check import check_rows, describe
+from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+
+GOLDS: list[tuple[Any, str]] = [
+    ("4", ""),
+    (4.5, ""),
+    (r"2\sqrt{5}", ""),
+    ("#### 7", ""),
+    ("yes", ""),
+    ("B", ""),
+    ("(1,2)", ""),
+    (["1/2", "0.5"], ""),
+    ("", "gold_empty"),
+    (None, "gold_empty"),
+    (float("nan"), "gold_empty"),
+    (r"\frac{1}{", "gold_unparseable"),
+    (r"9^{9^{9^9}}+x", "gold_timeout"),
+]
+
+
+def mix() -> RewardMix:
+    return RewardMix(
+        [
+            RewardTerm(name="accuracy", verifier=MathVerifier(timeout=1.0)),
+            RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), weight=0.1),
+        ]
+    )
+
+
+def test_golds_that_cannot_be_judged_are_found_with_row_reason_and_advice() -> None:
+    problems = check_rows(mix(), [{"solution": gold} for gold, _ in GOLDS])
+    assert [(problem.row, problem.reason) for problem in problems] == [
+        (row, reason) for row, (_, reason) in enumerate(GOLDS) if reason
+    ]
+    assert {problem.term for problem in problems} == {"accuracy"}
+    assert all(problem.advice for problem in problems)
+
+
+def test_the_description_counts_rows_and_names_some() -> None:
+    rows = [{"solution": "1"}] + [{"solution": ""}] * 20
+    text = describe(check_rows(mix(), rows), rows=len(rows), where="train")
+    assert "20 of 21 rows of train cannot be judged" in text
+    assert "gold_empty in 20, rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..." in text
+
+
+@pytest.mark.parametrize(("golds", "status"), [(["1", "2"], 0), (["1", ""], 1)])
+def test_the_command_ends_with_status_1_if_there_are_any(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], golds: list[str], status: int
+) -> None:
+    (tmp_path / "train.jsonl").write_text("\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds))
+    assert main(["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]) == status
+    assert ("gold_empty in 1, rows 1" in capsys.readouterr().out) is bool(status)
+
+
+def test_the_command_says_what_is_wrong_with_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-data", "--config", "quikstart"]) == 2
+    assert "Did you mean `quickstart`?" in capsys.readouterr().err
+
+
+def test_the_bundled_data_is_fine(sums: Any) -> None:
+    for rows in sums.values():
+        assert check_rows(mix(), rows) == []
