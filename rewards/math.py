@@ -8,13 +8,13 @@ from typing import Any
 
 from trl_grpo_ext.data_check import DataProblem
 from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, first_value, required_column
+from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers, first_value, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode, extract
 from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
-from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, number, words
+from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, is_date, number, words
 from trl_grpo_ext.rewards.math_answers.memo import Memo
 from trl_grpo_ext.rewards.math_answers.notation import standard
-from trl_grpo_ext.rewards.math_answers.policy import bare_value, violation
+from trl_grpo_ext.rewards.math_answers.policy import bare_value, kind, violation
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
@@ -34,6 +34,8 @@ GOLD_ADVICE = {
     "gold_not_itself": "Check the gold; it does not equal itself, so that no answer can.",
     "grader": "Try again: a worker failed, not the data.",
 }
+
+UNLIKE = ({"number", "variables"}, {"number", "collection"})  # kinds of answers that never equal each other
 
 _memo = Memo()
 
@@ -95,8 +97,7 @@ class MathVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.timeout > 0:
-            raise ValueError(f"timeout is a number of seconds above 0, got {self.timeout!r}.")
+        check_timeout(self.timeout)
         if self.mode not in MODES:
             raise ValueError(
                 f"There is no mode {self.mode!r} to find answers by. {did_you_mean(str(self.mode), MODES)}"
@@ -132,6 +133,10 @@ class MathVerifier(Verifier):
 
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
+
+    def close(self) -> None:
+        """End this process's workers; they are started again when they are needed."""
+        close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         questions = [self.guarded(self._question, sample) for sample in samples]
@@ -169,7 +174,8 @@ class MathVerifier(Verifier):
         return [_with_answer(verdict, pair) for verdict, pair in zip(verdicts, pairs, strict=True)]
 
     def _run(self, target: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import Call, shared_pool
+        from trl_grpo_ext.execution.call import Call
+        from trl_grpo_ext.execution.workers import shared_pool
 
         calls = [Call(target=target, arguments=each) for each in arguments]
         outcomes = shared_pool().run(calls, timeout=self.timeout) if calls else []
@@ -200,9 +206,12 @@ class _Question:
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
         best = [_best([known[pair] for pair in self.pairs if pair[1] == answer]) for answer in self.found.answers]
+        unscored = next((verdict for verdict in best if verdict.score is None), None)
+        if unscored is not None:
+            return unscored
         right = [verdict.status is Status.CORRECT for verdict in best]
         if any(right) and not all(right):
-            return replace(best[0], status=Status.INCORRECT, score=0.0, blame=Blame.POLICY, reason="ambiguous")
+            return replace(best[0], status=Status.INCORRECT, score=0.0, reason="ambiguous")
         return best[0]
 
 
@@ -221,8 +230,8 @@ def _gold_problem(golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> li
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:
-    """The best of an answer's verdicts over the accepted golds."""
-    order = (Status.CORRECT, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.ERROR, Status.SKIPPED)
+    """The best of an answer's verdicts over the accepted golds; not wrong while a grader that failed might differ."""
+    order = (Status.CORRECT, Status.ERROR, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.SKIPPED)
     return min(verdicts, key=lambda verdict: order.index(verdict.status))
 
 
@@ -231,6 +240,8 @@ def at_once(pair: Pair) -> Verdict | None:
     gold, answer, rule, _ = pair
     if standard(gold) == standard(answer):
         return _verdict(True, answer)
+    if is_date(gold):
+        return _verdict(False, answer)
     if is_sentence(gold):
         return None
     if rule == "last_expression":
@@ -245,6 +256,8 @@ def at_once(pair: Pair) -> Verdict | None:
     expected, given = number(gold), number(answer)
     if expected and given and (expected[0] == given[0] or (expected[1] and given[1])):
         return _verdict(expected[0] == given[0], answer)
+    if rule != "last_expression" and not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
+        return _verdict(False, answer)
     return _measured_alike(pair)
 
 
@@ -262,6 +275,11 @@ def _verdict(right: bool, answer: str, reason: str = "not_equal") -> Verdict:
     if right:
         return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
     return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
+
+
+def forget() -> None:
+    """Forget every verdict that this process remembers."""
+    _memo.clear()
 
 
 def _with_answer(verdict: Verdict, pair: Pair) -> Verdict:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -51,8 +51,9 @@ class RegexVerifier(Verifier):
     def __post_init__(self) -> None:
         if self.match not in ("search", "fullmatch"):
             raise ValueError(f"match is 'search' or 'fullmatch', got {self.match!r}.")
-        if not self.timeout > 0:
-            raise ValueError(f"timeout is a number of seconds above 0, got {self.timeout!r}.")
+        check_timeout(self.timeout)
+        if not isinstance(self.pattern, str):
+            raise ValueError(f"The pattern must be text, got {self.pattern!r}; in YAML, put it in quotes.")
         try:
             re.compile(self.pattern)
         except re.error as error:
@@ -61,8 +62,13 @@ class RegexVerifier(Verifier):
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
 
+    def close(self) -> None:
+        """End this process's workers; they are started again when they are needed."""
+        close_workers()
+
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import Call, shared_pool
+        from trl_grpo_ext.execution.call import Call
+        from trl_grpo_ext.execution.workers import shared_pool
 
         flags = (re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0)
         calls = [

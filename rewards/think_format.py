@@ -46,7 +46,7 @@ class ThinkFormatVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if self.min_chars < 0:
+        if not isinstance(self.min_chars, int) or self.min_chars < 0:
             raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars}.")
 
     def verify(self, sample: Sample) -> Verdict:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from trl import GRPOConfig, ModelConfig, ScriptArguments
 from trl_grpo_ext.cli import main
 from trl_grpo_ext.recipe import Recipe, parse_recipe
 from trl_grpo_ext.recipe_data import load_data
-from trl_grpo_ext.recipe_file import load_recipe, shipped_recipes
+from trl_grpo_ext.recipe_file import load_recipe, set_environment, shipped_recipes
 from trl_grpo_ext.recipe_rewards import build_mix
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 
@@ -64,7 +67,7 @@ def test_every_field_of_trls_dataclasses_is_a_flag(write: Any) -> None:
     names = {field.name for part in (GRPOConfig, ModelConfig, ScriptArguments) for field in dataclasses.fields(part)}
     path = write()
     for name in sorted(names):
-        with pytest.raises((ValueError, SystemExit)) as caught:
+        with pytest.raises(ValueError) as caught:  # the message is looked at below
             parse(path, f"--{name}", "x", "--certainly_unknown", "1")
         assert "Unknown flag `--certainly_unknown`" in str(caught.value)
 
@@ -95,12 +98,18 @@ def test_rewards_are_no_flag(write: Any) -> None:
         parse(write(), "--rewards", "math")
 
 
-def test_env_sets_environment_variables(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    monkeypatch.setenv("TRL_GRPO_EXT_TEST", "before")
-    parse(write(env={"TRL_GRPO_EXT_TEST": 1}))
-    assert os.environ["TRL_GRPO_EXT_TEST"] == "1"
+def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path) -> None:
+    path = write(env={"HF_HUB_OFFLINE": 1, "TRL_GRPO_EXT_TEST": "on"}, dataset_name="/no/such/data")
+    code = (
+        "import sys; from trl_grpo_ext.cli import main; main(sys.argv[1:]); import os, huggingface_hub.constants as c;"
+        "print(os.environ['TRL_GRPO_EXT_TEST'], c.HF_HUB_OFFLINE)"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"}
+    command = [sys.executable, "-c", code, "train", "--config", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "on True\n"
+    with pytest.raises(ValueError, match="mapping of environment variables"):
+        set_environment(load_recipe(str(write(env=["A=1"]))))
 
 
 @pytest.mark.parametrize(
@@ -124,10 +133,22 @@ def test_env_sets_environment_variables(write: Any, monkeypatch: pytest.MonkeyPa
         ({"model_name_or_path": None}, "names no model"),
         ({"dataset_name": None}, "names no data"),
         ({"model_name_or_path": "bundled:tiny_reasonr"}, "Did you mean `bundled:tiny_reasoner`"),
-        ({"env": ["A=1"]}, "mapping of environment variables"),
+        ({"num_generations": "eight"}, "invalid int value: 'eight'"),
+        ({"num_generations": [8]}, "wrong type"),
+        ({"torch_threads": 0}, "must be 1 or more"),
+        ({"system_prompt": [1, 2]}, "`system_prompt` must be text"),
+        ({"resume_from_checkpoint": "/no/such/checkpoint"}, "no checkpoint '/no/such/checkpoint'"),
+        ({"resume_from_checkpoint": True}, "no checkpoint in"),
+        ({"rewards": [{"verifier": "regex", "pattern": 5}]}, "must be text"),
+        ({"rewards": [{"verifier": "math", "timeout": "fast"}]}, "above 0"),
+        ({"rewards": [{"verifier": "broken_module.v"}]}, "cannot be imported: RuntimeError: as planted"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_to_do(write: Any, changes: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_is_refused_with_what_to_do(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "broken_module.py").write_text("raise RuntimeError('as planted')")
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
         parse(write(**changes))
 
@@ -220,6 +241,17 @@ def test_an_output_folder_that_cannot_be_written_is_refused(
     assert "cannot be written to" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("content", ["", "{not json", '{"prompt": 5, "solution": "4"}'])
+def test_data_that_cannot_be_read_is_refused_in_one_line(
+    write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    jsonl(tmp_path / "data", "train", content)
+    assert main(["train", "--config", str(write(dataset_name=str(tmp_path / "data")))]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "cannot be loaded" in error or "texts or lists of messages" in error
+
+
 def test_problems_of_reasoning_gym_are_made_on_the_spot_with_test_apart_from_train(write: Any) -> None:
     pytest.importorskip("reasoning_gym")
     name = "reasoning_gym:chain_sum?max_terms=3&train_size=50&test_size=10"
@@ -230,3 +262,5 @@ def test_problems_of_reasoning_gym_are_made_on_the_spot_with_test_apart_from_tra
     assert len(asked["test"]) == len(data["test"])
     with pytest.raises(ValueError, match="Did you mean `chain_sum`"):
         load_data(parse(write(dataset_name="reasoning_gym:chain_sun", prompt_column="question")).data)
+    with pytest.raises(ValueError, match="max_termz"):
+        load_data(parse(write(dataset_name="reasoning_gym:chain_sum?max_termz=3", prompt_column="question")).data)

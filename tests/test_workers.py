@@ -18,7 +18,8 @@ import pytest
 from isolated_verifiers import in_worker
 
 from trl_grpo_ext import Blame, Status
-from trl_grpo_ext.execution.workers import Call, Failure, WorkerPool, close_shared_pool, shared_pool
+from trl_grpo_ext.execution.call import Call, Failure
+from trl_grpo_ext.execution.workers import WorkerPool, close_shared_pool, shared_pool
 
 SQRT, SLEEP = "math:sqrt", "time:sleep"
 

@@ -106,9 +106,10 @@ def _check_data(config: str, flags: Sequence[str]) -> int:
 
 
 def _read_recipe(config: str, flags: Sequence[str]) -> Recipe:
-    from trl_grpo_ext.recipe_file import load_recipe
+    from trl_grpo_ext.recipe_file import load_recipe, set_environment
 
     file = load_recipe(config)  # before the import of TRL, which takes seconds
+    set_environment(file)
     # Renamings in transformers that TRL has not followed yet, and that no user can act on.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from trl_grpo_ext.recipe import parse_recipe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -43,7 +43,18 @@ def evaluate(trainer: Any) -> Evaluation:
 
     with trainer.scorecard_listener(collect):
         trainer.evaluate()
-    return summarise(cards)
+    prompts = len(trainer.eval_dataset) if isinstance(trainer.eval_dataset, Sized) else None
+    return summarise(_without_padding(cards, None if prompts is None else prompts * trainer.num_generations_eval))
+
+
+def _without_padding(cards: Sequence[Scorecard], wanted: int | None) -> list[Scorecard]:
+    """The cards without what comes after `wanted` completions: on several ranks, prompts again that fill up batches."""
+    kept: list[Scorecard] = []
+    left = wanted
+    for card in cards:
+        kept.append(card if left is None else card.first(left))
+        left = None if left is None else max(0, left - len(card))
+    return kept
 
 
 def summarise(cards: Sequence[Scorecard]) -> Evaluation:

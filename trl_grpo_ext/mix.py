@@ -49,7 +49,7 @@ class RewardTerm:
                 f"The reward term {self.name!r} needs a Verifier, got {self.verifier!r}. "
                 f"Make one of a function with @verifier, or of a class by calling it."
             )
-        if not _is_finite_number(self.weight):
+        if not is_finite_number(self.weight):
             raise ValueError(f"The weight of the reward term {self.name!r} must be a finite number: {self.weight!r}.")
         object.__setattr__(self, "weight", float(self.weight))
 
@@ -96,13 +96,17 @@ class RewardMix:
         """The terms' weights, in order, as TRL's `reward_weights` takes them."""
         return [term.weight for term in self.terms]
 
-    def score(self, samples: Sequence[Sample], progress: float = 0.0, *, mode: Mode = "train") -> Scorecard:
+    def score(
+        self, samples: Sequence[Sample], progress: float = 0.0, *, mode: Mode = "train", alone: bool = True
+    ) -> Scorecard:
         """Judge every sample by every term, once.
 
         Args:
             samples: n samples.
             progress: The share of training that is done, in [0, 1].
             mode: Whether the batch is for training or for evaluation.
+            alone: Whether this mix is the only source of reward; if not, a sample that none of its terms with weight
+                has scored is not void, since others may have.
 
         Raises:
             ValueError: for a progress outside [0, 1].
@@ -119,7 +123,8 @@ class RewardMix:
         # A term with weight that has no value voids the row: its verdict blames the grader or the data.
         in_force = [(weight, values[name]) for name, weight in weights.items() if weight != 0]
         rows = range(len(samples))
-        void = tuple(not in_force or any(column[i] is None for _, column in in_force) for i in rows)
+        unscored = alone and not in_force
+        void = tuple(unscored or any(column[i] is None for _, column in in_force) for i in rows)
         totals = tuple(
             None if void[i] else math.fsum(weight * (column[i] or 0.0) for weight, column in in_force) for i in rows
         )
@@ -142,7 +147,9 @@ class RewardMix:
                 raise ValueError(f"Reward term {term.name!r}: {error}") from None
 
     def reward_funcs(self) -> list[TermReward]:
-        """One TRL reward function a term, in order, for any TRL trainer; use with `reward_weights=mix.weights`.
+        """One TRL reward function a term, in order, for any TRL trainer that has `reward_weights`: pass `mix.weights`.
+
+        AsyncGRPO has none, and adds all rewards up; give it a mix whose weights are all 1.
 
         However many of them TRL calls on a batch, the batch is judged once.
         """
@@ -155,5 +162,6 @@ class RewardMix:
             term.verifier.close()
 
 
-def _is_finite_number(value: object) -> bool:
+def is_finite_number(value: object) -> bool:
+    """Whether this can be a weight: a number that is no bool, NaN or infinity."""
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

@@ -9,30 +9,61 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.mix import RewardMix
+from trl_grpo_ext.reward_plan import RewardPlan
 
 
-def check_run(mix: RewardMix | None, train_dataset: Any, eval_dataset: Any, args: Any) -> None:
-    """Raise a ValueError, or an OSError for the output folder, that says what is wrong, why, and what to do.
+def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any, *, needs_prompt: bool = True) -> None:
+    """Raise a ValueError, or an OSError for a folder or a model, that says what is wrong, why, and what to do.
 
     Args:
-        mix: The verifiers, whose columns must be in the data.
+        plan: The rewards. The columns of its verifiers must be in the data, and its reward models must be there.
         train_dataset: A datasets object; one whose columns are not known (a stream) is not checked.
         eval_dataset: The same, a dict of them, or None.
-        args: The trainer's configuration: `output_dir` and `remove_unused_columns` are looked at.
+        args: The trainer's configuration.
+        needs_prompt: Whether prompts come from the data, as they do unless environments make them.
     """
     check_writable(args.output_dir)
+    if train_dataset is None:
+        raise ValueError("The trainer needs a train_dataset, got None.")
     named = {"train_dataset": train_dataset}
     if isinstance(eval_dataset, Mapping):
         named |= {f"eval_dataset[{key!r}]": dataset for key, dataset in eval_dataset.items()}
-    else:
+    elif eval_dataset is not None:
         named["eval_dataset"] = eval_dataset
     for name, dataset in named.items():
-        if dataset is not None:
-            _check_dataset(name, dataset, mix)
-    if mix is not None and args.remove_unused_columns:
+        _check_dataset(name, dataset, plan.mix, needs_prompt)
+    if plan.mix is not None and args.remove_unused_columns:
         raise ValueError(
             "remove_unused_columns=True would take the dataset's columns away from the verifiers; leave it False."
         )
+    if eval_dataset is not None:
+        _check_eval_batch(args)
+    for function in plan.functions:
+        if isinstance(function, str):
+            _check_reward_model(function)
+
+
+def _check_eval_batch(args: Any) -> None:
+    # TRL checks this only where eval_strategy is set, though evaluate() may be called anyway.
+    size, group = args.per_device_eval_batch_size * args.world_size, args.num_generations_eval or args.num_generations
+    if size % group:
+        raise ValueError(
+            f"An evaluation batch must hold whole groups: {size} completions (per_device_eval_batch_size over all "
+            f"processes) are no multiple of {group} generations. Set per_device_eval_batch_size to a multiple of it, "
+            f"or num_generations_eval."
+        )
+
+
+def _check_reward_model(name: str) -> None:
+    from transformers import AutoConfig
+
+    try:
+        AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"reward_funcs holds {name!r}, which TRL takes for the name of a reward model, and it cannot be loaded "
+            f"({str(error).splitlines()[0]}). For a function, pass the function itself."
+        ) from None
 
 
 def check_writable(folder: str | os.PathLike[str]) -> None:
@@ -48,20 +79,31 @@ def check_writable(folder: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _check_dataset(name: str, dataset: Any, mix: RewardMix | None) -> None:
+def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt: bool) -> None:
+    if isinstance(dataset, list):
+        raise ValueError(f"{name} is a list of rows; make a dataset of it: datasets.Dataset.from_list(rows).")
     if hasattr(dataset, "__len__") and len(dataset) == 0:
         raise ValueError(f"{name} is empty; a run needs at least one row.")
     columns = getattr(dataset, "column_names", None)
     if not columns:
         return
+    if needs_prompt:
+        _check_prompts(name, dataset, columns)
+    if mix is not None:
+        try:
+            mix.check_columns(columns)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
+def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
     if "prompt" not in columns:
         have = ", ".join(f"`{column}`" for column in columns)
         raise ValueError(
             f"{name} has no `prompt` column, and TRL reads prompts from it; the columns are: {have}. "
             f"Rename one, or in a recipe name it: prompt_column: {columns[0]}"
         )
-    if mix is not None:
-        try:
-            mix.check_columns(columns)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+    if hasattr(dataset, "__len__") and not isinstance(dataset[0]["prompt"], str | list):
+        raise ValueError(
+            f"The prompts of {name} must be texts or lists of messages; the first is {dataset[0]['prompt']!r}."
+        )

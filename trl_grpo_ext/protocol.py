@@ -11,6 +11,7 @@ import inspect
 import logging
 import pickle
 import re
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -123,8 +124,10 @@ class FunctionVerifier(Verifier):
         if not self.isolated:
             return super().judge_samples(samples)
         # Imported here because most verifiers never need a worker.
-        from trl_grpo_ext.execution.workers import Call, shared_pool
+        from trl_grpo_ext.execution.call import Call
+        from trl_grpo_ext.execution.workers import shared_pool
 
+        self._check_findable()
         target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
         calls = [Call(target=target, arguments=(sample,)) for sample in samples]
         return [outcome.to_verdict() for outcome in shared_pool().run(calls, timeout=self.timeout)]
@@ -134,13 +137,29 @@ class FunctionVerifier(Verifier):
         return as_verdict(self.function(sample)).to_record()
 
     def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
+        try:
+            self._check_findable()
+        except ValueError as error:
+            raise pickle.PicklingError(str(error)) from None
+        return find_object, (self.function.__module__, self.function.__qualname__)
+
+    def close(self) -> None:
+        """End this process's workers, if this verifier uses them; they are started again when they are needed."""
+        if self.isolated:
+            close_workers()
+
+    def _check_findable(self) -> None:
+        """Raise a ValueError unless another process finds this verifier under its function's name."""
         module, qualname = self.function.__module__, self.function.__qualname__
-        if "<locals>" in qualname or "<lambda>" in qualname:
-            raise pickle.PicklingError(
-                f"The verifier {self.name!r} is defined inside a function, so no other process can find it. "
-                f"Define it at the top level of a module."
+        try:
+            found = find_object(module, qualname)
+        except (ImportError, AttributeError):
+            found = None
+        if found is not self:
+            raise ValueError(
+                f"No other process can find the verifier {self.name!r} as {module}.{qualname}. Define its function at "
+                f"the top level of a module, with @verifier on it, so that the name holds the verifier."
             )
-        return find_object, (module, qualname)
 
     def __repr__(self) -> str:
         return f"<verifier {self.function.__module__}.{self.function.__qualname__}>"
@@ -215,6 +234,19 @@ def _check_importable(function: Callable[..., object]) -> None:
         raise ValueError(
             f"The isolated verifier {function.__name__!r} is defined {where}. Move it to a module, at top level."
         )
+
+
+def check_timeout(timeout: object) -> None:
+    """Raise a ValueError unless this is a number of seconds above 0."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise ValueError(f"timeout is a number of seconds above 0, got {timeout!r}.")
+
+
+def close_workers() -> None:
+    """End this process's workers, if it has any; they are started again when they are needed."""
+    workers = sys.modules.get("trl_grpo_ext.execution.workers")
+    if workers is not None:
+        workers.close_shared_pool()
 
 
 def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: str) -> None:

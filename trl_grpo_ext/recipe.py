@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import NoReturn
 
+from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig, ScriptArguments, TrlParser
 
 from trl_grpo_ext.assets import resolve
@@ -67,16 +68,18 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     Raises:
         ValueError: for an unknown key or flag, naming the nearest valid one, and for values that cannot be.
     """
-    parser = TrlParser(
-        (RecipeArguments, VerifiedGRPOConfig, ModelConfig), prog="trl-grpo-ext train", allow_abbrev=False
-    )
+    parser = _Parser((RecipeArguments, VerifiedGRPOConfig, ModelConfig), allow_abbrev=False)
     # Names first: once the dataclasses are built, an error of theirs would hide a typo.
     _check_keys(file, parser)
     _check_flags(flags, parser)
     mix = build_mix(file.keys.get("rewards"))
-    _set_environment(file.keys.get("env"))
     parser.set_defaults_with_config(**{key: value for key, value in file.keys.items() if key not in FILE_ONLY_KEYS})
-    data, training, model = parser.parse_args_into_dataclasses(args=list(flags), look_for_args_file=False)
+    try:
+        data, training, model = parser.parse_args_into_dataclasses(args=list(flags), look_for_args_file=False)
+    except TypeError as error:  # a value of the wrong type in the file, which argparse does not check
+        raise ValueError(f"A value in the recipe {file.path} has the wrong type: {error}") from None
+    _check_values(data)
+    training.resume_from_checkpoint = _checkpoint(training)
     if not model.model_name_or_path:
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
     if not data.dataset_name:
@@ -103,9 +106,32 @@ def _check_flags(flags: Sequence[str], parser: TrlParser) -> None:
         raise ValueError(f"Unknown flag `{name}`. {did_you_mean(name, valid)}")
 
 
-def _set_environment(variables: Any) -> None:
-    if variables is None:
-        return
-    if not isinstance(variables, dict):
-        raise ValueError("`env` in a recipe is a mapping of environment variables to their values.")
-    os.environ.update({str(key): str(value) for key, value in variables.items()})
+def _check_values(data: RecipeArguments) -> None:
+    for name in ("dataset_name", "prompt_column", "system_prompt"):
+        value = getattr(data, name)
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"`{name}` must be text, got {value!r}.")
+    if data.torch_threads is not None and data.torch_threads < 1:
+        raise ValueError(f"`torch_threads` must be 1 or more, got {data.torch_threads}.")
+
+
+def _checkpoint(training: VerifiedGRPOConfig) -> str | None:
+    """The folder to resume from: the one that is named, or for `true` the last one of the output folder."""
+    wanted = training.resume_from_checkpoint
+    if wanted is None or str(wanted).lower() == "false":
+        return None
+    if str(wanted).lower() != "true":
+        if not Path(str(wanted)).is_dir():
+            raise ValueError(f"There is no checkpoint {wanted!r} to resume from (resume_from_checkpoint).")
+        return str(wanted)
+    last = get_last_checkpoint(training.output_dir) if Path(training.output_dir).is_dir() else None
+    if last is None:
+        raise ValueError(f"There is no checkpoint in {training.output_dir!r} to resume from; leave the flag out.")
+    return str(last)
+
+
+class _Parser(TrlParser):  # type: ignore[misc]  # TRL ships no types
+    """TRL's parser, whose errors are exceptions of one line instead of two hundred lines of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)

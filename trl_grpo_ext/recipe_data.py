@@ -35,13 +35,22 @@ def load_data(arguments: RecipeArguments) -> dict[str, Any]:
     if name.startswith(REASONING_GYM):
         data = _reasoning_gym(name.removeprefix(REASONING_GYM))
     else:
-        data = load_dataset(resolve(name), name=arguments.dataset_config, streaming=arguments.dataset_streaming)
+        data = _load(name, arguments)
     if arguments.dataset_train_split not in data:
         raise ValueError(
             f"The dataset {name!r} has no split {arguments.dataset_train_split!r} to train on "
             f"(dataset_train_split). {did_you_mean(arguments.dataset_train_split, data)}"
         )
     return {split: _map_prompts(rows, arguments) for split, rows in data.items()}
+
+
+def _load(name: str, arguments: RecipeArguments) -> Any:
+    try:
+        return load_dataset(resolve(name), name=arguments.dataset_config, streaming=arguments.dataset_streaming)
+    except Exception as error:  # datasets raises many kinds, some without a message
+        cause = error.__cause__ or error
+        said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+        raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
 
 
 def _map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
@@ -97,7 +106,10 @@ def _problems(
 
     seen = set(without)
     problems: list[dict[str, str]] = []
-    drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
+    try:
+        drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
+    except (TypeError, AssertionError) as error:
+        raise ValueError(f"reasoning_gym:{task} does not take these options: {error}") from None
     for item in drawn:
         if len(problems) == size:
             return problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -54,3 +55,15 @@ def load_recipe(name_or_path: str) -> RecipeFile:
     if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys):
         raise ValueError(f"The recipe {path} must be a YAML mapping of names to values.")
     return RecipeFile(path.stem, path, keys)
+
+
+def set_environment(file: RecipeFile) -> None:
+    """Set the environment variables of a recipe's `env`; libraries read some of them when they are imported.
+
+    Raises:
+        ValueError: if `env` is no mapping.
+    """
+    variables = file.keys.get("env") or {}
+    if not isinstance(variables, dict):
+        raise ValueError("`env` in a recipe is a mapping of environment variables to their values.")
+    os.environ.update({str(key): str(value) for key, value in variables.items()})

@@ -80,8 +80,8 @@ def _import(name: str) -> object:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"the verifier {name!r} cannot be imported: {error}.") from None
+    except Exception as error:  # the module is the user's, and may fail in any way
+        raise ValueError(f"the verifier {name!r} cannot be imported: {type(error).__name__}: {error}.") from None
     if not hasattr(module, attribute):
         raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, dir(module))}")
     found: object = getattr(module, attribute)

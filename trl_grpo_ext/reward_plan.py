@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.mix import RewardMix, RewardTerm
+from trl_grpo_ext import rewards
+from trl_grpo_ext.mix import RewardMix, RewardTerm, is_finite_number
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.reward_function import BatchScorer, TermReward
 
@@ -47,20 +48,31 @@ def plan_rewards(reward_funcs: Any, reward_weights: Sequence[float] | None = Non
         raise ValueError("reward_funcs holds two RewardMixes; put their terms into one.")
     if mixes and reward_weights is not None:
         raise ValueError("A RewardMix brings its own weights: remove reward_weights and set each term's weight.")
-    if reward_weights is not None and len(reward_weights) != len(entries):
-        raise ValueError(f"reward_weights has {len(reward_weights)} weights for {len(entries)} reward functions.")
-    terms = _terms(entries, reward_weights or [1.0] * len(entries))
-    mix = RewardMix([term for expanded in terms for term in expanded]) if any(terms) else None
+    weighted = list(zip(entries, _check_weights(reward_weights, len(entries)), strict=True))
+    terms = [term for entry, weight in weighted for term in _terms(entry, weight)]
+    mix = RewardMix(terms) if terms else None
     scorer = BatchScorer(mix) if mix else None
     functions: list[Any] = []
     weights: list[float] = []
-    for entry, expanded, weight in zip(entries, terms, reward_weights or [1.0] * len(entries), strict=True):
-        functions += [TermReward(scorer, term.name) for term in expanded] if scorer and expanded else [entry]
-        weights += [term.weight for term in expanded] if expanded else [float(weight)]
+    for entry, weight in weighted:
+        own = _terms(entry, weight)
+        functions += [TermReward(scorer, term.name) for term in own] if scorer and own else [entry]
+        weights += [term.weight for term in own] or [weight]
     _check_names(functions)
     if functions and not any(weights):
         raise ValueError("Every reward has weight 0, so nothing would be learned; give one of them a weight.")
     return RewardPlan(mix=mix, scorer=scorer, functions=functions, weights=weights)
+
+
+def _check_weights(weights: Sequence[float] | None, size: int) -> list[float]:
+    if weights is None:
+        return [1.0] * size
+    if len(weights) != size:
+        raise ValueError(f"reward_weights has {len(weights)} weights for {size} reward functions.")
+    for weight in weights:
+        if not is_finite_number(weight):
+            raise ValueError(f"reward_weights must hold finite numbers, got {weight!r}.")
+    return [float(weight) for weight in weights]
 
 
 def _as_list(reward_funcs: Any) -> list[Any]:
@@ -74,6 +86,11 @@ def _as_list(reward_funcs: Any) -> list[Any]:
             )
         if isinstance(entry, RewardTerm):
             raise TypeError(f"reward_funcs holds the RewardTerm {entry.name!r}; put it into a RewardMix([...]).")
+        if isinstance(entry, str) and (entry in rewards.__all__ or entry in rewards.SHIPPED):
+            raise TypeError(
+                f"reward_funcs holds the name {entry!r}, which TRL would take for a reward model's; pass the verifier "
+                f"itself: from trl_grpo_ext.rewards import ..."
+            )
         if not (isinstance(entry, RewardMix | str) or callable(entry)):
             raise TypeError(
                 f"reward_funcs holds {entry!r}; it takes verifiers, a RewardMix, functions, reward models or names."
@@ -81,16 +98,11 @@ def _as_list(reward_funcs: Any) -> list[Any]:
     return entries
 
 
-def _terms(entries: Sequence[Any], weights: Sequence[float]) -> list[tuple[RewardTerm, ...]]:
-    """The terms that each entry comes to; none for TRL's own kinds of reward function."""
-    return [
-        entry.terms
-        if isinstance(entry, RewardMix)
-        else (RewardTerm(name=entry.__name__, verifier=entry, weight=weight),)
-        if isinstance(entry, Verifier)
-        else ()
-        for entry, weight in zip(entries, weights, strict=True)
-    ]
+def _terms(entry: Any, weight: float) -> tuple[RewardTerm, ...]:
+    """The terms that an entry comes to; none for TRL's own kinds of reward function."""
+    if isinstance(entry, RewardMix):
+        return entry.terms
+    return (RewardTerm(name=entry.__name__, verifier=entry, weight=weight),) if isinstance(entry, Verifier) else ()
 
 
 def _check_names(functions: Sequence[Any]) -> None:

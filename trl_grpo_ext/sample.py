@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message]
 Completion = str | Sequence[Message]
+
+_LAST_TAG = re.compile(r"<think>\s*\Z")
 
 # What TRL passes to every reward function beside the dataset's columns.
 TRL_EXTRAS = frozenset({"prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"})
@@ -62,13 +65,27 @@ def completion_text(completion: Completion) -> str:
     """
     if isinstance(completion, str):
         return completion
-    spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
-    if not spoken:
-        return ""
-    message = spoken[-1]
+    message = _last_spoken(completion)
     thinking = message.get("reasoning_content") or message.get("thinking")
     content = _content_text(message.get("content"))
-    return f"<think>{thinking}</think>{content}" if thinking else content
+    if not thinking:
+        return content
+    # Without content, nothing tells whether the thinking came to an end; an answer is missing either way.
+    return f"<think>{thinking}</think>{content}" if content else f"<think>{thinking}"
+
+
+def holds_think_tag(completion: Completion) -> bool:
+    """Whether `completion_text` puts a `<think>` tag back that TRL took away, so that no prefill comes before it."""
+    return not isinstance(completion, str) and completion_text(completion) != _last_content(completion)
+
+
+def _last_spoken(completion: Sequence[Message]) -> Message:
+    spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
+    return spoken[-1] if spoken else {}
+
+
+def _last_content(completion: Sequence[Message]) -> str:
+    return _content_text(_last_spoken(completion).get("content"))
 
 
 def _content_text(content: object) -> str:
@@ -91,14 +108,19 @@ def prompt_prefill(prompt: Prompt | None) -> str | None:
     if isinstance(prompt, str):
         return think_prefill(prompt)
     if prompt and prompt[-1].get("role") == "assistant":
-        return think_prefill(_content_text(prompt[-1].get("content")))
+        said = _content_text(prompt[-1].get("content"))
+        start = said.rfind("<think>")
+        return said[start:] if start >= 0 and "</think>" not in said[start:] else ""
     return None
 
 
 def think_prefill(text: str) -> str:
-    """The opened but unclosed `<think>` at the end of `text`, with what follows it; "" if there is none."""
-    start = text.rfind("<think>")
-    return text[start:] if start >= 0 and "</think>" not in text[start:] else ""
+    """The `<think>` that a prompt ends with, and white space after it; "" if it ends otherwise.
+
+    A prompt may mention the tag anywhere else, such as in its instructions.
+    """
+    tag = _LAST_TAG.search(text)
+    return tag[0] if tag else ""
 
 
 def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:
@@ -116,7 +138,7 @@ def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str
             prompt=prompt,
             completion_ids=completion_ids,
             row=row,
-            prefill=prompt_prefill(prompt),
+            prefill="" if holds_think_tag(completion) else prompt_prefill(prompt),
         )
         for completion, prompt, completion_ids, row in zip(completions, prompts, ids, _rows(columns, size), strict=True)
     ]

@@ -64,6 +64,18 @@ class Scorecard:
         """What TRL gets for this term: its values, and None for every void sample."""
         return [None if void else value for void, value in zip(self.void, self.values[term], strict=True)]
 
+    def first(self, size: int) -> Scorecard:
+        """This scorecard with at most `size` samples, the first."""
+        return replace(
+            self,
+            samples=self.samples[:size],
+            verdicts={term: column[:size] for term, column in self.verdicts.items()},
+            values={term: column[:size] for term, column in self.values.items()},
+            totals=self.totals[:size],
+            void=self.void[:size],
+            advantages=None if self.advantages is None else self.advantages[:size],
+        )
+
     def with_advantages(self, advantages: Sequence[float]) -> Scorecard:
         """This scorecard with the advantages that TRL computed, one a sample."""
         if len(advantages) != len(self):

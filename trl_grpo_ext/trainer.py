@@ -20,7 +20,15 @@ from trl_grpo_ext.config import VerifiedGRPOConfig
 from trl_grpo_ext.diagnostics.recorder import Recorder
 from trl_grpo_ext.preflight import check_run
 from trl_grpo_ext.reward_plan import plan_rewards
-from trl_grpo_ext.sample import Completion, Prompt, Sample, completion_text, prompt_prefill, think_prefill
+from trl_grpo_ext.sample import (
+    Completion,
+    Prompt,
+    Sample,
+    completion_text,
+    holds_think_tag,
+    prompt_prefill,
+    think_prefill,
+)
 from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
 from trl_grpo_ext.trl_contract import check_trl
 
@@ -74,9 +82,11 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         if args is None:
             args = VerifiedGRPOConfig(output_dir=f"{_model_name(model)}-GRPO")
         plan = plan_rewards(reward_funcs, args.reward_weights)
-        check_run(plan.mix, train_dataset, eval_dataset, args)
+        has_environments = kwargs.get("environment_factory") is not None
+        check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
         self.mix = plan.mix
         self._scorer = plan.scorer
+        self._mix_is_alone = plan.mix is None or len(plan.functions) == len(plan.mix.terms)
         self._card: Scorecard | None = None
         self._groups_seen = 0
         self._template_prefill: str | None = None
@@ -86,7 +96,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
         self._template_prefill = self._find_template_prefill()
         if getattr(args, "record_scorecards", True):
-            self.add_scorecard_listener(Recorder(args.output_dir))
+            recorder = Recorder(args.output_dir)
+            self._groups_seen = recorder.groups_recorded()
+            self.add_scorecard_listener(recorder)
 
     def add_scorecard_listener(self, listener: ScorecardListener) -> None:
         """Call `listener` with the scorecard of every generation batch, of all ranks, on the main process."""
@@ -113,7 +125,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             return unmixed
         samples = self._samples(inputs, prompts, completions, completion_ids_list)
         progress = min(1.0, self.state.global_step / self.state.max_steps) if self.state.max_steps > 0 else 0.0
-        self._card = self.mix.score(samples, progress, mode=self._mode)
+        self._card = self.mix.score(samples, progress, mode=self._mode, alone=self._mix_is_alone)
         self._scorer.prime(completions, self._card)
         rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         # The terms have returned None for these rows already; this takes the other reward functions out too, since
@@ -163,7 +175,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
                 row={key: value for key, value in row.items() if key != "prompt"},
                 group=first_group + (first + index) // group_size,
                 step=self.state.global_step,
-                prefill=self._prefill(prompt),
+                prefill="" if holds_think_tag(completion) else self._prefill(prompt),
             )
             for index, (row, prompt, completion, ids) in enumerate(
                 zip(inputs, prompts, completions, completion_ids, strict=True)

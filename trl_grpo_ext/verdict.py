@@ -82,6 +82,9 @@ class Verdict:
         # Strings are welcome: verdicts come back from workers and parquet files as plain records.
         object.__setattr__(self, "status", Status(self.status))
         object.__setattr__(self, "blame", Blame(self.blame))
+        if self.answer is not None:
+            object.__setattr__(self, "answer", str(self.answer))
+        object.__setattr__(self, "reason", str(self.reason))
         if self.score is not None:
             object.__setattr__(self, "score", float(self.score))
         if self.blame is Blame.POLICY:
@@ -151,10 +154,10 @@ def as_verdict(result: object) -> Verdict:
 
 def _as_float(result: object) -> float | None:
     """The number that `result` is, or None; 0-d arrays and tensors are numbers, strings are not."""
-    if isinstance(result, Real):
-        return float(result)
     item = getattr(result, "item", None)
     try:
+        if isinstance(result, Real):
+            return float(result)
         return float(item()) if callable(item) else None
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -19,8 +20,9 @@ from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, veri
 from sympy import Expr, MatrixBase, Tuple
 
 from trl_grpo_ext.rewards.math_answers.gold import is_sentence
+from trl_grpo_ext.rewards.math_answers.literal import number
 from trl_grpo_ext.rewards.math_answers.notation import standard
-from trl_grpo_ext.rewards.math_answers.policy import violation
+from trl_grpo_ext.rewards.math_answers.policy import has_stray_text, violation
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 # It warns once that timeouts are off; they are not.
@@ -29,6 +31,7 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)
 Parsed = Any  # a sympy Basic or MatrixBase; sympy ships no types that mypy reads here
 
 _BOXED_FIRST = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 POINTS = 40  # tried, of which AGREEING must be usable, when two expressions are compared by their values
 AGREEING = 6
 CLOSE = 1e-3  # relative; math-verify rounds to six decimals, where all tiny numbers are alike
@@ -54,6 +57,8 @@ def compare(gold: str, answer: str, rule: str, accepted: Sequence[str]) -> dict[
         return _verdict(Status.INCORRECT, "not_equal", said)
     off = frozenset(accepted)
     reason = _false_equation(said, off) or violation(gold, said, off) or _difference(golds[0], parsed[0])
+    if not reason and rule == "last_expression" and "accept_stray_text" not in off:
+        reason = "stray_text" if has_stray_text(gold, _SENTENCE_END.split(answer.strip())[-1]) else ""
     return _verdict(Status.INCORRECT, reason, said) if reason else _verdict(Status.CORRECT, "", said)
 
 
@@ -75,14 +80,23 @@ def _verdict(status: Status, reason: str, answer: str | None) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def _parse_gold(gold: str) -> tuple[Parsed, ...]:
     # Raw LaTeX is misread unless it stands in a box (Math-Verify#56); a sentence is misread if it does.
-    return _expressions(_parse(gold) if is_sentence(gold) else _parse(_box(standard(gold))))
+    return _literal(gold) or _expressions(_parse(gold) if is_sentence(gold) else _parse(_box(standard(gold))))
 
 
 def _parse_answer(answer: str, *, searched: bool) -> tuple[tuple[Parsed, ...], str]:
     if not (searched or is_sentence(answer)):
-        return _expressions(_parse(_box(standard(answer)))), answer
-    found = _parse(answer)
+        return _literal(answer) or _expressions(_parse(_box(standard(answer)))), answer
+    found = _parse(_ESCAPED_DOLLAR.sub("", answer).replace("\N{MINUS SIGN}", "-"))
     return _expressions(found), next((item for item in found if isinstance(item, str)), answer)
+
+
+_ESCAPED_DOLLAR = re.compile(r"\\\$(?=\s*\d)")
+
+
+def _literal(text: str) -> tuple[Parsed, ...]:
+    """An integer or a fraction of integers, which needs no parser."""
+    value = number(text)
+    return (sympy.Rational(value[0].numerator, value[0].denominator),) if value and value[1] else ()
 
 
 def _parse(text: str) -> list[Any]:
@@ -99,13 +113,17 @@ def _box(text: str) -> str:
 
 
 def _equal(gold: Parsed, answer: Parsed) -> bool:
+    if isinstance(gold, Expr) and isinstance(answer, Expr):
+        same = _same_values(gold, answer)
+        if same is not None:
+            return same
     if verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True):
         return True
     if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
         gold, answer = _as_tuple(gold), _as_tuple(answer)
     if isinstance(gold, Tuple) and isinstance(answer, Tuple):
         return len(gold) == len(answer) and all(_equal(a, b) for a, b in zip(gold, answer, strict=True))
-    return isinstance(gold, Expr) and isinstance(answer, Expr) and _same_values(gold, answer)
+    return False
 
 
 def _as_tuple(value: Parsed) -> Parsed:
@@ -117,36 +135,41 @@ def _as_tuple(value: Parsed) -> Parsed:
     return value
 
 
-def _same_values(gold: Expr, answer: Expr) -> bool:
-    """Whether two expressions have the same values wherever both are real; sampled at fixed points of both signs.
+def _same_values(gold: Expr, answer: Expr) -> bool | None:
+    """Whether two expressions have the same values wherever both are real; None if that is not clear.
 
-    Finds identities that simplification misses, such as rules of logarithms, without assuming that variables are
-    positive: |x| and x differ at a negative point.
+    Sampled at fixed points of both signs. It finds identities that simplification misses, such as rules of
+    logarithms, without assuming that variables are positive: |x| and x differ at a negative point. And it is faster
+    than simplification. Values that are close are left to math-verify, which has its own idea of rounding.
     """
-    symbols = sorted(gold.free_symbols | answer.free_symbols, key=str)
-    if gold.free_symbols != answer.free_symbols:
-        return False
-    if not symbols:
-        return _agree(sympy.N(gold, 30), sympy.N(answer, 30))
+    symbols = sorted(gold.free_symbols, key=str)
+    if gold.free_symbols != answer.free_symbols or gold.atoms(*_SYMBOLIC) or answer.atoms(*_SYMBOLIC):
+        return None
     generator = random.Random(0)
     agreeing = 0
-    for _ in range(POINTS):
+    for _ in range(POINTS if symbols else 1):
         point = {symbol: sympy.Float(generator.uniform(-3, 3), 30) for symbol in symbols}
         one, other = gold.evalf(30, subs=point), answer.evalf(30, subs=point)
-        if not (one.is_real and other.is_real and one.is_finite and other.is_finite):
+        if not all(value.is_Float or value.is_Rational for value in (one, other)):
             continue
-        if not _agree(one, other):
-            return False
+        distance, size = abs(one - other), max(abs(one), abs(other))
+        if distance > 0.05 * size and distance > 1e-4:
+            # A constant may still be a percentage, which is a hundred times its value.
+            return False if symbols or not _is_percentage(one, other) else None
+        if distance > 1e-12 * size:
+            return None
         agreeing += 1
-        if agreeing == AGREEING:
+        if agreeing == (AGREEING if symbols else 1):
             return True
-    return False
+    return None
 
 
-def _agree(one: Any, other: Any) -> bool:
-    if not (one.is_number and other.is_number and one.is_finite and other.is_finite):
-        return False
-    return bool(abs(one - other) <= 1e-12 * max(abs(one), abs(other)))
+def _is_percentage(one: Any, other: Any) -> bool:
+    return any(abs(one - scale * other) <= 0.05 * abs(one) for scale in (100, sympy.Rational(1, 100)))
+
+
+# What evalf could work on for ever, or has no value at a real point.
+_SYMBOLIC = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative, sympy.core.function.AppliedUndef)
 
 
 def _difference(gold: Parsed, answer: Parsed) -> str:

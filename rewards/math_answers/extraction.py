@@ -22,17 +22,25 @@ MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([0-9A-Za-z]+|\\[A-Za-z]+)")
 _BRACES = re.compile(_BOX.pattern + r"|\\[{}\\]|[{}]")
-_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _PHRASE = re.compile(r"\b(final\s+answer|answer)\b[*_]*\s*(?:is|are|:|=)[*_]*\s*:?\s*([^\n]{1,300})", re.IGNORECASE)
 _HASHES = re.compile(r"####[ \t]*([^\n]{1,300})")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
-_JOINED = re.compile(r"^[\s$,;.\\()\[\]]*$|,|;|\band\b|\bor\b")
+_JOINED = re.compile(r"^[\s$,;\\()\[\]]*$|,|;|\band\b|\bor\b")
+_CORRECTED = re.compile(r"\b(?:then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"[\s.…_]*|(?:\\text\s*\{\s*)?(?:your |the |final )*answer(?: here)?(?:\s*\})?", re.IGNORECASE
+)
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])\.(?:\s|$)|[!?](?:\s|$)")
+_CLAUSE = re.compile(r"(?<=\S)(?:,\s+(?=[a-z]{2,})|\s+\(?(?=(?:because|since|which|as|where|not|so)\b)|;\s)")
 _IS = re.compile(r"\b(?:is|are)\b")
 _DELIMITED = re.compile(r"[A-Za-z ]{0,20}?(\${1,2}|\\\(|\\\[)(.+?)(\1|\\\)|\\\])")
+_FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
+_LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
 _COMMAND = re.compile(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+")
-_LONG_WORD = re.compile(r"(?<![A-Za-z])(?!(?:sin|cos|tan|log|sqrt|exp|and)(?![A-Za-z]))[^\W\d_]{3,}|[\u3040-\u9fff]")
+_LONG_WORD = re.compile(
+    r"(?<![A-Za-z])(?!(?:sin|cos|tan|ln|log|sqrt|exp|and|or|pi|mod|gcd)(?![A-Za-z]))[^\W\d_]{2,}|[\u3040-\u9fff]"
+)
 _FEW_WORDS = re.compile(r"[\s$().]*(?:[^\W\d_]+\s*){1,3}[\s$().]*")
 
 
@@ -156,7 +164,9 @@ def box_runs(text: str) -> list[list[str]]:
     """Boxes in runs: those that stand close together, joined by commas or `and`, are parts of one answer."""
     runs: list[list[str]] = []
     previous_end: int | None = None
-    for start, end, content in boxes(text):
+    found = boxes(text)
+    meant = [box for box in found if not _PLACEHOLDER.fullmatch(box[2])]
+    for start, end, content in meant or found:
         gap = text[previous_end:start] if previous_end is not None else None
         if gap is not None and _joins(gap):
             runs[-1].append(content)
@@ -167,7 +177,7 @@ def box_runs(text: str) -> list[list[str]]:
 
 
 def _joins(gap: str) -> bool:
-    if len(gap) > MAX_GAP_CHARS or _SENTENCE_END.search(gap):
+    if len(gap) > MAX_GAP_CHARS or _SENTENCE_END.search(gap) or _CORRECTED.search(gap):
         return False
     return _JOINED.search(gap) is not None
 
@@ -188,12 +198,35 @@ def _boxed_only(text: str) -> Extraction:
     return Extraction((found[0][2],), "boxed_only") if found else Extraction(problem="no_boxed")
 
 
+def _tags(text: str) -> list[tuple[int, int]]:
+    """Where each `<answer>` that is closed begins and ends; of nested ones, the innermost."""
+    lowered = text.lower()
+    found: list[tuple[int, int]] = []
+    closed = lowered.find("</answer>")
+    while closed >= 0:
+        opened = lowered.rfind("<answer>", found[-1][1] if found else 0, closed)
+        if opened >= 0:
+            found.append((opened, closed + len("</answer>")))
+        closed = lowered.find("</answer>", closed + 1)
+    return found
+
+
 def _answer_tag(text: str) -> Extraction:
-    tags = _TAG.findall(text)
+    tags = _tags(text)
     if not tags:
         return Extraction(problem="no_answer_tag")
-    runs = box_runs(tags[-1])
-    return Extraction((joined(runs[-1]) if runs else tags[-1].strip(),), "answer_tag")
+    start, end = tags[-1]
+    held = text[start + len("<answer>") : end - len("</answer>")]
+    runs = box_runs(held)
+    return Extraction((joined(runs[-1]) if runs else held.strip(),), "answer_tag")
+
+
+def _without_tags(text: str) -> str:
+    pieces, kept_from = [], 0
+    for start, end in _tags(text):
+        pieces.append(text[kept_from:start])
+        kept_from = end
+    return " ".join([*pieces, text[kept_from:]])
 
 
 def _phrases(text: str, *, final: bool) -> list[str]:
@@ -218,7 +251,8 @@ def _innermost(said: str) -> str:
 def _phrase_answer(said: str) -> str:
     """The answer that begins a sentence: what stands in dollars, or all of it up to the sentence's end."""
     sentence = _SENTENCE_STOP.split(said.strip(" *_`"), maxsplit=1)[0]
-    sentence = _IS.split(sentence)[-1].strip(" *_`:")
+    sentence = _CLAUSE.split(sentence, maxsplit=1)[0]
+    sentence = _IS.split(sentence)[-1].strip(" *_`:,")
     math = _DELIMITED.match(sentence)
     return math[2].strip() if math else sentence
 
@@ -235,7 +269,7 @@ def _last_number(text: str) -> Extraction:
 
 def _auto(text: str) -> Extraction:
     tagged = _answer_tag(text)
-    outside = _TAG.sub(" ", text)
+    outside = _without_tags(text)
     boxed = [joined(run) for run in box_runs(outside)]
     final = _phrases(outside, final=True)[-1:]
     marked = [*tagged.answers, *reversed(boxed), *final]
@@ -245,7 +279,7 @@ def _auto(text: str) -> Extraction:
     said = _phrases(text, final=False)
     if said:
         return Extraction((said[-1],), "final_answer_phrase")
-    tail = text[-MAX_TAIL_CHARS:].replace("**", "").strip()
+    tail = _LEAD.sub("", _FENCE.sub(r"\1", text[-MAX_TAIL_CHARS:].replace("**", "").strip())).strip()
     if not tail:
         return Extraction(problem="no_answer")
     return Extraction((tail,), "whole_text" if is_formula(tail) else "last_expression")
@@ -259,7 +293,7 @@ def is_formula(text: str) -> bool:
         (True, True, False)
     """
     plain = _COMMAND.sub(" ", text)
-    if len(text) > 300 or "\n\n" in text:
+    if len(text) > 300 or "\n" in text.strip("$ \n"):
         return False
     return not _LONG_WORD.search(plain) or _FEW_WORDS.fullmatch(plain) is not None
 

@@ -12,6 +12,7 @@ _NUMBER = re.compile(rf"(?P<sign>[+-]?)\s*(?P<whole>{_INTEGER})?(?:\.(?P<decimal
 _FRACTION = re.compile(r"(?P<sign>[+-]?)\s*(?:\\frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(-?\d+)\s*\}|(-?\d+)\s*/\s*(\d+))")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z .,'&-]*")
 _MATH_NAMES = frozenset({"e", "i", "pi", "inf", "infty", "infinity", "dne", "x", "y", "z"})
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _CHOICE = re.compile(r"\(?([A-J])\)?[.:]?")
 _CHOICE_WITH_TEXT = re.compile(r"\(?([A-J])[).:]\s*(.+)")
 _OTHER_CHOICE = re.compile(r"(?:^|[\s(,])[A-J](?:[).:,]|\s|$)")
@@ -54,6 +55,16 @@ def words(text: str) -> str | None:
     if not _WORDS.fullmatch(plain) or plain.casefold() in _MATH_NAMES or (len(plain) == 1 and plain.islower()):
         return None
     return plain.casefold()
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a date or the like, which must not be taken for a subtraction or a division.
+
+    Example:
+        >>> is_date("2024-01-05"), is_date("1/2/2024"), is_date("1-2")
+        (True, True, False)
+    """
+    return _DATE.fullmatch(standard(text)) is not None
 
 
 def choice(text: str) -> str | None:

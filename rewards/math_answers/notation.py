@@ -27,6 +27,8 @@ _TEXT_COMMAND = re.compile(
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _REWRITES = [
     (re.compile(r"(?<=\d),?\\!\s*,?(?=\d{3}(?!\d))"), ""),
+    (re.compile(r"\\(?:text(?:rm|bf|it)?|math(?:rm|bf|it))\s*\{\s*([-+]?[\d.,]+)\s*\}"), r"\1"),
+    (re.compile(r"[€£¥₹]"), ""),
     (re.compile(r"!="), r"\\neq "),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset "),
     (re.compile(r"^\*\*(.+)\*\*$"), r"\1"),
@@ -59,7 +61,7 @@ def standard(text: str) -> str:
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     text = _REPEATING.sub(_repeating_fraction, text)
-    return strip_delimiters(" ".join(text.split())).rstrip(".").strip()
+    return strip_delimiters(" ".join(text.split())).rstrip(".,;").strip()
 
 
 def _repeating_fraction(match: re.Match[str]) -> str:

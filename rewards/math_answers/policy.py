@@ -27,15 +27,22 @@ _OPERATORS = {
 }
 _OPERATOR = {name: re.compile(pattern) for name, pattern in _OPERATORS.items()}
 _MIXED = re.compile(r"[+-]?\s*\d+\s*\\frac\s*\{?\d+\}?\s*\{?\d+\}?")
-_SCIENTIFIC = re.compile(r"[+-]?\s*\d+(?:\.\d+)?\s*(?:\\times|\\cdot)\s*10\s*\^\s*\{?\s*[+-]?\s*\d+\s*\}?")
+_SCIENTIFIC = re.compile(r"[+-]?\s*(?:\d+(?:\.\d+)?\s*(?:\\times|\\cdot)\s*)?10\s*\^\s*\{?\s*[+-]?\s*\d+\s*\}?")
 _SHORT_FRACTION = re.compile(r"[+-]?\s*\\frac\s*(?:\{[+-]?\d+\}|\d)\s*(?:\{[+-]?\d+\}|\d)")
 _VARIABLE = re.compile(r"\s*\\?[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*")
 _COMMAND = re.compile(r"\\(?:times|cdot|div|frac|pm|%|,)")
 _LETTER = re.compile(r"[A-Za-z,]")
 _STRAY = frozenset(
-    """not isn't is wrong incorrect false or maybe perhaps possibly either neither if but unless unknown answer any
-    question except instead no never nor cannot can't guess undecided""".split()  # noqa: SIM905  # readable as prose
+    """not isn't wrong incorrect false or maybe perhaps possibly either neither if but unless unknown
+    except instead no never nor cannot can't guess undecided""".split()  # noqa: SIM905  # readable as prose
 )
+_UNSURE = re.compile(
+    r"[=<>%:|]|\\(?:text|mathrm|mbox|in|le|ge|leq|geq|lt|gt|neq?|pm|mp|circ|begin|gcd|lcm|max|min)(?![A-Za-z])"
+    r"|[A-Za-z]{2,}\s*$|\b(?:or|and)\b"
+)
+_ANY_COMMAND = re.compile(r"\\[A-Za-z]+")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_VARIABLES = re.compile(r"(?<![A-Za-z])[a-cf-hj-zA-Z](?![A-Za-z])")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z']{2,}")
 _NEGATED = re.compile(r"\\(?:neq?|not)(?![A-Za-z])")
 
@@ -114,21 +121,42 @@ def bare_value(text: str) -> str:
     text = re.sub(r"\\(?:text|mathrm|mbox|textbf|textnormal|textrm)\s*\{[^{}]*\}\s*(?:\^\s*\{?\d\}?)?", " ", text)
     text = re.sub(r"\\%|%|\^\s*\{?\s*\\circ\s*\}?|\\\$|\$|\\approx", " ", text)
     text = re.sub(r"(?<=[\d\s}])[A-Za-z]{2,}(?:(?:\s+|/)[A-Za-z]+)*\s*(?:\^\s*\{?\d\}?)?\s*$", "", text)
+    text = re.sub(r"(?<=\d)\s*[A-Za-z]+(?:\s*/\s*[A-Za-z]+)+\s*(?:\^\s*\{?-?\d\}?)?\s*$", "", text)
     return " ".join(text.split()).strip("~ ")
 
 
 def _is_plain_number(text: str) -> bool:
-    if number(text) is not None:
-        return True
     text = text.strip("() ")
-    return any(form.fullmatch(text) for form in (_MIXED, _SCIENTIFIC, _SHORT_FRACTION)) or number(text) is not None
+    return number(text) is not None or any(form.fullmatch(text) for form in (_MIXED, _SCIENTIFIC, _SHORT_FRACTION))
+
+
+def kind(text: str) -> str:
+    r"""What an answer is by its looks: `number`, `variables`, `collection`, or `other` where that is not sure.
+
+    No number equals an expression with variables, nor a list or tuple.
+
+    Example:
+        >>> [kind(text) for text in ("1,234", "x^2+1", "(1, 2)", "2\\sqrt{5}", "x = 5", r"5 \text{ cm}")]
+        ['number', 'variables', 'collection', 'other', 'other', 'number']
+    """
+    if number(bare_value(text)) is not None:
+        return "number" if not re.search("[=<>]", text) else "other"
+    text = standard(text)
+    if _UNSURE.search(text):
+        return "other"
+    if "," in _THOUSANDS.sub("", text):
+        return "collection"
+    return "variables" if _VARIABLES.search(_ANY_COMMAND.sub(" ", text)) else "other"
 
 
 def has_stray_text(gold: str, answer: str) -> bool:
     r"""Whether words take the answer back or leave it open: `5 \text{ is wrong}`, `\text{not } 5`."""
     said = {word.casefold() for word in _WORD.findall(without_text_commands(answer))}
     expected = {word.casefold() for word in _WORD.findall(without_text_commands(gold))}
-    return bool((said - expected) & _STRAY)
+    stray = (said - expected) & _STRAY
+    if kind(gold) == "collection":  # 1, 2 may be said as "1 or 2"
+        stray.discard("or")
+    return bool(stray)
 
 
 def is_negated(gold: str, answer: str) -> bool:

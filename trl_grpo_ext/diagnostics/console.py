@@ -20,7 +20,7 @@ class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' c
     def __init__(self, terms: Sequence[str]) -> None:
         self.terms = tuple(terms)
         self._bar: tqdm[Any] | None = None
-        self._evaluated = False
+        self._bar_is_evaluations = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._open(state, state.max_steps, "training")
@@ -29,18 +29,16 @@ class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' c
         if self._bar is not None:
             self._bar.update(state.global_step - self._bar.n)
 
-    def on_prediction_step(
-        self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **kwargs: Any
-    ) -> None:
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._bar is None:
-            self._evaluated = True
+            self._bar_is_evaluations = True
             batches = kwargs.get("eval_dataloader")
             self._open(state, len(batches) if isinstance(batches, Sized) else None, "evaluation")
-        if self._bar is not None and self._evaluated:
+        if self._bar is not None and self._bar_is_evaluations:
             self._bar.update(1)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._evaluated:  # a bar of our own, not that of the training it interrupts
+        if self._bar_is_evaluations:  # not that of the training that it interrupts
             self._close()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -58,7 +56,7 @@ class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' c
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        self._bar, self._evaluated = None, False
+        self._bar, self._bar_is_evaluations = None, False
 
 
 def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,9 @@ VERDICTS_SCHEMA = pa.schema(
 )
 
 
+_PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
+
+
 class Recorder:
     """Writes each scorecard that it is called with to `run_folder/scorecards/`.
 
@@ -70,11 +74,23 @@ class Recorder:
         _write_part(self.folder / f"verdicts-{number:08d}.parquet", card.verdict_records(), VERDICTS_SCHEMA)
         _write_part(self.folder / f"samples-{number:08d}.parquet", card.sample_records(), SAMPLES_SCHEMA)
 
+    def groups_recorded(self) -> int:
+        """One more than the highest group number on disk: where a resumed run goes on numbering."""
+        last = max((part for part in self._parts() if part[1].name.startswith("samples")), default=None)
+        if last is None:
+            return 0
+        groups = pq.read_table(last[1], columns=["group"]).column("group").to_pylist()
+        return max((group for group in groups if group is not None), default=-1) + 1
+
+    def _parts(self) -> list[tuple[int, Path]]:
+        """The parts on disk with their numbers; other people's files in the folder are passed over."""
+        found = ((_PART.fullmatch(path.name), path) for path in self.folder.glob("*.parquet"))
+        return [(int(match[1]), path) for match, path in found if match]
+
     def _take_number(self) -> int:
         if self._next is None:  # a resumed run goes on after the parts that are there
             self.folder.mkdir(parents=True, exist_ok=True)
-            taken = [int(path.stem.rpartition("-")[2]) for path in self.folder.glob("*-*.parquet")]
-            self._next = max(taken, default=-1) + 1
+            self._next = max((number for number, _ in self._parts()), default=-1) + 1
         self._next += 1
         return self._next - 1
 

@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Any
 
 from trl_grpo_ext.execution.call import Call, Failure, Outcome
 from trl_grpo_ext.execution.wire import Deadline, DeadlineError, read_frame, write_frame
@@ -30,20 +30,6 @@ START_TIMEOUT = 60.0  # seconds to start Python and import what is called, on a 
 STARVED_SHARE = 0.5  # a call that ran out of time without this share of it as CPU time was starved
 ATTEMPTS = 2  # how often a call is tried when its worker is lost
 
-__all__ = ["Call", "Executor", "Failure", "Outcome", "Worker", "WorkerPool", "shared_pool"]
-
-
-class Executor(Protocol):
-    """Where calls run."""
-
-    def run(self, calls: Sequence[Call], *, timeout: float) -> list[Outcome]:
-        """Run every call, each for at most `timeout` seconds; one outcome a call, in order; never raises."""
-        ...
-
-    def close(self) -> None:
-        """Give back processes. `run` may be called again afterwards."""
-        ...
-
 
 class Worker:
     """One process that answers one request at a time. Not thread-safe; the pool lends it to one thread."""
@@ -52,7 +38,7 @@ class Worker:
         # One thread a worker: the pool is the parallelism, and BLAS threads on busy cores only spin.
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "trl_grpo_ext.execution.worker_main"],
+            [sys.executable, "-P", "-m", "trl_grpo_ext.execution.worker_main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
@@ -157,11 +143,15 @@ class WorkerPool:
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="verifier-worker")
-            futures = [self._threads.submit(self._run_call, call, timeout) for call in calls]
-        return [future.result() for future in futures]
+            futures = [self._threads.submit(self._run_call, self._threads, call, timeout) for call in calls]
+        try:
+            return [_result(future) for future in futures]
+        except BaseException:  # Ctrl-C: whoever waits for the trainer to end does not wait for its workers
+            self.close()
+            raise
 
     def close(self) -> None:
-        """Kill the workers. Calls that are under way end as LOST."""
+        """Kill the workers. Calls that are under way, or have not begun, end as LOST."""
         with self._lock:
             threads, self._threads = self._threads, None
             idle, self._idle = self._idle, []
@@ -172,22 +162,24 @@ class WorkerPool:
         for worker in idle:
             worker.kill()
         if threads is not None:
-            threads.shutdown(wait=True)
+            threads.shutdown(wait=True, cancel_futures=True)
 
     def abandon(self) -> None:
         """Let go of workers that belong to the process this one was forked from."""
         for worker in self._alive:
             worker.close_pipes()
 
-    def _run_call(self, call: Call, timeout: float) -> Outcome:
+    def _run_call(self, owner: ThreadPoolExecutor, call: Call, timeout: float) -> Outcome:
         try:
             arguments = pickle.dumps(call.arguments)
         except Exception as error:
             return Outcome(failure=Failure.RAISED, detail=type(error).__name__)
         outcome = Outcome(failure=Failure.LOST)
         for _ in range(ATTEMPTS):
+            if self._threads is not owner:  # closed meanwhile
+                break
             outcome = self._attempt(call.target, arguments, timeout)
-            if outcome.failure is not Failure.LOST or self._threads is None:
+            if outcome.failure is not Failure.LOST:
                 break
         return outcome
 
@@ -207,7 +199,8 @@ class WorkerPool:
                     return Outcome(failure=failure, seconds=time.monotonic() - started)
         except Exception as error:
             # The process could not start, or died: nothing here is the completion's doing.
-            logger.warning("A verifier worker was lost: %s: %s", type(error).__name__, error)
+            if self._threads is not None:
+                logger.warning("A verifier worker was lost: %s: %s", type(error).__name__, error)
             if worker is not None:
                 self._discard(worker)
             return Outcome(failure=Failure.LOST, detail=type(error).__name__, seconds=time.monotonic() - started)
@@ -240,6 +233,13 @@ class WorkerPool:
         with self._lock:
             self._alive.discard(worker)
         worker.kill()
+
+
+def _result(future: Future[Outcome]) -> Outcome:
+    try:
+        return future.result()
+    except CancelledError:
+        return Outcome(failure=Failure.LOST, detail="closed")
 
 
 def usable_cores() -> int:

@@ -1,0 +1,88 @@
+"""How often math rewards agree with labelled cases: ours, math-verify's own defaults, and TRL's accuracy reward.
+
+    python benchmarks/math_truth.py FOLDER [--show FILE ...]
+
+FOLDER holds `*.jsonl` files with the columns `gold`, `prediction` and `expected`. A case counts as agreed if the score
+is 1 exactly when it is expected to be. Each peer judges each case in a process that is killed after 20 seconds.
+`--show` lists our disagreements in a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from trl_grpo_ext.execution.call import Call
+from trl_grpo_ext.execution.workers import WorkerPool, usable_cores
+from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.verdict import Verdict
+
+LIMIT = 20.0
+Case = dict[str, Any]
+
+
+def trl_score(gold: str, prediction: str) -> float | None:
+    """TRL's accuracy reward for one case. Called in a worker."""
+    from trl.rewards import accuracy_reward
+
+    scores: list[float | None] = accuracy_reward([[{"content": prediction}]], solution=[gold])
+    return scores[0]
+
+
+def math_verify_score(gold: str, prediction: str) -> float:
+    """math-verify with its defaults for one case. Called in a worker."""
+    from math_verify import parse, verify
+
+    return float(verify(parse(gold), parse(prediction)))
+
+
+def peer_scores(score: Callable[..., Any], cases: Sequence[Case], pool: WorkerPool) -> list[float | None]:
+    """A peer's scores; None where it gave none, failed, or was killed."""
+    calls = [
+        Call(target=f"math_truth:{score.__name__}", arguments=(case["gold"], case["prediction"])) for case in cases
+    ]
+    return [outcome.value for outcome in pool.run(calls, timeout=LIMIT)]
+
+
+def agreement(scores: Sequence[float | None], cases: Sequence[Case]) -> str:
+    """Agreed, false ones, and missed ones, as a cell of the table."""
+    false = sum(score == 1.0 and not case["expected"] for score, case in zip(scores, cases, strict=True))
+    missed = sum(score != 1.0 and case["expected"] for score, case in zip(scores, cases, strict=True))
+    return f"{len(cases) - false - missed:>4} ({false} false, {missed} missed)"
+
+
+def disagreements(verdicts: Sequence[Verdict], cases: Sequence[Case]) -> Iterator[str]:
+    """Our disagreements, a line each."""
+    for verdict, case in zip(verdicts, cases, strict=True):
+        if (verdict.score == 1.0) != case["expected"]:
+            found = f"{verdict.score} {verdict.reason or verdict.status}"
+            yield f"  {found:<22} gold {case['gold'][:60]!r}, said {case['prediction'][-80:]!r}, {case.get('why', '')}"
+
+
+def main() -> None:
+    """Judge every file and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--show", nargs="*", default=[], help="files, without .jsonl, whose disagreements to list")
+    arguments = parser.parse_args()
+    pool = WorkerPool(usable_cores())
+    print(f"{'file':<20}{'cases':>6}  {'ours':<32}{'math-verify':<32}{'TRL accuracy_reward':<32}")
+    for path in sorted(arguments.folder.glob("*.jsonl")):
+        cases = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if "prediction" not in cases[0]:
+            continue
+        columns = {"solution": [case["gold"] for case in cases]}
+        verdicts = MathVerifier(timeout=LIMIT).judge([case["prediction"] for case in cases], **columns)
+        cells = [agreement([verdict.score for verdict in verdicts], cases)]
+        cells += [agreement(peer_scores(score, cases, pool), cases) for score in (math_verify_score, trl_score)]
+        print(f"{path.stem:<20}{len(cases):>6}  " + "".join(f"{cell:<32}" for cell in cells), flush=True)
+        if path.stem in arguments.show:
+            print("\n".join(disagreements(verdicts, cases)))
+    pool.close()
+
+
+if __name__ == "__main__":
+    main()
