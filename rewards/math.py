@@ -206,6 +206,10 @@ class _Question:
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
         best = [_best([known[pair] for pair in self.pairs if pair[1] == answer]) for answer in self.found.answers]
+        best = [
+            replace(verdict, details={"rule": self.found.rule, "gold": " | ".join(self.golds), **verdict.details})
+            for verdict in best
+        ]
         unscored = next((verdict for verdict in best if verdict.score is None), None)
         if unscored is not None:
             return unscored
@@ -239,25 +243,24 @@ def at_once(pair: Pair) -> Verdict | None:
     """The verdict where string work suffices, and the worker would say the same; else None."""
     gold, answer, rule, _ = pair
     if standard(gold) == standard(answer):
-        return _verdict(True, answer)
+        return _verdict(True, answer, "text")
     if is_date(gold):
-        return _verdict(False, answer)
+        return _verdict(False, answer, "text")
     if is_sentence(gold):
         return None
+    letter, said = choice(gold), words(gold)
     if rule == "last_expression":
         unmarked = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_marked_answer")
-        return unmarked if choice(gold) or words(gold) else None
-    letter = choice(gold)
+        return unmarked if letter or said else None
     if letter:
-        return _verdict(chosen(answer) == letter, answer)
-    said = words(gold)
+        return _verdict(chosen(answer) == letter, answer, "choice")
     if said:
-        return _verdict(words(answer) == said, answer)
+        return _verdict(words(answer) == said, answer, "words")
     expected, given = number(gold), number(answer)
     if expected and given and (expected[0] == given[0] or (expected[1] and given[1])):
-        return _verdict(expected[0] == given[0], answer)
-    if rule != "last_expression" and not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
-        return _verdict(False, answer)
+        return _verdict(expected[0] == given[0], answer, "number")
+    if not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
+        return _verdict(False, answer, "kind")
     return _measured_alike(pair)
 
 
@@ -268,13 +271,14 @@ def _measured_alike(pair: Pair) -> Verdict | None:
     if rule == "last_expression" or "=" in answer or not (expected and given) or expected[0] != given[0]:
         return None
     reason = violation(gold, answer, frozenset(accepted))
-    return _verdict(False, answer, reason) if reason else _verdict(True, answer)
+    return _verdict(not reason, answer, "number", reason)
 
 
-def _verdict(right: bool, answer: str, reason: str = "not_equal") -> Verdict:
+def _verdict(right: bool, answer: str, compared: str, reason: str = "not_equal") -> Verdict:
+    details = {"compared": f"as {compared}", "read_as": standard(answer)}
     if right:
-        return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
-    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
+        return Verdict(status=Status.CORRECT, score=1.0, answer=answer, details=details)
+    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason, details=details)
 
 
 def forget() -> None:

@@ -91,7 +91,8 @@ def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: 
     launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
     launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
     flags = ["--max_steps", "2", "--per_device_train_batch_size", "6", "--num_generations", "4"]
-    flags += ["--per_device_eval_batch_size", "50", "--logging_steps", "1"]
+    # 64 does not divide the 200 test prompts: accelerate fills the last batches up with prompts that were there before.
+    flags += ["--per_device_eval_batch_size", "64", "--logging_steps", "1"]
     run(*launch, "-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=tmp_path)
     folder = tmp_path / "runs/quickstart"
     rows = recorded(folder)
@@ -103,8 +104,9 @@ def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: 
         groups.setdefault(row["group"], set()).add(row["prompt"])
     assert len(groups) == 6
     assert all(len(prompts) == 1 for prompts in groups.values())
-    assert len(rows) - len(trained) == 2 * 400
-    assert json.loads((folder / "summary.json").read_text())["prompts"] == 200
+    assert len(rows) - len(trained) > 2 * 400
+    summary = json.loads((folder / "summary.json").read_text())
+    assert (summary["prompts"], summary["completions"]) == (200, 400)
 
 
 def test_trls_own_command_takes_the_rewards_by_name(tmp_path: Path, tiny_model: str, sums: Any) -> None:

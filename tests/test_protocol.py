@@ -106,7 +106,7 @@ def test_verdicts_reach_trls_logs_with_every_key_on_every_call() -> None:
         columns.clear()
         metrics.clear()
         inline(completions, log_extra=columns.__setitem__, log_metric=metrics.__setitem__)
-        assert list(columns) == ["inline/status", "inline/answer", "inline/reason"]
+        assert list(columns) == ["inline/status", "inline/answer", "inline/reason", "inline/details"]
         assert all(len(values) == len(completions) for values in columns.values())
         assert list(metrics) == [f"verified/inline/{status}" for status in Status]
     inline(["right", "wrong"], log_metric=metrics.__setitem__)
@@ -131,3 +131,16 @@ def test_every_verifier_survives_pickling(shipped: Verifier) -> None:
     copy = pickle.loads(pickle.dumps(shipped))
     assert copy.__name__ == shipped.__name__
     assert copy(["<think>c</think>ab"], solution=["2"]) == shipped(["<think>c</think>ab"], solution=["2"])
+
+
+def called_decorator(sample: Sample) -> bool:
+    return True
+
+
+def test_a_verifier_under_another_name_than_its_functions_says_so_when_it_would_matter() -> None:
+    plain, isolated = verifier(called_decorator), verifier(isolated=True)(called_decorator)
+    assert plain(["x"]) == [1.0]
+    with pytest.raises(pickle.PicklingError, match="with @verifier on it"):
+        pickle.dumps(plain)
+    with pytest.raises(ValueError, match="with @verifier on it"):
+        isolated(["x"])

@@ -93,3 +93,17 @@ def test_a_run_that_is_killed_while_it_writes_leaves_only_whole_parts(tmp_path: 
     assert len(verdicts) in (len(samples), len(samples) + 1)
     Recorder(tmp_path)(card_of("after"))
     assert read(folder, "samples")[-1]["text"] == "after"
+
+
+def test_other_peoples_files_in_the_folder_are_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "scorecards"
+    folder.mkdir()
+    (folder / "samples-all.parquet").write_text("mine")
+    Recorder(tmp_path)(card_of("abc"))
+    assert (folder / "samples-00000000.parquet").exists()
+
+
+def test_a_resumed_run_goes_on_numbering_groups(tmp_path: Path) -> None:
+    assert Recorder(tmp_path).groups_recorded() == 0
+    Recorder(tmp_path)(card_of("abc"))
+    assert Recorder(tmp_path).groups_recorded() == 1

@@ -100,3 +100,16 @@ JSON = st.recursive(
 @given(st.lists(st.dictionaries(st.sampled_from(["role", "content", "thinking"]), JSON)))
 def test_no_message_is_so_odd_that_it_has_no_text(messages: list[dict[str, Any]]) -> None:
     assert isinstance(completion_text(messages), str)
+
+
+def test_thinking_put_back_needs_no_prefill_before_it_and_is_open_where_no_answer_followed() -> None:
+    parsed = [{"role": "assistant", "reasoning_content": "2+2", "content": "4"}]
+    cut = [{"role": "assistant", "reasoning_content": "2+2", "content": ""}]
+    prompt = [{"role": "assistant", "content": "<think>"}]
+    samples = samples_from_columns([parsed, cut, "4"], {"prompts": [prompt] * 3})
+    assert [sample.text for sample in samples] == ["<think>2+2</think>4", "<think>2+2", "4"]
+    assert [sample.prefill for sample in samples] == ["", "", "<think>"]
+
+
+def test_a_prompt_that_only_mentions_the_tag_does_not_open_the_thinking() -> None:
+    assert prompt_prefill("Reason inside <think> tags. Question: 2+2?") == ""

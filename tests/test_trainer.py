@@ -278,12 +278,22 @@ def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make
         ("brings its own weights", planted_mix(), {"reward_weights": [1.0, 1.0]}, train),
         ("two RewardMixes", [planted_mix(), planted_mix()], {}, train),
         ("remove_unused_columns", math_reward, {"remove_unused_columns": True}, train),
+        ("finite numbers", math_reward, {"reward_weights": [float("nan")]}, train),
+        ("needs a train_dataset", math_reward, {}, None),
+        ("from_list", math_reward, {}, [{"prompt": "2+2?", "solution": "4"}]),
+        ("texts or lists of messages", math_reward, {}, Dataset.from_list([{"prompt": 5, "solution": "4"}])),
     ]
     for message, rewards, changes, dataset in bad:
         with pytest.raises(ValueError, match=message):
             VerifiedGRPOTrainer(NO_MODEL, rewards, config(**changes), dataset)
     with pytest.raises(TypeError, match=r"write MathVerifier\(\)"):
         VerifiedGRPOTrainer(NO_MODEL, MathVerifier, config(), train)
+    with pytest.raises(TypeError, match="pass the verifier itself"):
+        VerifiedGRPOTrainer(NO_MODEL, "math_reward", config(), train)
+    with pytest.raises(OSError, match="takes for the name of a reward model"):
+        VerifiedGRPOTrainer(NO_MODEL, [math_reward, "no/such-model"], config(), train)
+    with pytest.raises(ValueError, match="must hold whole groups"):
+        VerifiedGRPOTrainer(NO_MODEL, math_reward, config(per_device_eval_batch_size=6), train, sums["test"])
     with pytest.raises(OSError, match="cannot be written to"):
         VerifiedGRPOTrainer(NO_MODEL, math_reward, config(output_dir=str(file / "run")), train)
 
@@ -301,3 +311,16 @@ def test_plain_trl_trains_a_none_beside_a_number_as_a_wrong_answer(tiny_model: s
     )
     trainer.train()
     assert list(trainer._logs["advantages"])[:4] == pytest.approx([0.5, -1.5, 0.5, 0.5], abs=1e-2)
+
+
+def test_a_shadow_beside_a_plain_function_voids_nothing(tiny_model: str, sums: Any, config: Make) -> None:
+    def alternating(completions: list[Any], **_: Any) -> list[float]:
+        return [float(index % 2) for index in range(len(completions))]
+
+    args = config(reward_weights=[1.0, 0.0], max_steps=1)
+    trainer = VerifiedGRPOTrainer(tiny_model, [alternating, math_reward], args, sums["train"])
+    cards = collected(trainer)
+    trainer.train()
+    assert not any(cards[0].void)
+    assert trainer.state.log_history[0]["verified/void"] == 0.0
+    assert trainer.state.log_history[0]["rewards/math_reward/mean"] is not None

@@ -85,3 +85,11 @@ def test_whatever_a_verifier_returns_becomes_a_verdict(result: object) -> None:
 def test_a_verdict_survives_json() -> None:
     verdict = Verdict(status=Status.PARTIAL, score=0.5, answer="½", reason="test_3_failed", seconds=0.25)
     assert Verdict.from_record(json.loads(json.dumps(verdict.to_record()))) == verdict
+
+
+def test_answers_and_reasons_are_text_whatever_a_verifier_put_there() -> None:
+    assert Verdict(status=Status.CORRECT, score=1.0, answer=42).answer == "42"  # type: ignore[arg-type]
+
+
+def test_a_number_too_large_for_a_float_blames_the_grader() -> None:
+    assert as_verdict(10**400).blame is Blame.GRADER

@@ -228,3 +228,36 @@ def test_killing_the_trainer_leaves_no_worker_idle_or_busy() -> None:
     process.kill()
     process.communicate()
     assert wait_until(lambda: not any(worker.is_running() for worker in workers))
+
+
+def test_closing_drops_what_is_queued_and_starts_nothing_again(pool: WorkerPool) -> None:
+    calls = [Call(target=SLEEP, arguments=(60,))] * 20
+    with ThreadPoolExecutor(1) as threads:
+        outcomes = threads.submit(pool.run, calls, timeout=60.0)
+        assert wait_until(lambda: busy(pool))
+        time.sleep(0.2)
+        before = time.monotonic()
+        pool.close()
+        assert {outcome.failure for outcome in outcomes.result()} == {Failure.LOST}
+    assert time.monotonic() - before < 30.0
+    assert not pool._alive
+
+
+def test_an_interrupt_does_not_wait_for_the_calls_that_are_left() -> None:
+    process = start_trainer('print("begun", flush=True); in_worker(["spin"] * 100)')
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30.0)  # a hundred calls would take minutes
+    assert process.returncode != 0
+
+
+def test_a_module_in_the_current_folder_does_not_get_into_the_workers_way(tmp_path: Path) -> None:
+    (tmp_path / "resource.py").write_text("raise RuntimeError('not this one')")
+    script = TRAINER.format(tests=str(Path(__file__).parent), then='print(in_worker(["right"]))')
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "train.py").write_text(script)
+    command = [sys.executable, "elsewhere/train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "warm\n[1.0]\n"

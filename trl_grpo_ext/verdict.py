@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from numbers import Real
 from typing import Any
@@ -57,6 +57,7 @@ class Verdict:
         answer: What was extracted from the completion, or None.
         reason: A short stable code, such as `"no_boxed"`; empty when the status says it all.
         seconds: Wall time that judging took, 0 or more.
+        details: How the verdict came about, in a few words each, such as the rule that found the answer.
 
     Raises:
         ValueError: if `score` is missing though the policy is to blame, is present though it is not, or is
@@ -77,6 +78,7 @@ class Verdict:
     answer: str | None = None
     reason: str = ""
     seconds: float = 0.0
+    details: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Strings are welcome: verdicts come back from workers and parquet files as plain records.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext.verdict import Status, Verdict
@@ -25,9 +25,14 @@ def log_verdicts(
         log_extra(f"{name}/status", [str(verdict.status) if verdict else None for verdict in verdicts])
         log_extra(f"{name}/answer", [verdict.answer if verdict else None for verdict in verdicts])
         log_extra(f"{name}/reason", [verdict.reason if verdict else None for verdict in verdicts])
+        log_extra(f"{name}/details", [_shown(verdict.details) if verdict else None for verdict in verdicts])
     if log_metric is not None:
         for key, share in status_shares(verdicts).items():
             log_metric(f"verified/{name}/{key}", share)
+
+
+def _shown(details: Mapping[str, str]) -> str:
+    return "; ".join(f"{key}: {value}" for key, value in details.items())
 
 
 def status_shares(verdicts: Iterable[Verdict | None]) -> dict[str, float]:

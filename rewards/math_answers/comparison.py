@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -53,13 +53,14 @@ def compare(gold: str, answer: str, rule: str, accepted: Sequence[str]) -> dict[
     parsed, said = _parse_answer(answer, searched=rule == "last_expression")
     if not parsed:
         return _verdict(Status.UNPARSEABLE, "no_answer" if rule == "last_expression" else "unparseable_answer", said)
+    details = {"compared": "as mathematics", "read_as": standard(said)}
     if not any(_equal(one, other) for one in golds for other in parsed):
-        return _verdict(Status.INCORRECT, "not_equal", said)
+        return _verdict(Status.INCORRECT, "not_equal", said, details)
     off = frozenset(accepted)
     reason = _false_equation(said, off) or violation(gold, said, off) or _difference(golds[0], parsed[0])
     if not reason and rule == "last_expression" and "accept_stray_text" not in off:
         reason = "stray_text" if has_stray_text(gold, _SENTENCE_END.split(answer.strip())[-1]) else ""
-    return _verdict(Status.INCORRECT, reason, said) if reason else _verdict(Status.CORRECT, "", said)
+    return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, said, details)
 
 
 def check_gold(gold: str) -> dict[str, Any]:
@@ -72,9 +73,11 @@ def check_gold(gold: str) -> dict[str, Any]:
     return _verdict(Status.CORRECT, "", gold) if same else skipped("gold_not_itself", answer=gold).to_record()
 
 
-def _verdict(status: Status, reason: str, answer: str | None) -> dict[str, Any]:
+def _verdict(
+    status: Status, reason: str, answer: str | None, details: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     score = 1.0 if status is Status.CORRECT else 0.0
-    return Verdict(status=status, score=score, answer=answer, reason=reason).to_record()
+    return Verdict(status=status, score=score, answer=answer, reason=reason, details=details or {}).to_record()
 
 
 @lru_cache(maxsize=1024)

@@ -188,6 +188,11 @@ def test_what_was_compared_is_in_the_verdict() -> None:
     first, spoken = math_reward.judge([boxed(r"\frac{4}{2}"), "I think that it must be 3."], solution=["2", "2"])
     assert (first.answer, first.reason) == (r"\frac{4}{2}", "")
     assert (spoken.answer, spoken.reason) == ("3", "not_equal")
+    assert first.details == {"rule": "boxed", "gold": "2", "compared": "as number", "read_as": r"\frac{4}{2}"}
+    assert spoken.details["rule"] == "last_expression"
+    (parsed,) = math_reward.judge([boxed(r"\sqrt{8}+x")], solution=[r"2\sqrt{2}+x"])
+    assert parsed.details["compared"] == "as mathematics"
+    assert parsed.details["read_as"] == r"\sqrt{8}+x"
 
 
 HOSTILE = r"\boxed{9^{9^{9^9}}+1}"
@@ -234,3 +239,59 @@ def test_the_memo_is_bounded_forgets_the_oldest_and_never_keeps_the_graders_faul
     memo.put("d", grader_error("worker_lost"))
     assert [memo.get(key) for key in "abcd"] == [None, right, right, None]
     assert len(memo) == 2
+
+
+def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answer(monkeypatch: Any) -> None:
+    failed = grader_error("worker_lost")
+    wrong = Verdict(status=Status.INCORRECT, score=0.0)
+
+    def in_workers(self: MathVerifier, pairs: Any) -> list[Verdict]:
+        return [failed if "y" in gold + answer else wrong for gold, answer, _, _ in pairs]
+
+    monkeypatch.setattr(MathVerifier, "_in_workers", in_workers)
+    one_gold_failed, one_answer_failed = math_reward.judge(
+        [boxed("p^2"), r"\boxed{p^2}. Or no: \boxed{y^2}."], solution=[["p^3", "y^3"], "p^2"]
+    )
+    assert (one_gold_failed.score, one_gold_failed.reason) == (None, "worker_lost")
+    assert (one_answer_failed.score, one_answer_failed.reason) == (None, "worker_lost")
+
+
+SPOKEN = [
+    ("42", "So 40 + 2 = 42."),
+    ("42", "1/2 of 84 is 42"),
+    ("42", "A: 42"),
+    ("42", "```\n42\n```"),
+    ("-42", "It is -42."),
+    ("42", "So, the answer is 42, as required."),
+    ("42", "The answer is 42 because 84/2=42."),
+    ("42", "Answer: 42 (not 7)"),
+    ("18", r"He pays \$18 per day."),
+    ("72", "She sold 48+24 = 72 clips.\n#### 72"),
+    ("Paris", "The answer is Paris."),
+    ("C", "The correct answer is C."),
+    ("odd", "$odd$"),
+]
+
+
+@pytest.mark.parametrize(("gold", "completion"), SPOKEN)
+def test_an_answer_without_a_box_is_understood(gold: str, completion: str) -> None:
+    assert math_reward([completion], solution=[gold]) == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("gold", "completion"),
+    [
+        ("42", "The answer is 7, not 42."),
+        ("42", "42 is wrong"),
+        ("42", "The answer is not 42."),
+        ("42", "I am not sure whether it is 42 or 43."),
+        ("-5", "The final answer to the given problem is 1 - 6 = -2."),
+        ("-5", "1 - 6"),
+        ("12", "We compute 12 apples, then 30 more. I cannot determine the answer."),
+        ("2024-01-05", r"\boxed{2023-01-04}"),
+    ],
+)
+def test_what_is_said_without_a_box_is_not_believed_where_it_is_taken_back_or_left_undone(
+    gold: str, completion: str
+) -> None:
+    assert math_reward([completion], solution=[gold]) == [0.0]

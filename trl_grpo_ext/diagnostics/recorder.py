@@ -50,6 +50,7 @@ VERDICTS_SCHEMA = pa.schema(
         ("answer", pa.string()),
         ("reason", pa.string()),
         ("seconds", pa.float64()),
+        ("details", pa.string()),  # how the verdict came about, as JSON
     ]
 )
 
