@@ -1,4 +1,4 @@
-"""How often math rewards agree with labelled cases: ours, math-verify's own defaults, and TRL's accuracy reward.
+"""How often math rewards agree with labelled cases: ours, with its policies and without, math-verify, and TRL's.
 
     python benchmarks/math_truth.py FOLDER [--show FILE ...]
 
@@ -18,6 +18,7 @@ from typing import Any
 from trl_grpo_ext.execution.call import Call
 from trl_grpo_ext.execution.workers import WorkerPool, usable_cores
 from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.rewards.math import SWITCHES
 from trl_grpo_ext.verdict import Verdict
 
 LIMIT = 20.0
@@ -69,16 +70,19 @@ def main() -> None:
     parser.add_argument("--show", nargs="*", default=[], help="files, without .jsonl, whose disagreements to list")
     arguments = parser.parse_args()
     pool = WorkerPool(usable_cores())
-    print(f"{'file':<20}{'cases':>6}  {'ours':<32}{'math-verify':<32}{'TRL accuracy_reward':<32}")
+    peers = ("ours", "ours, every policy off", "math-verify", "TRL accuracy_reward")
+    print(f"{'file':<20}{'cases':>6}  " + "".join(f"{peer:<28}" for peer in peers))
     for path in sorted(arguments.folder.glob("*.jsonl")):
         cases = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if "prediction" not in cases[0]:
             continue
         columns = {"solution": [case["gold"] for case in cases]}
         verdicts = MathVerifier(timeout=LIMIT).judge([case["prediction"] for case in cases], **columns)
-        cells = [agreement([verdict.score for verdict in verdicts], cases)]
+        lenient = MathVerifier(timeout=LIMIT, **dict.fromkeys(SWITCHES, True))
+        loose = lenient.judge([case["prediction"] for case in cases], **columns)
+        cells = [agreement([verdict.score for verdict in each], cases) for each in (verdicts, loose)]
         cells += [agreement(peer_scores(score, cases, pool), cases) for score in (math_verify_score, trl_score)]
-        print(f"{path.stem:<20}{len(cases):>6}  " + "".join(f"{cell:<32}" for cell in cells), flush=True)
+        print(f"{path.stem:<20}{len(cases):>6}  " + "".join(f"{cell:<28}" for cell in cells), flush=True)
         if path.stem in arguments.show:
             print("\n".join(disagreements(verdicts, cases)))
     pool.close()

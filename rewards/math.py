@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
 from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, is_date, number, words
 from trl_grpo_ext.rewards.math_answers.memo import Memo
 from trl_grpo_ext.rewards.math_answers.notation import standard
-from trl_grpo_ext.rewards.math_answers.policy import bare_value, kind, violation
+from trl_grpo_ext.rewards.math_answers.policy import UNLIKE, bare_value, kind, violation
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
@@ -34,8 +34,6 @@ GOLD_ADVICE = {
     "gold_not_itself": "Check the gold; it does not equal itself, so that no answer can.",
     "grader": "Try again: a worker failed, not the data.",
 }
-
-UNLIKE = ({"number", "variables"}, {"number", "collection"})  # kinds of answers that never equal each other
 
 _memo = Memo()
 
@@ -139,13 +137,22 @@ class MathVerifier(Verifier):
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        questions = [self.guarded(self._question, sample) for sample in samples]
-        # A group of completions shares its gold, and often answers: each pair is judged once.
-        pairs = dict.fromkeys(
-            pair for question in questions if not isinstance(question, Verdict) for pair in question.pairs
-        )
-        known = self._judge_pairs(list(pairs))
-        return [question if isinstance(question, Verdict) else question.verdict(known) for question in questions]
+        # A group of completions shares its gold, and often its answers and whole texts: each is judged once.
+        questions: dict[Hashable, Verdict | _Question] = {}
+        keys = []
+        for position, sample in enumerate(samples):
+            gold = first_value(sample.row, self.gold_columns)
+            key = (sample.text, sample.prefill, gold) if isinstance(gold, Hashable) else position
+            if key not in questions:
+                questions[key] = self.guarded(self._question, sample)
+            keys.append(key)
+        asked = [question for question in questions.values() if isinstance(question, _Question)]
+        known = self._judge_pairs(list(dict.fromkeys(pair for question in asked for pair in question.pairs)))
+        verdicts = {
+            key: question if isinstance(question, Verdict) else question.verdict(known)
+            for key, question in questions.items()
+        }
+        return [verdicts[key] for key in keys]
 
     def _question(self, sample: Sample) -> Verdict | _Question:
         gold = first_value(sample.row, self.gold_columns)

@@ -261,3 +261,27 @@ def test_a_module_in_the_current_folder_does_not_get_into_the_workers_way(tmp_pa
     command = [sys.executable, "elsewhere/train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "warm\n[1.0]\n"
+
+
+def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(pool: WorkerPool) -> None:
+    stop = threading.Event()
+
+    def kill_now_and_then() -> None:
+        while not stop.wait(0.4):
+            for worker in list(pool._alive)[:1]:
+                os.kill(worker.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_now_and_then)
+    killer.start()
+    try:
+        deadline = time.monotonic() + 8.0
+        while time.monotonic() < deadline:
+            outcomes = pool.run([Call(target=SQRT, arguments=(n * n,)) for n in range(50)], timeout=5.0)
+            answered = [(n, outcome.value) for n, outcome in enumerate(outcomes) if outcome.failure is None]
+            assert answered == [(n, float(n)) for n, _ in answered]
+            assert len(outcomes) == 50
+            assert {outcome.failure for outcome in outcomes} <= {None, Failure.LOST}
+    finally:
+        stop.set()
+        killer.join()
+    assert [outcome.value for outcome in pool.run([Call(target=SQRT, arguments=(4,))] * 4, timeout=5.0)] == [2.0] * 4

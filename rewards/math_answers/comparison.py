@@ -50,15 +50,21 @@ def compare(gold: str, answer: str, rule: str, accepted: Sequence[str]) -> dict[
     golds = _parse_gold(gold)
     if not golds:
         return skipped("gold_unparseable").to_record()
+    try:
+        return _compare(gold, golds, answer, rule, frozenset(accepted))
+    except Exception as error:  # sympy fails in many ways on what models write; the gold has been read already
+        return _verdict(Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__})
+
+
+def _compare(gold: str, golds: Sequence[Parsed], answer: str, rule: str, accepted: frozenset[str]) -> dict[str, Any]:
     parsed, said = _parse_answer(answer, searched=rule == "last_expression")
     if not parsed:
         return _verdict(Status.UNPARSEABLE, "no_answer" if rule == "last_expression" else "unparseable_answer", said)
     details = {"compared": "as mathematics", "read_as": standard(said)}
     if not any(_equal(one, other) for one in golds for other in parsed):
         return _verdict(Status.INCORRECT, "not_equal", said, details)
-    off = frozenset(accepted)
-    reason = _false_equation(said, off) or violation(gold, said, off) or _difference(golds[0], parsed[0])
-    if not reason and rule == "last_expression" and "accept_stray_text" not in off:
+    reason = _false_equation(said, accepted) or violation(gold, said, accepted) or _difference(golds[0], parsed[0])
+    if not reason and rule == "last_expression" and "accept_stray_text" not in accepted:
         reason = "stray_text" if has_stray_text(gold, _SENTENCE_END.split(answer.strip())[-1]) else ""
     return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, said, details)
 
@@ -152,7 +158,10 @@ def _same_values(gold: Expr, answer: Expr) -> bool | None:
     agreeing = 0
     for _ in range(POINTS if symbols else 1):
         point = {symbol: sympy.Float(generator.uniform(-3, 3), 30) for symbol in symbols}
-        one, other = gold.evalf(30, subs=point), answer.evalf(30, subs=point)
+        try:
+            one, other = gold.evalf(30, subs=point), answer.evalf(30, subs=point)
+        except Exception:  # such as a number too large for its exponent
+            return None
         if not all(value.is_Float or value.is_Rational for value in (one, other)):
             continue
         distance, size = abs(one - other), max(abs(one), abs(other))
@@ -237,9 +246,35 @@ def _symbol_names(value: Parsed) -> set[str]:
     return {str(symbol) for symbol in getattr(value, "free_symbols", ())}
 
 
+# The parser builds its tables as it meets new forms: it is shown the usual ones before any answer's deadline begins.
+_USUAL_FORMS = r"""
+\frac{3}{4}
+2\sqrt{5}
+\frac{\sqrt{3}}{2}
+x^2-3x+2
+(1, -2)
+[0, \infty)
+\left(\frac{1}{2}, 3\right]
+(-\infty, 2) \cup (3, 5]
+\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
+x = 3
+y \le 2x + 1
+1 \pm \sqrt{2}
+\{1, 2, 3\}
+\frac{\pi}{6} + 2\pi n
+e^{-x} \sin(2x)
+\log_2 8
+3 + 4i
+50\%
+2^{10} - 1
+12 \text{ cm}^2
+f(x) = 3x
+"""
+
+
 def _worker_is_warm() -> None:
-    """Parse once at import, outside any answer's deadline: the first parse builds tables for a tenth of a second."""
-    verify(_parse_gold("1")[0], _parse(_box("2")), timeout_seconds=None)
+    known = [_parse(_box(form)) for form in _USUAL_FORMS.strip().splitlines()]
+    verify(known[0], known[1], timeout_seconds=None)
 
 
 _worker_is_warm()

@@ -36,9 +36,13 @@ _STRAY = frozenset(
     """not isn't wrong incorrect false or maybe perhaps possibly either neither if but unless unknown
     except instead no never nor cannot can't guess undecided""".split()  # noqa: SIM905  # readable as prose
 )
-_UNSURE = re.compile(
-    r"[=<>%:|]|\\(?:text|mathrm|mbox|in|le|ge|leq|geq|lt|gt|neq?|pm|mp|circ|begin|gcd|lcm|max|min)(?![A-Za-z])"
-    r"|[A-Za-z]{2,}\s*$|\b(?:or|and)\b"
+_KINDS = (  # in this order
+    ("other", re.compile(r"=|\\(?:text|mathrm|mbox|pm|mp|circ|gcd|lcm|max|min)(?![A-Za-z])|[%:|]|[A-Za-z]{2,}\s*$")),
+    ("other", re.compile(r"\b(?:or|and)\b|\\neq?(?![A-Za-z])")),
+    ("relation", re.compile(r"[<>]|\\(?:in|le|ge|leq|geq|lt|gt)(?![A-Za-z])")),
+    ("matrix", re.compile(r"^\\begin\{[pb]?matrix\}.*(?:&|\\\\).*\\end\{[pb]?matrix\}$")),
+    ("other", re.compile(r"\\begin")),
+    ("complex", re.compile(r"^-?\d+\s*[+-]\s*\d*\s*i$")),
 )
 _ANY_COMMAND = re.compile(r"\\[A-Za-z]+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -131,22 +135,30 @@ def _is_plain_number(text: str) -> bool:
 
 
 def kind(text: str) -> str:
-    r"""What an answer is by its looks: `number`, `variables`, `collection`, or `other` where that is not sure.
-
-    No number equals an expression with variables, nor a list or tuple.
+    r"""What an answer is by its looks, or `other` where that is not sure. Answers of `UNLIKE` kinds are never equal.
 
     Example:
-        >>> [kind(text) for text in ("1,234", "x^2+1", "(1, 2)", "2\\sqrt{5}", "x = 5", r"5 \text{ cm}")]
-        ['number', 'variables', 'collection', 'other', 'other', 'number']
+        >>> [kind(text) for text in ("1,234", "x^2+1", "(1, 2)", "3-4i", "x > 3")]
+        ['number', 'variables', 'collection', 'complex', 'relation']
+        >>> [kind(text) for text in ("2\\sqrt{5}", "x = 5", r"5 \text{ cm}", r"1 \pm 2")]
+        ['other', 'other', 'number', 'other']
     """
-    if number(bare_value(text)) is not None:
-        return "number" if not re.search("[=<>]", text) else "other"
     text = standard(text)
-    if _UNSURE.search(text):
-        return "other"
+    if number(bare_value(text)) is not None and not re.search("[=<>]", text):
+        return "number"
+    for name, form in _KINDS:
+        if form.search(text):
+            return name
     if "," in _THOUSANDS.sub("", text):
         return "collection"
     return "variables" if _VARIABLES.search(_ANY_COMMAND.sub(" ", text)) else "other"
+
+
+UNLIKE = (
+    *({"number", other} for other in ("variables", "collection", "complex", "relation", "matrix")),
+    {"collection", "variables"},
+    {"matrix", "variables"},
+)
 
 
 def has_stray_text(gold: str, answer: str) -> bool:

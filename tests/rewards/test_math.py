@@ -209,6 +209,11 @@ def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is
     assert time.monotonic() - started < 16 * 1.5
 
 
+def test_an_answer_on_which_sympy_fails_is_not_the_graders_fault() -> None:
+    (verdict,) = math_reward.judge([boxed("((20!)!)!")], solution=["12345"])
+    assert (verdict.score, verdict.blame) == (0.0, Blame.POLICY)
+
+
 def test_a_gold_that_computes_for_ever_is_the_datas_fault() -> None:
     (verdict,) = MathVerifier(timeout=1.0).judge([boxed("x+1")], solution=[r"9^{9^{9^9}}+x"])
     assert (verdict.status, verdict.blame, verdict.reason) == (Status.SKIPPED, Blame.DATA, "gold_timeout")
