@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,13 @@ def disagreements(verdicts: Sequence[Verdict], cases: Sequence[Case]) -> Iterato
             yield f"  {found:<22} gold {case['gold'][:60]!r}, said {case['prediction'][-80:]!r}, {case.get('why', '')}"
 
 
+def _under_its_settings(verifier: MathVerifier, case: Case) -> Verdict:
+    """Our verdict with the decimals that the case's own test asks for."""
+    decimals = json.loads(case.get("config") or "{}").get("precision", verifier.decimals)
+    (verdict,) = replace(verifier, decimals=decimals).judge([case["prediction"]], solution=[case["gold"]])
+    return verdict
+
+
 def main() -> None:
     """Judge every file and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -79,7 +87,7 @@ def main() -> None:
         columns = {"solution": [case["gold"] for case in cases]}
         verdicts = MathVerifier(timeout=LIMIT).judge([case["prediction"] for case in cases], **columns)
         lenient = MathVerifier(timeout=LIMIT, **dict.fromkeys(SWITCHES, True))
-        loose = lenient.judge([case["prediction"] for case in cases], **columns)
+        loose = [_under_its_settings(lenient, case) for case in cases]
         cells = [agreement([verdict.score for verdict in each], cases) for each in (verdicts, loose)]
         cells += [agreement(peer_scores(score, cases, pool), cases) for score in (math_verify_score, trl_score)]
         print(f"{path.stem:<20}{len(cases):>6}  " + "".join(f"{cell:<28}" for cell in cells), flush=True)

@@ -11,7 +11,7 @@ from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers, first_value, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode, extract
 from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
-from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, is_date, number, words
+from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, has_decimal_comma, is_date, number, words
 from trl_grpo_ext.rewards.math_answers.memo import Memo
 from trl_grpo_ext.rewards.math_answers.notation import standard
 from trl_grpo_ext.rewards.math_answers.policy import UNLIKE, bare_value, kind, violation
@@ -37,7 +37,7 @@ GOLD_ADVICE = {
 
 _memo = Memo()
 
-Pair = tuple[str, str, str, tuple[str, ...]]  # gold, answer, the rule that found it, the policies that are off
+Pair = tuple[str, str, str, tuple[str, ...], int]  # gold, answer, rule that found it, policies that are off, decimals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,7 @@ class MathVerifier(Verifier):
         mode: Which rule finds the answer; `auto`, `boxed`, `boxed_only`, `answer_tag`, `final_answer_phrase` or
             `last_number`. See `extract`.
         timeout: Seconds that comparing one answer may take in its worker before that is killed.
+        decimals: Decimal places that numbers are rounded to where one of them is written as a decimal.
         accept_unevaluated: Accept an answer that leaves the work to the grader, `\boxed{17 \times 23}`.
         accept_stray_text: Accept an answer with words that take it back, `\boxed{5 \text{ is wrong}}`.
         accept_other_units: Accept the right number with another unit than the gold's.
@@ -87,6 +88,7 @@ class MathVerifier(Verifier):
     column: str | None = None
     mode: Mode = "auto"
     timeout: float = 5.0
+    decimals: int = 6
     accept_unevaluated: bool = False
     accept_stray_text: bool = False
     accept_other_units: bool = False
@@ -96,6 +98,8 @@ class MathVerifier(Verifier):
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
+        if not isinstance(self.decimals, int) or self.decimals < 0:
+            raise ValueError(f"decimals is a number of decimal places, 0 or more; got {self.decimals!r}.")
         if self.mode not in MODES:
             raise ValueError(
                 f"There is no mode {self.mode!r} to find answers by. {did_you_mean(str(self.mode), MODES)}"
@@ -164,7 +168,7 @@ class MathVerifier(Verifier):
         found = extract(sample.text, prefill=sample.prefill, mode=self.mode)
         if found.problem:
             return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=found.problem)
-        return _Question(golds, found, self.accepted)
+        return _Question(golds, found, self.accepted, self.decimals)
 
     def _judge_pairs(self, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
         known = {pair: _memo.get((pair, self.timeout)) or at_once(pair) for pair in pairs}
@@ -193,7 +197,7 @@ class MathVerifier(Verifier):
         key = ("gold", gold, self.timeout)
         verdict = _memo.get(key)
         if verdict is None:
-            (verdict,) = self._in_workers([(gold, "1", "boxed", SWITCHES)])
+            (verdict,) = self._in_workers([(gold, "1", "boxed", SWITCHES, self.decimals)])
             _memo.put(key, verdict)
         return verdict.status is Status.TIMEOUT
 
@@ -205,10 +209,15 @@ class _Question:
     golds: tuple[str, ...]
     found: Extraction
     accepted: tuple[str, ...]
+    decimals: int
 
     @property
     def pairs(self) -> list[Pair]:
-        return [(gold, answer, self.found.rule, self.accepted) for answer in self.found.answers for gold in self.golds]
+        return [
+            (gold, answer, self.found.rule, self.accepted, self.decimals)
+            for answer in self.found.answers
+            for gold in self.golds
+        ]
 
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
@@ -248,9 +257,11 @@ def _best(verdicts: Sequence[Verdict]) -> Verdict:
 
 def at_once(pair: Pair) -> Verdict | None:
     """The verdict where string work suffices, and the worker would say the same; else None."""
-    gold, answer, rule, _ = pair
+    gold, answer, rule, *_ = pair
     if standard(gold) == standard(answer):
         return _verdict(True, answer, "text")
+    if has_decimal_comma(gold, answer):
+        return _verdict(True, answer, "number")
     if is_date(gold):
         return _verdict(False, answer, "text")
     if is_sentence(gold):
@@ -273,7 +284,7 @@ def at_once(pair: Pair) -> Verdict | None:
 
 def _measured_alike(pair: Pair) -> Verdict | None:
     """CORRECT for the same number with a unit, a sign or a variable's name around it; None where that is not sure."""
-    gold, answer, rule, accepted = pair
+    gold, answer, rule, accepted, _ = pair
     expected, given = number(bare_value(gold)), number(bare_value(answer))
     if rule == "last_expression" or "=" in answer or not (expected and given) or expected[0] != given[0]:
         return None

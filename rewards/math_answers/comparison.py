@@ -34,11 +34,12 @@ _BOXED_FIRST = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionCon
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 POINTS = 40  # tried, of which AGREEING must be usable, when two expressions are compared by their values
 AGREEING = 6
+DECIMALS = 6  # that math-verify rounds to
 CLOSE = 1e-3  # relative; math-verify rounds to six decimals, where all tiny numbers are alike
 MAX_SIDES = 10  # of a chain of equations
 
 
-def compare(gold: str, answer: str, rule: str, accepted: Sequence[str]) -> dict[str, Any]:
+def compare(gold: str, answer: str, rule: str, accepted: Sequence[str], decimals: int) -> dict[str, Any]:
     """The verdict's record for one answer.
 
     Args:
@@ -46,24 +47,29 @@ def compare(gold: str, answer: str, rule: str, accepted: Sequence[str]) -> dict[
         answer: What the rule found.
         rule: The name of the rule; `last_expression` found a text in which the answer still has to be found.
         accepted: The switches of the policies that are off.
+        decimals: Decimal places that numbers are rounded to.
     """
     golds = _parse_gold(gold)
     if not golds:
         return skipped("gold_unparseable").to_record()
     try:
-        return _compare(gold, golds, answer, rule, frozenset(accepted))
+        return _compare(gold, golds, answer, rule, frozenset(accepted), decimals)
     except Exception as error:  # sympy fails in many ways on what models write; the gold has been read already
         return _verdict(Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__})
 
 
-def _compare(gold: str, golds: Sequence[Parsed], answer: str, rule: str, accepted: frozenset[str]) -> dict[str, Any]:
+def _compare(
+    gold: str, golds: Sequence[Parsed], answer: str, rule: str, accepted: frozenset[str], decimals: int
+) -> dict[str, Any]:
     parsed, said = _parse_answer(answer, searched=rule == "last_expression")
     if not parsed:
         return _verdict(Status.UNPARSEABLE, "no_answer" if rule == "last_expression" else "unparseable_answer", said)
     details = {"compared": "as mathematics", "read_as": standard(said)}
-    if not any(_equal(one, other) for one in golds for other in parsed):
+    if not any(_equal(one, other, decimals) for one in golds for other in parsed):
         return _verdict(Status.INCORRECT, "not_equal", said, details)
-    reason = _false_equation(said, accepted) or violation(gold, said, accepted) or _difference(golds[0], parsed[0])
+    reason = (
+        _false_equation(said, accepted) or violation(gold, said, accepted) or _difference(golds[0], parsed[0], decimals)
+    )
     if not reason and rule == "last_expression" and "accept_stray_text" not in accepted:
         reason = "stray_text" if has_stray_text(gold, _SENTENCE_END.split(answer.strip())[-1]) else ""
     return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, said, details)
@@ -121,17 +127,17 @@ def _box(text: str) -> str:
     return rf"\boxed{{{text}}}"
 
 
-def _equal(gold: Parsed, answer: Parsed) -> bool:
+def _equal(gold: Parsed, answer: Parsed, decimals: int = DECIMALS) -> bool:
     if isinstance(gold, Expr) and isinstance(answer, Expr):
         same = _same_values(gold, answer)
         if same is not None:
             return same
-    if verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True):
+    if verify(gold, answer, float_rounding=decimals, timeout_seconds=None, allow_set_relation_comp=True):
         return True
     if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
         gold, answer = _as_tuple(gold), _as_tuple(answer)
     if isinstance(gold, Tuple) and isinstance(answer, Tuple):
-        return len(gold) == len(answer) and all(_equal(a, b) for a, b in zip(gold, answer, strict=True))
+        return len(gold) == len(answer) and all(_equal(a, b, decimals) for a, b in zip(gold, answer, strict=True))
     return False
 
 
@@ -184,9 +190,9 @@ def _is_percentage(one: Any, other: Any) -> bool:
 _SYMBOLIC = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative, sympy.core.function.AppliedUndef)
 
 
-def _difference(gold: Parsed, answer: Parsed) -> str:
+def _difference(gold: Parsed, answer: Parsed, decimals: int) -> str:
     """The reason code of a difference that math-verify passes over; empty if there is none."""
-    if _are_far_apart(gold, answer):
+    if _are_far_apart(gold, answer, decimals):
         return "not_equal"
     if isinstance(gold, sympy.Eq) and isinstance(answer, sympy.Eq) and not _same_equation(gold, answer):
         return "not_equal"
@@ -211,13 +217,15 @@ def _number(side: str) -> Parsed | None:
     return parsed[0] if parsed and isinstance(parsed[0], Expr) and not parsed[0].free_symbols else None
 
 
-def _are_far_apart(gold: Parsed, answer: Parsed) -> bool:
+def _are_far_apart(gold: Parsed, answer: Parsed, decimals: int) -> bool:
     if not (isinstance(gold, Expr) and isinstance(answer, Expr)) or gold.free_symbols or answer.free_symbols:
         return False
     one, other = sympy.N(gold, 20), sympy.N(answer, 20)
     if not (one.is_real and other.is_real and one.is_finite and other.is_finite):
         return False
-    return not any(abs(one - scale * other) <= CLOSE * abs(one) for scale in _PERCENT)
+    # Who asks for fewer decimals wants their error; at six, all tiny numbers would be alike.
+    rounding = 10.0**-decimals if decimals < DECIMALS else 0.0
+    return not any(abs(one - scale * other) <= max(CLOSE * abs(one), rounding) for scale in _PERCENT)
 
 
 _PERCENT = (1, sympy.Rational(1, 100), 100)  # math-verify takes 28 % for 0.28 and for 28

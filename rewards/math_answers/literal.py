@@ -9,6 +9,7 @@ from trl_grpo_ext.rewards.math_answers.notation import standard, without_text_co
 
 _INTEGER = r"\d+|\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+"
 _NUMBER = re.compile(rf"(?P<sign>[+-]?)\s*(?P<whole>{_INTEGER})?(?:\.(?P<decimals>\d*))?")
+_DECIMAL_COMMA = re.compile(r"-?(?:\d+,(?:\d{1,2}|\d{4,})|0,\d+|\d{4,},\d+)")
 _FRACTION = re.compile(r"(?P<sign>[+-]?)\s*(?:\\frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(-?\d+)\s*\}|(-?\d+)\s*/\s*(\d+))")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z .,'&-]*")
 _MATH_NAMES = frozenset({"e", "i", "pi", "inf", "infty", "infinity", "dne", "x", "y", "z"})
@@ -42,6 +43,23 @@ def number(text: str) -> tuple[Fraction, bool] | None:
         return None
     value = Fraction(int(above), int(below))
     return (-value if match["sign"] == "-" else value), True
+
+
+def has_decimal_comma(one: str, other: str) -> bool:
+    """Whether two texts are the same number, one of them with a decimal comma: `1,22` and `1.22`.
+
+    Alone, `1,22` is a list; beside the same number with a point it is not.
+
+    Example:
+        >>> has_decimal_comma("1,22", "1.22"), has_decimal_comma("1,22", "1"), has_decimal_comma("1,000", "1.000")
+        (True, False, False)
+    """
+    with_comma, with_point = sorted((standard(one), standard(other)), key=lambda text: "," not in text)
+    return (
+        _DECIMAL_COMMA.fullmatch(with_comma) is not None
+        and "." in with_point
+        and number(with_comma.replace(",", ".")) == number(with_point)
+    )
 
 
 def words(text: str) -> str | None:

@@ -35,7 +35,7 @@ _REWRITES = [
     (re.compile(r"\\(?:left|right|displaystyle|,|;|!|:|bigl?|bigr?|Bigl?|Bigr?)(?![A-Za-z])"), ""),
     (re.compile(r"\\[dct]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\mathrm\s*\{\s*([ei])\s*\}"), r"\1"),
-    (re.compile(r"(?<=\d)\{,\}(?=\d)"), ","),
+    (re.compile(r"(?<=\d)\s*\{,\s*\}\s*(?=\d)"), ","),
     (re.compile(r"(?<=\d)\\ (?=\d{3}(?!\d))"), ""),
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"\s*\*\s*"), r"\\cdot "),

@@ -179,6 +179,11 @@ def test_what_only_looks_equal_to_a_grader_is_not(gold: str, answer: str) -> Non
     assert math_reward([boxed(answer)], solution=[gold]) == [0.0]
 
 
+def test_decimals_are_rounded_to_the_places_that_are_asked_for() -> None:
+    assert MathVerifier(decimals=2)([boxed("0.33"), boxed("0.32")], solution=[r"\frac{1}{3}"] * 2) == [1.0, 0.0]
+    assert math_reward([boxed("0.33")], solution=[r"\frac{1}{3}"]) == [0.0]
+
+
 def test_conversations_are_judged_as_strings_are() -> None:
     completions = [[{"role": "assistant", "content": boxed(answer)}] for answer in ("2", "3")]
     assert math_reward(completions, solution=["2", "2"]) == [1.0, 0.0]
@@ -229,7 +234,12 @@ def test_it_works_off_the_main_thread() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"timeout": 0}, "above 0"), ({"timeout": float("nan")}, "above 0"), ({"mode": "box"}, "Did you mean `boxed`")],
+    [
+        ({"decimals": -1}, "decimal places"),
+        ({"timeout": 0}, "above 0"),
+        ({"timeout": float("nan")}, "above 0"),
+        ({"mode": "box"}, "Did you mean `boxed`"),
+    ],
 )
 def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
@@ -251,7 +261,7 @@ def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answ
     wrong = Verdict(status=Status.INCORRECT, score=0.0)
 
     def in_workers(self: MathVerifier, pairs: Any) -> list[Verdict]:
-        return [failed if "y" in gold + answer else wrong for gold, answer, _, _ in pairs]
+        return [failed if "y" in gold + answer else wrong for gold, answer, *_ in pairs]
 
     monkeypatch.setattr(MathVerifier, "_in_workers", in_workers)
     one_gold_failed, one_answer_failed = math_reward.judge(

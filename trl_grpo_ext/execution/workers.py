@@ -143,7 +143,7 @@ class WorkerPool:
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="verifier-worker")
-            futures = [self._threads.submit(self._run_call, self._threads, call, timeout) for call in calls]
+            futures = [self._submit(self._threads, call, timeout) for call in calls]
         try:
             return [_result(future) for future in futures]
         except BaseException:  # Ctrl-C: whoever waits for the trainer to end does not wait for its workers
@@ -168,6 +168,14 @@ class WorkerPool:
         """Let go of workers that belong to the process this one was forked from."""
         for worker in self._alive:
             worker.close_pipes()
+
+    def _submit(self, threads: ThreadPoolExecutor, call: Call, timeout: float) -> Future[Outcome]:
+        try:
+            return threads.submit(self._run_call, threads, call, timeout)
+        except RuntimeError as error:  # no room for a thread
+            lost: Future[Outcome] = Future()
+            lost.set_result(Outcome(failure=Failure.LOST, detail=str(error)))
+            return lost
 
     def _run_call(self, owner: ThreadPoolExecutor, call: Call, timeout: float) -> Outcome:
         try:

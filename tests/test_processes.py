@@ -1,0 +1,52 @@
+"""Rewards in the processes that trainers make: spawned children, event loops, machines without room for a process."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import subprocess
+import sys
+from multiprocessing.connection import Connection
+
+from trl_grpo_ext import Blame
+from trl_grpo_ext.rewards import MathVerifier, math_reward
+
+COMPLETIONS, GOLDS = [r"\boxed{x+y}", r"\boxed{2x}"], ["2x", "x+x"]
+
+
+def rollout_worker(connection: Connection, rewards: list[MathVerifier]) -> None:
+    """What AsyncGRPO does in its child: several groups at once, each reward in a thread of its own."""
+
+    async def groups() -> list[list[float | None]]:
+        calls = [asyncio.to_thread(reward, COMPLETIONS, solution=GOLDS) for reward in rewards for _ in range(3)]
+        return await asyncio.gather(*calls)
+
+    connection.send(asyncio.run(groups()))
+
+
+def test_rewards_work_in_a_spawned_child_from_its_event_loop() -> None:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    child = context.Process(target=rollout_worker, args=(there, [math_reward]))
+    child.start()
+    assert here.poll(60)
+    assert here.recv() == [[0.0, 1.0]] * 3
+    child.join(20)
+    assert child.exitcode == 0
+
+
+NO_ROOM = r"""
+import os, resource
+import psutil, trl_grpo_ext.execution.workers  # nobody may not read where these are installed
+from trl_grpo_ext.rewards import math_reward
+if os.getuid() == 0:
+    os.setuid(65534)  # limits do not hold for root
+resource.setrlimit(resource.RLIMIT_NPROC, (1, resource.getrlimit(resource.RLIMIT_NPROC)[1]))
+verdicts = math_reward.judge([r"\boxed{x+y}", r"\boxed{4}"], solution=["2x", "4"])
+print(*(f"{verdict.score} {verdict.blame}" for verdict in verdicts), sep="; ")
+"""
+
+
+def test_where_no_process_can_be_started_the_grader_is_to_blame_and_what_needs_none_is_judged() -> None:
+    done = subprocess.run([sys.executable, "-c", NO_ROOM], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == f"None {Blame.GRADER}; 1.0 {Blame.POLICY}\n", done.stderr
