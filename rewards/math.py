@@ -11,10 +11,9 @@ from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers, first_value, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode, extract
 from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
-from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, has_decimal_comma, is_date, number, words
+from trl_grpo_ext.rewards.math_answers.literal import choice, number, words
 from trl_grpo_ext.rewards.math_answers.memo import Memo
-from trl_grpo_ext.rewards.math_answers.notation import standard
-from trl_grpo_ext.rewards.math_answers.policy import UNLIKE, bare_value, kind, violation
+from trl_grpo_ext.rewards.math_answers.quick import judge_at_once
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
@@ -146,7 +145,7 @@ class MathVerifier(Verifier):
         keys = []
         for position, sample in enumerate(samples):
             gold = first_value(sample.row, self.gold_columns)
-            key = (sample.text, sample.prefill, gold) if isinstance(gold, Hashable) else position
+            key = (sample.text, sample.prefill, type(gold), gold) if isinstance(gold, Hashable) else position
             if key not in questions:
                 questions[key] = self.guarded(self._question, sample)
             keys.append(key)
@@ -171,7 +170,7 @@ class MathVerifier(Verifier):
         return _Question(golds, found, self.accepted, self.decimals)
 
     def _judge_pairs(self, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
-        known = {pair: _memo.get((pair, self.timeout)) or at_once(pair) for pair in pairs}
+        known = {pair: _memo.get((pair, self.timeout)) or _at_once(pair) for pair in pairs}
         slow = [pair for pair, verdict in known.items() if verdict is None]
         for pair, verdict in zip(slow, self._in_workers(slow), strict=True):
             if verdict.status is Status.TIMEOUT and self._gold_is_slow(pair[0]):
@@ -255,48 +254,12 @@ def _best(verdicts: Sequence[Verdict]) -> Verdict:
     return min(verdicts, key=lambda verdict: order.index(verdict.status))
 
 
-def at_once(pair: Pair) -> Verdict | None:
-    """The verdict where string work suffices, and the worker would say the same; else None."""
-    gold, answer, rule, *_ = pair
-    if standard(gold) == standard(answer):
-        return _verdict(True, answer, "text")
-    if has_decimal_comma(gold, answer):
-        return _verdict(True, answer, "number")
-    if is_date(gold):
-        return _verdict(False, answer, "text")
-    if is_sentence(gold):
-        return None
-    letter, said = choice(gold), words(gold)
-    if rule == "last_expression":
-        unmarked = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_marked_answer")
-        return unmarked if letter or said else None
-    if letter:
-        return _verdict(chosen(answer) == letter, answer, "choice")
-    if said:
-        return _verdict(words(answer) == said, answer, "words")
-    expected, given = number(gold), number(answer)
-    if expected and given and (expected[0] == given[0] or (expected[1] and given[1])):
-        return _verdict(expected[0] == given[0], answer, "number")
-    if not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
-        return _verdict(False, answer, "kind")
-    return _measured_alike(pair)
-
-
-def _measured_alike(pair: Pair) -> Verdict | None:
-    """CORRECT for the same number with a unit, a sign or a variable's name around it; None where that is not sure."""
+def _at_once(pair: Pair) -> Verdict | None:
     gold, answer, rule, accepted, _ = pair
-    expected, given = number(bare_value(gold)), number(bare_value(answer))
-    if rule == "last_expression" or "=" in answer or not (expected and given) or expected[0] != given[0]:
+    try:
+        return judge_at_once(gold, answer, rule, accepted)
+    except Exception:  # such as a number with more digits than Python reads; the worker may know better
         return None
-    reason = violation(gold, answer, frozenset(accepted))
-    return _verdict(not reason, answer, "number", reason)
-
-
-def _verdict(right: bool, answer: str, compared: str, reason: str = "not_equal") -> Verdict:
-    details = {"compared": f"as {compared}", "read_as": standard(answer)}
-    if right:
-        return Verdict(status=Status.CORRECT, score=1.0, answer=answer, details=details)
-    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason, details=details)
 
 
 def forget() -> None:
