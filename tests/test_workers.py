@@ -285,3 +285,13 @@ def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(pool: Wo
         stop.set()
         killer.join()
     assert [outcome.value for outcome in pool.run([Call(target=SQRT, arguments=(4,))] * 4, timeout=5.0)] == [2.0] * 4
+
+
+def test_a_worker_that_stops_reading_does_not_block_whoever_writes_to_it(pool: WorkerPool) -> None:
+    pool.run([Call(target="builtins:len", arguments=("x",))], timeout=5.0)
+    for worker in workers_of(os.getpid()):
+        worker.suspend()
+    full = "x" * (1 << 22)  # more than a pipe holds
+    (outcome,) = pool.run([Call(target="builtins:len", arguments=(full,))], timeout=1.0)
+    assert outcome.failure is Failure.STARVED
+    assert pool.run([Call(target="builtins:len", arguments=(full,))], timeout=20.0)[0].value == 1 << 22

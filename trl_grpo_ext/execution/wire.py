@@ -8,6 +8,7 @@ import struct
 import time
 from collections.abc import Callable
 
+_WRITE_SIZE = 1 << 12  # PIPE_BUF: what a pipe that is ready takes without blocking
 _HEADER = struct.Struct(">I")
 
 
@@ -27,11 +28,11 @@ class Deadline:
         self._at = time.monotonic() + seconds
         self._put_off = put_off
 
-    def wait_readable(self, descriptor: int) -> None:
-        """Wait until there is something to read; raises DeadlineError when the time is up."""
+    def wait(self, descriptor: int, event: int) -> None:
+        """Wait until there is something to read (POLLIN) or room to write; raises DeadlineError when the time is up."""
         # poll, unlike select, takes descriptors above 1023: a trainer may have thousands open.
         poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
+        poller.register(descriptor, event)
         while not poller.poll(max(0.0, self._at - time.monotonic()) * 1000):
             more = self._put_off() if self._put_off else 0.0
             self._put_off = None
@@ -40,11 +41,21 @@ class Deadline:
             self._at += more
 
 
-def write_frame(descriptor: int, payload: bytes) -> None:
-    """Write one frame. Raises OSError (a broken pipe) when nobody reads any more."""
+def write_frame(descriptor: int, payload: bytes, *, deadline: Deadline | None = None) -> None:
+    """Write one frame.
+
+    Args:
+        deadline: When to give up, for a descriptor that does not block; without one, writing may take for ever.
+
+    Raises:
+        OSError: when nobody reads any more.
+        DeadlineError: when the time is up, because the pipe is full and stays so.
+    """
     data = memoryview(_HEADER.pack(len(payload)) + payload)
     while data:
-        data = data[os.write(descriptor, data) :]
+        if deadline is not None:
+            deadline.wait(descriptor, select.POLLOUT)
+        data = data[os.write(descriptor, data[:_WRITE_SIZE]) :]
 
 
 def read_frame(descriptor: int, *, deadline: Deadline | None = None) -> bytes:
@@ -65,7 +76,7 @@ def _read_exactly(descriptor: int, size: int, deadline: Deadline | None) -> byte
     received = bytearray()
     while len(received) < size:
         if deadline is not None:
-            deadline.wait_readable(descriptor)
+            deadline.wait(descriptor, select.POLLIN)
         chunk = os.read(descriptor, min(size - len(received), 1 << 20))
         if not chunk:
             raise EOFError("the other end of the pipe is closed")

@@ -110,7 +110,7 @@ class Worker:
                     pipe.close()
 
     def _ask(self, request: dict[str, Any], deadline: Deadline) -> dict[str, Any]:
-        write_frame(self._requests, pickle.dumps(request))
+        write_frame(self._requests, pickle.dumps(request), deadline=deadline)
         reply: dict[str, Any] = json.loads(read_frame(self._replies, deadline=deadline))
         self._cpu_reported = reply["cpu"]
         return reply
