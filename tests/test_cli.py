@@ -122,3 +122,15 @@ def test_trls_own_command_takes_the_rewards_by_name(tmp_path: Path, tiny_model: 
     done = run("-c", launcher, "grpo", "--reward_funcs", *rewards, *flags, "--num_processes", "1", cwd=tmp_path)
     assert "rewards/math_reward/mean" in done.stdout + done.stderr
     assert "rewards/think_format_reward/mean" in done.stdout + done.stderr
+
+
+def test_a_run_that_is_stopped_and_resumed_adds_to_its_scorecards(tmp_path: Path) -> None:
+    flags = ["--evaluate_before_and_after", "false", "--per_device_train_batch_size", "16", "--save_strategy", "steps"]
+    flags += ["--save_steps", "2"]
+    train = ["-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags]
+    run(*train, "--max_steps", "2", cwd=tmp_path)
+    run(*train, "--max_steps", "4", "--resume_from_checkpoint", "true", cwd=tmp_path)
+    rows = recorded(tmp_path / "runs/quickstart")
+    assert sorted({row["step"] for row in rows}) == [0, 1, 2, 3]
+    assert sorted({row["group"] for row in rows}) == list(range(8))
+    assert not (tmp_path / "runs/quickstart/scorecards.1").exists()

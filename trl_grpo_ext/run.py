@@ -47,6 +47,8 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
             f"The dataset {recipe.data.dataset_name!r} has no split {recipe.data.dataset_test_split!r} to evaluate on; "
             f"set dataset_test_split, or evaluate_before_and_after: false."
         )
+    if not recipe.training.resume_from_checkpoint and recipe.training.process_index == 0:
+        _set_aside(Path(recipe.training.output_dir) / "scorecards")
     _set_model_arguments(recipe)
     trainer = VerifiedGRPOTrainer(
         model=recipe.model.model_name_or_path,
@@ -63,9 +65,6 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
 def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> dict[str, Any]:
     """Train, measure and save; returns the content of the run's `summary.json`."""
     folder = Path(recipe.training.output_dir)
-    resume = recipe.training.resume_from_checkpoint
-    if not resume and trainer.accelerator.is_main_process:
-        _set_aside(folder / "scorecards")
     before = after = None
     with stopwatch.part("checking data"):
         _check_data(recipe, trainer)
@@ -75,7 +74,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
             before = evaluate(trainer)
     _announce(trainer, "training")
     with stopwatch.part("training"):
-        trainer.train(resume_from_checkpoint=resume)
+        trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
     if recipe.data.evaluate_before_and_after:
         _announce(trainer, "evaluating after training")
         with stopwatch.part("evaluating after"):

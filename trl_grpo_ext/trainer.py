@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import torch
 import trl
-from accelerate.utils import gather, gather_object
+from accelerate.utils import broadcast_object_list, gather, gather_object
 from trl import GRPOTrainer
 
 from trl_grpo_ext.config import VerifiedGRPOConfig
@@ -97,8 +97,15 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._template_prefill = self._find_template_prefill()
         if getattr(args, "record_scorecards", True):
             recorder = Recorder(args.output_dir)
-            self._groups_seen = recorder.groups_recorded()
+            self._groups_seen = self._from_main_process(recorder.groups_recorded)
             self.add_scorecard_listener(recorder)
+
+    def _from_main_process(self, ask: Callable[[], int]) -> int:
+        """What the main process answers, on every rank: ranks that number groups must agree on the first number."""
+        answer = [ask() if self.accelerator.is_main_process else 0]
+        if self.accelerator.num_processes > 1:
+            broadcast_object_list(answer)
+        return answer[0]
 
     def add_scorecard_listener(self, listener: ScorecardListener) -> None:
         """Call `listener` with the scorecard of every generation batch, of all ranks, on the main process."""
