@@ -27,6 +27,7 @@ SWITCHES = (
 )
 
 GOLD_ADVICE = {
+    "gold_missing": "Drop the row, or name the right column: column=...",
     "gold_empty": "Drop the row, or name the right column: column=...",
     "gold_unparseable": "Write the gold as a number, LaTeX, a choice or words; a whole solution must end in a box.",
     "gold_timeout": "Simplify the gold; it takes longer than the timeout whatever the answer is.",
@@ -119,14 +120,15 @@ class MathVerifier(Verifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[DataProblem]:
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
-        golds = [gold_texts(first_value(row, self.gold_columns)) for row in rows]
+        values = [first_value(row, self.gold_columns) for row in rows]
+        golds = [gold_texts(value) for value in values]
         texts = list(dict.fromkeys(text for row in golds for text in row if not self._is_fine_at_once(text)))
         call = "trl_grpo_ext.rewards.math_answers.comparison:check_gold"
         verdicts = dict(zip(texts, self._run(call, [(text,) for text in texts]), strict=True))
         return [
-            DataProblem(row=number, reason=reason, value="; ".join(row), advice=GOLD_ADVICE[reason])
-            for number, row in enumerate(golds)
-            for reason in _gold_problem(row, verdicts)
+            DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
+            for position, (value, row) in enumerate(zip(values, golds, strict=True))
+            for reason in (["gold_missing"] if value is None else _gold_problem(row, verdicts))
         ]
 
     def _is_fine_at_once(self, gold: str) -> bool:

@@ -23,7 +23,7 @@ GOLDS: list[tuple[Any, str]] = [
     ("(1,2)", ""),
     (["1/2", "0.5"], ""),
     ("", "gold_empty"),
-    (None, "gold_empty"),
+    (None, "gold_missing"),
     (float("nan"), "gold_empty"),
     (r"\frac{1}{", "gold_unparseable"),
     (r"9^{9^{9^9}}+x", "gold_timeout"),

@@ -144,3 +144,8 @@ def test_a_verifier_under_another_name_than_its_functions_says_so_when_it_would_
         pickle.dumps(plain)
     with pytest.raises(ValueError, match="with @verifier on it"):
         isolated(["x"])
+
+
+def test_a_column_of_another_length_than_the_completions_is_named() -> None:
+    with pytest.raises(ValueError, match="`solution` has 1 values for 2 completions"):
+        math_reward(["1", "2"], solution=["1"])

@@ -88,7 +88,8 @@ def _train(config: str, flags: Sequence[str]) -> int:
 
 def _check_data(config: str, flags: Sequence[str]) -> int:
     try:
-        recipe = _read_recipe(config, flags)
+        # Nothing is trained, so nothing may depend on what this machine could train with.
+        recipe = _read_recipe(config, [*flags, "--use_cpu", "true", "--bf16", "false"])
         from trl_grpo_ext.data_check import check_rows, describe
         from trl_grpo_ext.recipe_data import load_data
 

@@ -78,6 +78,9 @@ class RewardMix:
 
     def __init__(self, terms: Sequence[RewardTerm]) -> None:
         self.terms = tuple(terms)
+        for term in self.terms:
+            if not isinstance(term, RewardTerm):
+                raise TypeError(f"A RewardMix is made of RewardTerms, got {term!r}; give it a name and a weight.")
         if not self.terms:
             raise ValueError("A RewardMix needs at least one RewardTerm, got none.")
         names = [term.name for term in self.terms]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from trl_grpo_ext.sample import Completion, Sample, samples_from_columns
+from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 from trl_grpo_ext.verdict_log import log_verdicts
 
@@ -76,6 +76,7 @@ class Verifier(ABC):
         """As `__call__`, but whole verdicts, with the reasons."""
         samples = samples_from_columns(completions, columns)
         if samples:
+            check_lengths(columns, len(samples))
             self.check_columns(samples[0].row)
         return self.judge_samples(samples)
 
@@ -247,6 +248,13 @@ def close_workers() -> None:
     workers = sys.modules.get("trl_grpo_ext.execution.workers")
     if workers is not None:
         workers.close_shared_pool()
+
+
+def check_lengths(columns: Mapping[str, Any], size: int) -> None:
+    """Raise a ValueError if a column is a list that has not one value a completion."""
+    for name, values in columns.items():
+        if isinstance(values, list | tuple) and len(values) != size and name not in TRL_EXTRAS:
+            raise ValueError(f"The column `{name}` has {len(values)} values for {size} completions; it needs one each.")
 
 
 def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: str) -> None:

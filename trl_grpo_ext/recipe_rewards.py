@@ -60,7 +60,11 @@ def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
     found = getattr(shipped, shipped.SHIPPED[name]) if name in shipped.SHIPPED else _import(name)
     if isinstance(found, Verifier):
         if arguments:
-            raise ValueError(f"the verifier {name!r} is ready-made and takes no arguments, got {sorted(arguments)}.")
+            key = sorted(arguments)[0]
+            raise ValueError(
+                f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. "
+                f"{did_you_mean(key, TERM_KEYS)}"
+            )
         return found
     if not (isinstance(found, type) and issubclass(found, Verifier)):
         raise ValueError(f"{name!r} is no verifier; make one of a function with @verifier.")
@@ -68,6 +72,14 @@ def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
     for key in arguments:
         if key not in valid:
             raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*TERM_KEYS, *valid])}")
+    needed = [
+        key
+        for key, parameter in inspect.signature(found).parameters.items()
+        if parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    missing = [key for key in needed if key not in arguments]
+    if missing:
+        raise ValueError(f"the verifier {name!r} needs `{missing[0]}`.")
     return found(**arguments)
 
 

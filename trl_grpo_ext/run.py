@@ -19,6 +19,7 @@ from trl_grpo_ext.preflight import check_writable
 from trl_grpo_ext.recipe import Recipe
 from trl_grpo_ext.recipe_data import load_data
 from trl_grpo_ext.run_summary import print_summary, summarise_run, write_summary
+from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.stopwatch import Stopwatch
 from trl_grpo_ext.trainer import VerifiedGRPOTrainer
 
@@ -73,6 +74,8 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         with stopwatch.part("evaluating before"):
             before = evaluate(trainer)
     _announce(trainer, "training")
+    trained = _Trained()
+    trainer.add_scorecard_listener(trained)
     with stopwatch.part("training"):
         trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
     if recipe.data.evaluate_before_and_after:
@@ -87,12 +90,32 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     if trainer.accelerator.is_main_process:
         write_summary(summary, folder)
         print_summary(summary, folder)
+        if trained.completions and trained.void == trained.completions:
+            logger.error(
+                "Nothing was learned: none of the %d completions could be judged. The verdicts in %s say why (`blame`, "
+                "`reason`).",
+                trained.completions,
+                folder / "scorecards",
+            )
     recipe.mix.close()
     if recipe.training.push_to_hub:
         trainer.push_to_hub(dataset_name=recipe.data.dataset_name)
     if hasattr(trainer, "end"):  # closes trackers and the process group, where transformers has it
         trainer.end()
     return summary
+
+
+class _Trained:
+    """Counts the completions of training batches, and the void ones among them."""
+
+    def __init__(self) -> None:
+        self.completions = 0
+        self.void = 0
+
+    def __call__(self, card: Scorecard) -> None:
+        if card.mode == "train":
+            self.completions += len(card)
+            self.void += sum(card.void)
 
 
 def _announce(trainer: VerifiedGRPOTrainer, what: str) -> None:

@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations
 from typing import Any
 
 import sympy
@@ -71,7 +71,8 @@ def _compare(
         _false_equation(said, accepted) or violation(gold, said, accepted) or _difference(golds[0], parsed[0], decimals)
     )
     if not reason and rule == "last_expression" and "accept_stray_text" not in accepted:
-        reason = "stray_text" if has_stray_text(gold, _SENTENCE_END.split(answer.strip())[-1]) else ""
+        sentence = _SENTENCE_END.split(answer.strip())[-1]
+        reason = "stray_text" if sentence.endswith("?") or has_stray_text(gold, sentence) else ""
     return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, said, details)
 
 
@@ -160,6 +161,8 @@ def _same_values(gold: Expr, answer: Expr) -> bool | None:
     symbols = sorted(gold.free_symbols, key=str)
     if gold.free_symbols != answer.free_symbols or gold.atoms(*_SYMBOLIC) or answer.atoms(*_SYMBOLIC):
         return None
+    if not symbols and not gold.has(sympy.Float) and not answer.has(sympy.Float):
+        return _same_constants(gold, answer)
     generator = random.Random(0)
     agreeing = 0
     for _ in range(POINTS if symbols else 1):
@@ -182,6 +185,22 @@ def _same_values(gold: Expr, answer: Expr) -> bool | None:
     return None
 
 
+def _same_constants(gold: Expr, answer: Expr) -> bool | None:
+    """Whether two exact constants are equal, to the last digit: 2^2023 is not 2^2023 - 1. None if that is not clear."""
+    try:
+        difference = gold - answer
+        if difference.is_Rational:
+            same = bool(difference == 0)
+        else:
+            value = difference.evalf(15, maxn=500)
+            if not value.is_Float or value._prec == 1:  # no digit of it is certain: perhaps 0
+                return None
+            same = False
+        return None if not same and _is_percentage(gold.evalf(15), answer.evalf(15)) else same
+    except Exception:  # such as a number too large for its exponent
+        return None
+
+
 def _is_percentage(one: Any, other: Any) -> bool:
     return any(abs(one - scale * other) <= 0.05 * abs(one) for scale in (100, sympy.Rational(1, 100)))
 
@@ -202,19 +221,34 @@ def _difference(gold: Parsed, answer: Parsed, decimals: int) -> str:
 
 
 def _false_equation(answer: str, accepted: frozenset[str]) -> str:
-    r"""`false_equation` if two neighbouring sides of `=` are numbers, and different: `4 = 5`, `1 = 2 = 3`."""
+    r"""`false_equation` if sides of `=` have different values: `4 = 5`, `6 = x = 5`, `x^3 = x^2`.
+
+    Sides that only name something, such as `x`, `f(3)` or `|A|`, have none.
+    """
     sides = standard(answer).split("=")
     if "accept_false_equations" in accepted or not 2 <= len(sides) <= MAX_SIDES:
         return ""
-    for one, other in pairwise(_number(side) for side in sides):
-        if one is not None and other is not None and not verify(one, other, timeout_seconds=None):
+    values = [value for value in map(_side_value, sides) if value is not None]
+    for one, other in combinations(values, 2):
+        if not one.free_symbols and not other.free_symbols:
+            if not verify(one, other, timeout_seconds=None):
+                return "false_equation"
+        elif one.free_symbols == other.free_symbols and _same_values(one, other) is False:
             return "false_equation"
     return ""
 
 
-def _number(side: str) -> Parsed | None:
-    parsed = _expressions(_parse(_box(side))) if side.strip() else ()
-    return parsed[0] if parsed and isinstance(parsed[0], Expr) and not parsed[0].free_symbols else None
+def _side_value(side: str) -> Parsed | None:
+    r"""The value of a side of an equation; None for a name, and for what is an approximation's other half."""
+    if not side.strip() or _NAMED.search(side):
+        return None
+    parsed = _expressions(_parse(_box(side)))
+    value = parsed[0] if parsed else None
+    return value if isinstance(value, Expr) and not isinstance(value, sympy.Symbol) else None
+
+
+# What reads as a number or a product but names a quantity: f(3), |A|, [ABC], AB.
+_NAMED = re.compile(r"[A-Za-z]\s*\(|\||\[|\\(?:angle|text|overline|approx|binom|triangle)|[A-Z]{2,}")
 
 
 def _are_far_apart(gold: Parsed, answer: Parsed, decimals: int) -> bool:

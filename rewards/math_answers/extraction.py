@@ -22,7 +22,10 @@ MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([0-9A-Za-z]+|\\[A-Za-z]+)")
 _BRACES = re.compile(_BOX.pattern + r"|\\[{}\\]|[{}]")
-_PHRASE = re.compile(r"\b(final\s+answer|answer)\b[*_]*\s*(?:is|are|:|=)[*_]*\s*:?\s*([^\n]{1,300})", re.IGNORECASE)
+_PHRASE = re.compile(
+    r"\b(final\s+answer|answer|correct\s+(?:option|choice))\b[*_]*\s*(?:is|are|:|=)[*_]*\s*:?\s*([^\n]{1,300})",
+    re.IGNORECASE,
+)
 _HASHES = re.compile(r"####[ \t]*([^\n]{1,300})")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 _JOINED = re.compile(r"^[\s$,;\\()\[\]]*$|,|;|\band\b|\bor\b")
@@ -32,7 +35,7 @@ _PLACEHOLDER = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])\.(?:\s|$)|[!?](?:\s|$)")
-_CLAUSE = re.compile(r"(?<=\S)(?:,\s+(?=[a-z]{2,})|\s+\(?(?=(?:because|since|which|as|where|not|so)\b)|;\s)")
+_CLAUSE = re.compile(r"(?<=\S)(?:,\s+(?!or\b)(?=[a-z]{2,})|\s+\(?(?=(?:because|since|which|as|where|not|so)\b)|;\s)")
 _IS = re.compile(r"\b(?:is|are)\b")
 _DELIMITED = re.compile(r"[A-Za-z ]{0,20}?(\${1,2}|\\\(|\\\[)(.+?)(\1|\\\)|\\\])")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
@@ -218,7 +221,7 @@ def _answer_tag(text: str) -> Extraction:
     start, end = tags[-1]
     held = text[start + len("<answer>") : end - len("</answer>")]
     runs = box_runs(held)
-    return Extraction((joined(runs[-1]) if runs else held.strip(),), "answer_tag")
+    return Extraction(tuple(joined(run) for run in reversed(runs)) or (held.strip(),), "answer_tag")
 
 
 def _without_tags(text: str) -> str:
@@ -252,7 +255,10 @@ def _phrase_answer(said: str) -> str:
     """The answer that begins a sentence: what stands in dollars, or all of it up to the sentence's end."""
     sentence = _SENTENCE_STOP.split(said.strip(" *_`"), maxsplit=1)[0]
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0]
-    sentence = _IS.split(sentence)[-1].strip(" *_`:,")
+    *before, last = _IS.split(sentence)
+    if before and not re.search(r"\d", "".join(before)) and len(" ".join(before).split()) > 1:
+        sentence = last  # "The volume of the box is 120": what comes before names it, and is no answer itself
+    sentence = sentence.strip(" *_`:,")
     math = _DELIMITED.match(sentence)
     return math[2].strip() if math else sentence
 

@@ -13,9 +13,12 @@ _DECIMAL_COMMA = re.compile(r"-?(?:\d+,(?:\d{1,2}|\d{4,})|0,\d+|\d{4,},\d+)")
 _FRACTION = re.compile(r"(?P<sign>[+-]?)\s*(?:\\frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(-?\d+)\s*\}|(-?\d+)\s*/\s*(\d+))")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z .,'&-]*")
 _MATH_NAMES = frozenset({"e", "i", "pi", "inf", "infty", "infinity", "dne", "x", "y", "z"})
+_BASE = re.compile(r"\(?([0-9A-F]+)\)?_\{?(\d+)\}?")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _CHOICE = re.compile(r"\(?([A-J])\)?[.:]?")
 _CHOICE_WITH_TEXT = re.compile(r"\(?([A-J])[).:]\s*(.+)")
+_OPTION = re.compile(r"^(?:option|choice|answer)\s+", re.IGNORECASE)
+_TAKEN_BACK = re.compile(r"(?:is\s+)?(?:not|wrong|incorrect|false|maybe|or|no)\b", re.IGNORECASE)
 _OTHER_CHOICE = re.compile(r"(?:^|[\s(,])[A-J](?:[).:,]|\s|$)")
 
 MAX_DIGITS = 4_000  # Python refuses longer integers, since reading them takes quadratic time
@@ -85,6 +88,17 @@ def is_date(text: str) -> bool:
     return _DATE.fullmatch(standard(text)) is not None
 
 
+def base_number(text: str) -> tuple[str, str] | None:
+    """The digits and the base of a number such as `1011_2`; None if it is none.
+
+    Example:
+        >>> base_number("1011_2"), base_number("52_{8}"), base_number("x_1")
+        (('1011', '2'), ('52', '8'), None)
+    """
+    match = _BASE.fullmatch(standard(text).replace(" ", ""))
+    return (match[1].lstrip("0"), match[2]) if match else None
+
+
 def choice(text: str) -> str | None:
     """The letter that a multiple choice gold is, A to J; None if it is none.
 
@@ -104,8 +118,11 @@ def chosen(text: str) -> str | None:
         ['B', 'B', None, None, None]
     """
     plain = without_text_commands(standard(text)).strip().strip("*").strip()
+    plain = _OPTION.sub("", plain)
     alone = _CHOICE.fullmatch(plain)
     if alone:
         return alone[1]
     match = _CHOICE_WITH_TEXT.fullmatch(plain)
-    return match[1] if match and not _OTHER_CHOICE.search(match[2]) else None
+    if not match or _OTHER_CHOICE.search(match[2]) or _TAKEN_BACK.match(match[2]):
+        return None
+    return match[1]

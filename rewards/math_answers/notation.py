@@ -6,6 +6,7 @@ Only spelling is changed here, never value. Linear in the length of the text.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _SYMBOLS = {
     "−": "-", "–": "-", "—": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": r"\div ", "±": r"\pm ",
@@ -46,9 +47,10 @@ _REWRITES = [
     (re.compile(r"\\exp\s*\(([^()]*)\)"), r"e^{\1}"),
     (re.compile(r"(?<![A-Za-z\d\\.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![A-Za-z\d.])"), r"\1\\times 10^{\2}"),
 ]
-_REPEATING = re.compile(r"(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d+)\}")
+_REPEATING = re.compile(r"(?<!\d)(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d+)\}")
 
 
+@lru_cache(maxsize=8192)
 def standard(text: str) -> str:
     r"""The text in one notation: LaTeX, without sizes and thin spaces.
 
@@ -60,7 +62,8 @@ def standard(text: str) -> str:
     text = _SYMBOL.sub(lambda match: _SYMBOLS[match[0]], text)
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
-    text = _REPEATING.sub(_repeating_fraction, text)
+    if "\\overline" in text or "\\bar" in text:
+        text = _REPEATING.sub(_repeating_fraction, text)
     return strip_delimiters(" ".join(text.split())).rstrip(".,;").strip()
 
 

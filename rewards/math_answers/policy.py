@@ -34,6 +34,8 @@ _COMMAND = re.compile(r"\\(?:times|cdot|div|frac|pm|%|,)")
 _LETTER = re.compile(r"[A-Za-z,]")
 _STRAY = frozenset(
     """not isn't wrong incorrect false or maybe perhaps possibly either neither if but unless unknown
+    negative minus half twice double triple squared cubed factorial hundred thousand million billion trillion dozen
+    least most more less rejected excluded extraneous discarded
     except instead no never nor cannot can't guess undecided""".split()  # noqa: SIM905  # readable as prose
 )
 _KINDS = (  # in this order
@@ -48,6 +50,7 @@ _ANY_COMMAND = re.compile(r"\\[A-Za-z]+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _VARIABLES = re.compile(r"(?<![A-Za-z])[a-cf-hj-zA-Z](?![A-Za-z])")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z']{2,}")
+_MORE_ANSWERS = re.compile(r"\d|[,;?]")
 _NEGATED = re.compile(r"\\(?:neq?|not)(?![A-Za-z])")
 
 # A line a unit: the name that stands for it, then its spellings.
@@ -106,6 +109,7 @@ def is_unevaluated(gold: str, answer: str) -> bool:
     For a gold that is a plain number, an answer must be one as well: an integer, a decimal, a fraction, a mixed or
     a scientific number. Any other gold allows the operators that it has itself.
     """
+    answer = re.split(r"=|\\approx", answer)[-1]  # 2 + 3 = 5 and f(2) = 5 say what the value is
     if any(pattern.search(answer) and not pattern.search(gold) for pattern in _OPERATOR.values()):
         return True
     return number(bare_value(gold)) is not None and not _is_plain_number(bare_value(answer))
@@ -166,6 +170,10 @@ def has_stray_text(gold: str, answer: str) -> bool:
     said = {word.casefold() for word in _WORD.findall(without_text_commands(answer))}
     expected = {word.casefold() for word in _WORD.findall(without_text_commands(gold))}
     stray = (said - expected) & _STRAY
+    if unit(answer) is not None:
+        stray -= {"squared", "cubed"}
+    if any(_MORE_ANSWERS.search(text) and text not in gold for text in text_in(standard(answer))):
+        return True
     if kind(gold) == "collection":  # 1, 2 may be said as "1 or 2"
         stray.discard("or")
     return bool(stray)
@@ -190,7 +198,21 @@ def _variables(text: str) -> set[str]:
 def has_other_unit(gold: str, answer: str) -> bool:
     r"""Whether both have a unit that is known, and not the same: `5 \text{ m}` for `5 \text{ km}`."""
     asked, given = unit(gold), unit(answer)
-    return asked is not None and given is not None and asked != given
+    if asked is not None and given is not None:
+        return asked != given or _is_rate(gold) != _is_rate(answer)
+    words = [_unit_words(text) for text in (gold, answer)]
+    return bool(words[0] and words[1]) and not words[0] & words[1]
+
+
+def _is_rate(text: str) -> bool:
+    return re.search(r"[A-Za-z]\s*/\s*[A-Za-z]|(?<![A-Za-z])per(?![A-Za-z])", without_text_commands(text)) is not None
+
+
+def _unit_words(text: str) -> set[str]:
+    """The words beside a number, in the singular; empty for what is no number."""
+    if number(bare_value(text)) is None:
+        return set()
+    return {word.casefold().rstrip("s.") for word in _WORD.findall(" ".join(text_in(standard(text))))}
 
 
 def unit(text: str) -> str | None:

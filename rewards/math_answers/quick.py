@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from trl_grpo_ext.rewards.math_answers.gold import is_sentence
-from trl_grpo_ext.rewards.math_answers.literal import choice, chosen, has_decimal_comma, is_date, number, words
+from trl_grpo_ext.rewards.math_answers.literal import (
+    base_number,
+    choice,
+    chosen,
+    has_decimal_comma,
+    is_date,
+    number,
+    words,
+)
 from trl_grpo_ext.rewards.math_answers.notation import standard
 from trl_grpo_ext.rewards.math_answers.policy import UNLIKE, bare_value, kind, violation
 from trl_grpo_ext.verdict import Status, Verdict
@@ -20,12 +28,9 @@ def judge_at_once(gold: str, answer: str, rule: str, accepted: Collection[str]) 
         rule: The name of the rule; `last_expression` found a text in which the answer still has to be found.
         accepted: The switches of the policies that are off.
     """
-    if standard(gold) == standard(answer):
-        return _verdict(True, answer, "text")
-    if has_decimal_comma(gold, answer):
-        return _verdict(True, answer, "number")
-    if is_date(gold):
-        return _verdict(False, answer, "text")
+    as_written = _as_written(gold, answer)
+    if as_written is not None:
+        return as_written
     if is_sentence(gold):
         return None
     letter, said = choice(gold), words(gold)
@@ -42,6 +47,18 @@ def judge_at_once(gold: str, answer: str, rule: str, accepted: Collection[str]) 
     if not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
         return _verdict(False, answer, "kind")
     return None if rule == "last_expression" else _measured_alike(gold, answer, frozenset(accepted))
+
+
+def _as_written(gold: str, answer: str) -> Verdict | None:
+    """The verdict of answers that count as they are written: the same text, base-n numbers, dates."""
+    if standard(gold) == standard(answer):
+        return _verdict(True, answer, "text")
+    if has_decimal_comma(gold, answer):
+        return _verdict(True, answer, "number")
+    bases = base_number(gold), base_number(answer)
+    if bases[0] and bases[1]:
+        return _verdict(bases[0] == bases[1], answer, "number")
+    return _verdict(False, answer, "text") if is_date(gold) else None
 
 
 def _measured_alike(gold: str, answer: str, accepted: frozenset[str]) -> Verdict | None:

@@ -310,3 +310,32 @@ def test_what_is_said_without_a_box_is_not_believed_where_it_is_taken_back_or_le
     gold: str, completion: str
 ) -> None:
     assert math_reward([completion], solution=[gold]) == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("2^{2023}-1", "2^{2023}"),
+        ("1-\\frac{1}{2^{50}}", "1"),
+        ("5", r"5 \text{, 6}"),
+        ("5", r"\text{negative } 5"),
+        ("5", r"5 \text{ million}"),
+        ("5", r"5 \text{ (rejected)}"),
+        ("1011_2", "1011_3"),
+        ("5", "6 = x = 5"),
+        ("x^2", "x^3=x^2"),
+        (r"10\text{ cm}", r"10\text{ cm/s}"),
+        (r"3 \text{ red}", r"3 \text{ blue}"),
+        ("B", r"\text{B. is wrong}"),
+    ],
+)
+def test_what_was_found_to_fool_it_does_not(gold: str, answer: str) -> None:
+    assert math_reward([boxed(answer)], solution=[gold]) == [0.0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["m+n=18", "AB=18", "|A|=18", r"\text{Area} = 18", r"\angle ABC = 18^\circ", "f(3)=18", "9+9=18", r"\text{18}"],
+)
+def test_a_number_may_be_said_to_be_something(answer: str) -> None:
+    assert math_reward([boxed(answer)], solution=["18"]) == [1.0]
