@@ -13,6 +13,7 @@ from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode
 from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
 from trl_grpo_ext.rewards.math_answers.literal import choice, number, words
 from trl_grpo_ext.rewards.math_answers.memo import Memo
+from trl_grpo_ext.rewards.math_answers.notation import standard
 from trl_grpo_ext.rewards.math_answers.quick import judge_at_once
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
@@ -265,8 +266,9 @@ def _at_once(pair: Pair) -> Verdict | None:
 
 
 def forget() -> None:
-    """Forget every verdict that this process remembers."""
+    """Forget every verdict that this process remembers, and every text that it has read."""
     _memo.clear()
+    standard.cache_clear()
 
 
 def _with_answer(verdict: Verdict, pair: Pair) -> Verdict:
