@@ -104,15 +104,10 @@ def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(tiny_model: str, su
 
 
 def plain_settings(args: Any) -> dict[str, Any]:
-    names = ("output_dir", "per_device_train_batch_size", "num_generations", "max_completion_length", "max_steps")
-    return {name: getattr(args, name) for name in names} | {
-        "use_cpu": True,
-        "bf16": False,
-        "report_to": "none",
-        "save_strategy": "no",
-        "logging_steps": 1,
-        "disable_tqdm": True,
-    }
+    """The settings of the `config` fixture, for TRL's own configuration."""
+    names = ["output_dir", "per_device_train_batch_size", "num_generations", "max_completion_length", "max_steps"]
+    names += ["use_cpu", "bf16", "report_to", "save_strategy", "logging_steps", "disable_tqdm"]
+    return {name: getattr(args, name) for name in names}
 
 
 def test_a_verifiers_none_voids_the_row_for_plain_functions_too_and_theirs_does_not(

@@ -66,7 +66,7 @@ def completion_text(completion: Completion) -> str:
     if isinstance(completion, str):
         return completion
     message = _last_spoken(completion)
-    thinking = message.get("reasoning_content") or message.get("thinking")
+    thinking = _parsed_thinking(message)
     content = _content_text(message.get("content"))
     if not thinking:
         return content
@@ -76,7 +76,7 @@ def completion_text(completion: Completion) -> str:
 
 def holds_think_tag(completion: Completion) -> bool:
     """Whether `completion_text` puts a `<think>` tag back that TRL took away, so that no prefill comes before it."""
-    return not isinstance(completion, str) and completion_text(completion) != _last_content(completion)
+    return not isinstance(completion, str) and bool(_parsed_thinking(_last_spoken(completion)))
 
 
 def _last_spoken(completion: Sequence[Message]) -> Message:
@@ -84,8 +84,8 @@ def _last_spoken(completion: Sequence[Message]) -> Message:
     return spoken[-1] if spoken else {}
 
 
-def _last_content(completion: Sequence[Message]) -> str:
-    return _content_text(_last_spoken(completion).get("content"))
+def _parsed_thinking(message: Message) -> Any:
+    return message.get("reasoning_content") or message.get("thinking")
 
 
 def _content_text(content: object) -> str:

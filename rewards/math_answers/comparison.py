@@ -202,7 +202,7 @@ def _same_constants(gold: Expr, answer: Expr) -> bool | None:
 
 
 def _is_percentage(one: Any, other: Any) -> bool:
-    return any(abs(one - scale * other) <= 0.05 * abs(one) for scale in (100, sympy.Rational(1, 100)))
+    return any(abs(one - scale * other) <= 0.05 * abs(one) for scale in _PERCENT)
 
 
 # What evalf could work on for ever, or has no value at a real point.
@@ -259,10 +259,10 @@ def _are_far_apart(gold: Parsed, answer: Parsed, decimals: int) -> bool:
         return False
     # Who asks for fewer decimals wants their error; at six, all tiny numbers would be alike.
     rounding = 10.0**-decimals if decimals < DECIMALS else 0.0
-    return not any(abs(one - scale * other) <= max(CLOSE * abs(one), rounding) for scale in _PERCENT)
+    return not any(abs(one - scale * other) <= max(CLOSE * abs(one), rounding) for scale in (1, *_PERCENT))
 
 
-_PERCENT = (1, sympy.Rational(1, 100), 100)  # math-verify takes 28 % for 0.28 and for 28
+_PERCENT = (sympy.Rational(1, 100), 100)  # math-verify takes 28 % for 0.28 and for 28
 
 
 def _same_equation(gold: sympy.Eq, answer: sympy.Eq) -> bool:

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from trl_grpo_ext.rewards.math_answers.notation import without_commands
+
 Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
 MODES: tuple[str, ...] = get_args(Mode)
 
@@ -40,7 +42,6 @@ _IS = re.compile(r"\b(?:is|are)\b")
 _DELIMITED = re.compile(r"[A-Za-z ]{0,20}?(\${1,2}|\\\(|\\\[)(.+?)(\1|\\\)|\\\])")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
-_COMMAND = re.compile(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _LONG_WORD = re.compile(
     r"(?<![A-Za-z])(?!(?:sin|cos|tan|ln|log|sqrt|exp|and|or|pi|mod|gcd)(?![A-Za-z]))[^\W\d_]{2,}|[\u3040-\u9fff]"
 )
@@ -298,7 +299,7 @@ def is_formula(text: str) -> bool:
         >>> is_formula(r"$\frac{1}{2}$"), is_formula("$odd$"), is_formula("I would say 5")
         (True, True, False)
     """
-    plain = _COMMAND.sub(" ", text)
+    plain = without_commands(text)
     if len(text) > 300 or "\n" in text.strip("$ \n"):
         return False
     return not _LONG_WORD.search(plain) or _FEW_WORDS.fullmatch(plain) is not None

@@ -7,9 +7,8 @@ import re
 from collections.abc import Sequence
 
 from trl_grpo_ext.rewards.math_answers.extraction import box_runs, joined
-from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters
+from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters, without_commands
 
-_COMMAND = re.compile(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _SENTENCE = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}\s+[A-Za-z$\\]")
 
 
@@ -52,4 +51,4 @@ def is_sentence(text: str) -> bool:
         >>> is_sentence("The answer is 5"), is_sentence(r"5 \text{ square metres}"), is_sentence("10 square feet")
         (True, False, False)
     """
-    return _SENTENCE.search(_COMMAND.sub(" ", text)) is not None
+    return _SENTENCE.search(without_commands(text)) is not None

@@ -25,6 +25,7 @@ _SYMBOL = re.compile("|".join(map(re.escape, _SYMBOLS)))
 _TEXT_COMMAND = re.compile(
     r"\\(?:text|textnormal|textrm|mathrm|textbf|textit|mathbf|mathit|mbox|operatorname)\s*\{([^{}]*)\}"
 )
+_COMMAND = re.compile(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _REWRITES = [
     (re.compile(r"(?<=\d),?\\!\s*,?(?=\d{3}(?!\d))"), ""),
@@ -87,6 +88,11 @@ def strip_delimiters(text: str) -> str:
 def without_text_commands(text: str) -> str:
     r"""The text with `\text{...}` and its like replaced by what they hold."""
     return _TEXT_COMMAND.sub(r"\1", text)
+
+
+def without_commands(text: str) -> str:
+    r"""The text with a space for each command, those that hold words together with their words."""
+    return _COMMAND.sub(" ", text)
 
 
 def text_in(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trl_grpo_ext.rewards.math_answers.literal import number
-from trl_grpo_ext.rewards.math_answers.notation import standard, text_in, without_text_commands
+from trl_grpo_ext.rewards.math_answers.notation import standard, text_in, without_commands, without_text_commands
 
 _OPERATORS = {
     "sum": r"\\sum(?![A-Za-z])",
@@ -191,7 +191,7 @@ def has_other_case(gold: str, answer: str) -> bool:
 
 
 def _variables(text: str) -> set[str]:
-    text = re.sub(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+", " ", standard(text))
+    text = without_commands(standard(text))
     return set(re.findall(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])", text))
 
 

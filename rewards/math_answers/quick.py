@@ -46,7 +46,7 @@ def judge_at_once(gold: str, answer: str, rule: str, accepted: Collection[str]) 
         return _verdict(expected[0] == given[0], answer, "number")
     if not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
         return _verdict(False, answer, "kind")
-    return None if rule == "last_expression" else _measured_alike(gold, answer, frozenset(accepted))
+    return _measured_alike(gold, answer, frozenset(accepted))
 
 
 def _as_written(gold: str, answer: str) -> Verdict | None:
