@@ -187,12 +187,9 @@ class MathVerifier(Verifier):
         return [_with_answer(verdict, pair) for verdict, pair in zip(verdicts, pairs, strict=True)]
 
     def _run(self, target: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.execution.call import Call
-        from trl_grpo_ext.execution.workers import shared_pool
+        from trl_grpo_ext.execution.workers import judge_in_workers
 
-        calls = [Call(target=target, arguments=each) for each in arguments]
-        outcomes = shared_pool().run(calls, timeout=self.timeout) if calls else []
-        return [outcome.to_verdict() for outcome in outcomes]
+        return judge_in_workers(target, arguments, timeout=self.timeout)
 
     def _gold_is_slow(self, gold: str) -> bool:
         """Whether a gold times out against the simplest of answers, so that no answer is to blame."""

@@ -67,18 +67,11 @@ class RegexVerifier(Verifier):
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        from trl_grpo_ext.execution.call import Call
-        from trl_grpo_ext.execution.workers import shared_pool
+        from trl_grpo_ext.execution.workers import judge_in_workers
 
         flags = (re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0)
-        calls = [
-            Call(
-                target="trl_grpo_ext.rewards.regex:match_here",
-                arguments=(self.pattern, int(flags), self.match, sample.text),
-            )
-            for sample in samples
-        ]
-        return [outcome.to_verdict() for outcome in shared_pool().run(calls, timeout=self.timeout)]
+        arguments = [(self.pattern, int(flags), self.match, sample.text) for sample in samples]
+        return judge_in_workers("trl_grpo_ext.rewards.regex:match_here", arguments, timeout=self.timeout)
 
 
 def match_here(pattern: str, flags: int, match: str, text: str) -> dict[str, Any]:

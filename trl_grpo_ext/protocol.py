@@ -125,13 +125,11 @@ class FunctionVerifier(Verifier):
         if not self.isolated:
             return super().judge_samples(samples)
         # Imported here because most verifiers never need a worker.
-        from trl_grpo_ext.execution.call import Call
-        from trl_grpo_ext.execution.workers import shared_pool
+        from trl_grpo_ext.execution.workers import judge_in_workers
 
         self._check_findable()
         target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
-        calls = [Call(target=target, arguments=(sample,)) for sample in samples]
-        return [outcome.to_verdict() for outcome in shared_pool().run(calls, timeout=self.timeout)]
+        return judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
 
     def run_here(self, sample: Sample) -> dict[str, Any]:
         """Judge in this process, as a record. Called inside a worker."""

@@ -23,6 +23,7 @@ from typing import Any
 
 from trl_grpo_ext.execution.call import Call, Failure, Outcome
 from trl_grpo_ext.execution.wire import Deadline, DeadlineError, read_frame, write_frame
+from trl_grpo_ext.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -267,6 +268,12 @@ def shared_pool() -> WorkerPool:
         if _pool is None:
             _pool = WorkerPool(usable_cores())
         return _pool
+
+
+def judge_in_workers(target: str, arguments: Sequence[tuple[Any, ...]], *, timeout: float) -> list[Verdict]:
+    """The verdicts of a function that returns their records, called once for each tuple of arguments; in order."""
+    calls = [Call(target=target, arguments=each) for each in arguments]
+    return [outcome.to_verdict() for outcome in shared_pool().run(calls, timeout=timeout)] if calls else []
 
 
 def close_shared_pool() -> None:
