@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from trl_grpo_ext.data_check import DataProblem
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -86,10 +87,10 @@ class Verifier(ABC):
         """Judge a batch, one verdict a sample, in order. Never raises: a verifier that fails is an ERROR verdict."""
         return [self.guarded(self._timed, sample) for sample in samples]
 
-    def guarded(self, step: Callable[[Sample], T], sample: Sample) -> T | Verdict:
-        """What `step` makes of the sample; the verdict that blames the grader if it raises."""
+    def guarded(self, step: Callable[[S], T], subject: S) -> T | Verdict:
+        """What `step` makes of a sample, or several; the verdict that blames the grader if it raises."""
         try:
-            return step(sample)
+            return step(subject)
         except Exception as error:
             _warn_once(self.__name__, error)
             return grader_error(f"raised_{type(error).__name__}")
