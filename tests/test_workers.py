@@ -195,7 +195,8 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
 
 
 TRAINER = """
-import sys, threading
+import signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 sys.path.insert(0, {tests!r})
 from isolated_verifiers import in_worker
 in_worker(["right", "right"])
