@@ -151,7 +151,7 @@ def test_verdicts_and_void_share_are_logged_once_a_batch_under_the_terms_names()
         )
     assert columns["a/status"] == ["correct", "error"]
     assert dict(metrics)["verified/void"] == 0.5
-    assert len(metrics) == len(dict(metrics)) == 2 * len(Status) + 1
+    assert len(metrics) == len(dict(metrics)) == 2 * (len(Status) + len(("score", "coverage", "gated", "weight"))) + 1
 
 
 @pytest.mark.parametrize("weight", ["heavy", "1", None, True, math.nan, math.inf, [1.0]])

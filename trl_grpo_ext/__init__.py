@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trl_grpo_ext.config import VerifiedGRPOConfig
-    from trl_grpo_ext.mix import RewardMix, RewardTerm
+    from trl_grpo_ext.mix import RewardMix
     from trl_grpo_ext.protocol import Verifier, verifier
     from trl_grpo_ext.sample import Sample
     from trl_grpo_ext.scorecard import Scorecard
+    from trl_grpo_ext.term import RewardTerm
     from trl_grpo_ext.trainer import VerifiedGRPOTrainer
     from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -34,7 +35,7 @@ __all__ = [
 _HOMES = {
     "Blame": "verdict",
     "RewardMix": "mix",
-    "RewardTerm": "mix",
+    "RewardTerm": "term",
     "Sample": "sample",
     "Scorecard": "scorecard",
     "Status": "verdict",

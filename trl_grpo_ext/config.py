@@ -15,6 +15,9 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
 
     Attributes:
         record_scorecards: Write every generation batch to `output_dir/scorecards/`.
+        drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
+            anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
+            tokens they would make the other groups' count for less.
 
     Example:
         >>> VerifiedGRPOConfig(output_dir="run", num_generations=8, use_cpu=True, bf16=False).record_scorecards
@@ -26,5 +29,12 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         metadata={
             "help": "Whether to write every generation batch, with each completion's verdicts, values and advantage, "
             "to parquet files in `output_dir/scorecards/`."
+        },
+    )
+    drop_dead_groups: bool = field(
+        default=False,
+        metadata={
+            "help": "Whether to take groups in which no reward with weight differs out of the loss, KL included. How "
+            "many there are, and why, is logged as `verified/groups/...` either way."
         },
     )

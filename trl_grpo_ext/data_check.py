@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.mix import RewardMix
@@ -46,11 +46,12 @@ def check_rows(mix: RewardMix, rows: Sequence[Mapping[str, Any]], *, thorough: b
         >>> [(p.row, p.reason) for p in check_rows(mix, [{"solution": "4"}, {"solution": ""}])]
         [(1, 'gold_empty')]
     """
-    return [
-        DataProblem(row=found.row, reason=found.reason, value=found.value, advice=found.advice, term=term.name)
-        for term in mix.terms
-        for found in term.verifier.check_rows(rows, thorough=thorough)
-    ]
+    problems = []
+    for term, verifier in mix.verifiers:
+        meant = [number for number, row in enumerate(rows) if term.applies(row)]
+        found = verifier.check_rows([rows[number] for number in meant], thorough=thorough)
+        problems += [replace(problem, row=meant[problem.row], term=term.name) for problem in found]
+    return problems
 
 
 def describe(problems: Sequence[DataProblem], *, rows: int, where: str) -> str:

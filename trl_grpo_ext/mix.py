@@ -3,74 +3,43 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from numbers import Real
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
+from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.reward_function import BatchScorer, TermReward
+from trl_grpo_ext.routing import When
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.schedule import weight_at
 from trl_grpo_ext.scorecard import Mode, Scorecard
-from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.term import RewardTerm
+from trl_grpo_ext.term_column import Gather, TermColumn, judge_term, no_other_ranks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewardTerm:
-    """One line of the reward equation: a verifier and its weight, under a name.
-
-    Attributes:
-        name: The key in logs and scorecards: letters, digits, `_`, `-` and `.`.
-        verifier: What judges.
-        weight: A finite number. A term of weight 0 is a *shadow*: judged and logged, never trained on.
-
-    Raises:
-        ValueError: for a name that cannot be a key, or a weight that is not a finite number.
-        TypeError: for a verifier that is none.
-
-    Example:
-        >>> from trl_grpo_ext.rewards import MathVerifier
-        >>> RewardTerm(name="accuracy", verifier=MathVerifier(), weight=1.0).weight
-        1.0
-    """
-
-    name: str
-    verifier: Verifier
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not re.fullmatch(r"[\w.-]+", self.name):
-            raise ValueError(
-                f"A reward term's name must be made of letters, digits, '_', '-' and '.', got {self.name!r}: "
-                f"it is a key in logs and files."
-            )
-        if not isinstance(self.verifier, Verifier):
-            raise TypeError(
-                f"The reward term {self.name!r} needs a Verifier, got {self.verifier!r}. "
-                f"Make one of a function with @verifier, or of a class by calling it."
-            )
-        if not is_finite_number(self.weight):
-            raise ValueError(f"The weight of the reward term {self.name!r} must be a finite number: {self.weight!r}.")
-        object.__setattr__(self, "weight", float(self.weight))
+class UnscoredError(RuntimeError):
+    """A sample could not be judged, and its term's `on_unscored` is `"raise"`."""
 
 
 class RewardMix:
     """An ordered list of terms. Scores a batch into a scorecard, and hands TRL one reward function a term.
 
-    A sample is *void* if a term with weight could not judge it, by the grader's or the data's fault, or if no such
-    term judged it at all. A void sample has no total, and TRL leaves it out of its group's baseline.
+    The total of a sample is the sum of weight times value over the terms in force, those whose weight is not 0 now.
+    A sample is *void* if a term in force could not judge it, by the grader's or the data's fault, or if none of them
+    applies to it. A void sample has no total, and TRL leaves it out of its group's baseline.
 
     Args:
-        terms: At least one, each with a name of its own.
+        terms: At least one, each with a name of its own. A gate or a combination may name any other, in any order.
 
     Raises:
-        ValueError: for no terms, or two with one name.
+        ValueError: for no terms, two with one name, or a gate or combination that names no term, or in a circle.
 
     Example:
         >>> from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
         >>> mix = RewardMix([
         ...     RewardTerm(name="accuracy", verifier=MathVerifier(), weight=1.0),
-        ...     RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), weight=0.1),
+        ...     RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), weight=0.1, gate="accuracy"),
         ... ])
         >>> mix.weights
         [1.0, 0.1]
@@ -90,62 +59,106 @@ class RewardMix:
                 f"Two reward terms have the name {repeated[0]!r}; their metrics would be mixed up. "
                 f"Give each term a name of its own."
             )
+        self._order = _in_order(self.terms)
 
     def __repr__(self) -> str:
         return f"RewardMix({list(self.terms)!r})"
 
     @property
+    def verifiers(self) -> Iterator[tuple[RewardTerm, Verifier]]:
+        """The terms that have a verifier, with it; those that are combinations of others have none."""
+        return ((term, term.verifier) for term in self.terms if term.verifier is not None)
+
+    @property
     def weights(self) -> list[float]:
-        """The terms' weights, in order, as TRL's `reward_weights` takes them."""
-        return [term.weight for term in self.terms]
+        """The terms' weights, in order, as TRL's `reward_weights` takes them.
+
+        Raises:
+            ValueError: if one is on a schedule, since nothing in plain TRL would move it.
+        """
+        for term in self.terms:
+            if not isinstance(term.weight, float):
+                raise ValueError(
+                    f"The weight of the reward term {term.name!r} is on a schedule, and plain TRL moves no weights. "
+                    f"Train with VerifiedGRPOTrainer, or give it a number."
+                )
+        return list(self.weights_at(0.0).values())
+
+    def weights_at(self, progress: float, step: int | None = None) -> dict[str, float]:
+        """The weights in force, by name.
+
+        Args:
+            progress: The share of training that is done, in [0, 1].
+            step: The optimizer steps that are done; None only where no schedule counts them.
+
+        Raises:
+            ValueError: naming the term, for a schedule that gives no weight at this moment.
+        """
+        if not 0.0 <= progress <= 1.0:
+            raise ValueError(f"Progress is the share of training that is done, in [0, 1]; got {progress}.")
+        weights = {}
+        for term in self.terms:
+            try:
+                weights[term.name] = weight_at(term.weight, progress, step)
+            except ValueError as error:
+                raise ValueError(f"The weight of the reward term {term.name!r}: {error}") from None
+        return weights
 
     def score(
-        self, samples: Sequence[Sample], progress: float = 0.0, *, mode: Mode = "train", alone: bool = True
+        self,
+        samples: Sequence[Sample],
+        progress: float = 0.0,
+        *,
+        step: int | None = None,
+        mode: Mode = "train",
+        alone: bool = True,
+        gather: Gather = no_other_ranks,
     ) -> Scorecard:
         """Judge every sample by every term, once.
 
         Args:
             samples: n samples.
             progress: The share of training that is done, in [0, 1].
+            step: The optimizer steps that are done, for schedules that count them.
             mode: Whether the batch is for training or for evaluation.
-            alone: Whether this mix is the only source of reward; if not, a sample that none of its terms with weight
-                has scored is not void, since others may have.
+            alone: Whether this mix is the only source of reward; if not, a sample that none of its terms in force
+                applies to is not void, since others may have scored it.
+            gather: Brings the items of all ranks together, where a group may be split between them.
 
         Raises:
-            ValueError: for a progress outside [0, 1].
+            ValueError: for a progress outside [0, 1], or a schedule that gives no weight.
+            UnscoredError: for a sample that a term in force whose `on_unscored` is `"raise"` could not judge.
         """
-        if not 0.0 <= progress <= 1.0:
-            raise ValueError(f"Progress is the share of training that is done, in [0, 1]; got {progress}.")
-        weights = {term.name: term.weight for term in self.terms}
-        verdicts: dict[str, tuple[Verdict | None, ...]] = {
-            term.name: tuple(term.verifier.judge_samples(samples)) for term in self.terms
-        }
-        values = {
-            name: tuple(verdict.score if verdict else None for verdict in column) for name, column in verdicts.items()
-        }
-        # A term with weight that has no value voids the row: its verdict blames the grader or the data.
-        in_force = [(weight, values[name]) for name, weight in weights.items() if weight != 0]
-        rows = range(len(samples))
-        unscored = alone and not in_force
-        void = tuple(unscored or any(column[i] is None for _, column in in_force) for i in rows)
-        totals = tuple(
-            None if void[i] else math.fsum(weight * (column[i] or 0.0) for weight, column in in_force) for i in rows
-        )
-        return Scorecard(
+        weights = self.weights_at(progress, step)
+        columns: dict[str, TermColumn] = {}
+        for term in self._order:
+            columns[term.name] = judge_term(term, samples, columns, gather)
+        void = _void_rows(weights, columns, len(samples), alone=alone)
+        card = Scorecard(
             samples=tuple(samples),
             weights=weights,
-            verdicts=verdicts,
-            values=values,
-            totals=totals,
+            verdicts={name: columns[name].verdicts for name in weights},
+            values={name: columns[name].values for name in weights},
+            gated={name: columns[name].gated for name in weights},
+            totals=tuple(None if void[row] else _total(weights, columns, row) for row in range(len(samples))),
             void=void,
             mode=mode,
         )
+        self._raise_if_asked(card)
+        return card
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError, naming the term, if a dataset with these columns cannot be judged."""
         for term in self.terms:
             try:
-                term.verifier.check_columns(columns)
+                for column in term.when.columns if isinstance(term.when, When) else ():
+                    if column not in columns:
+                        raise ValueError(
+                            f"`when` looks at the dataset column `{column}`, which is not there. "
+                            f"{did_you_mean(column, columns)}"
+                        )
+                if term.verifier is not None:
+                    term.verifier.check_columns(columns)
             except ValueError as error:
                 raise ValueError(f"Reward term {term.name!r}: {error}") from None
 
@@ -155,16 +168,69 @@ class RewardMix:
         AsyncGRPO has none, and adds all rewards up; give it a mix whose weights are all 1.
 
         However many of them TRL calls on a batch, the batch is judged once.
+
+        Raises:
+            ValueError: for a mix that needs `VerifiedGRPOTrainer`: weights on a schedule, or terms that compare the
+                completions of a group.
         """
+        _ = self.weights
+        for term, verifier in self.verifiers:
+            if isinstance(verifier, GroupVerifier):
+                raise ValueError(
+                    f"The reward term {term.name!r} compares the completions of a group, and plain TRL does not tell a "
+                    f"reward function its groups; train with VerifiedGRPOTrainer."
+                )
         scorer = BatchScorer(self)
         return [TermReward(scorer, term.name) for term in self.terms]
 
     def close(self) -> None:
         """Close every verifier."""
+        for _, verifier in self.verifiers:
+            verifier.close()
+
+    def _raise_if_asked(self, card: Scorecard) -> None:
         for term in self.terms:
-            term.verifier.close()
+            if term.on_unscored != "raise" or card.weights[term.name] == 0:
+                continue
+            cells = zip(card.verdicts[term.name], card.values[term.name], strict=True)
+            for row, (verdict, value) in enumerate(cells):
+                if verdict is not None and value is None:
+                    raise UnscoredError(
+                        f"The reward term {term.name!r} could not judge a completion ({verdict.status}, "
+                        f"{verdict.reason or 'no value'}, by the fault of the {verdict.blame}), and its on_unscored is "
+                        f"'raise'. The row: {dict(card.samples[row].row)!r:.500}"
+                    )
 
 
-def is_finite_number(value: object) -> bool:
-    """Whether this can be a weight: a number that is no bool, NaN or infinity."""
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
+    """The terms, each after those that it needs."""
+    named = {term.name: term for term in terms}
+    for term in terms:
+        for needed in term.needs:
+            if needed not in named:
+                raise ValueError(
+                    f"The reward term {term.name!r} names the term {needed!r}, which this mix does not have. "
+                    f"{did_you_mean(needed, named)}"
+                )
+    try:
+        order = list(TopologicalSorter({term.name: term.needs for term in terms}).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ValueError(f"Reward terms wait for each other in a circle: {circle}. Take out a gate.") from None
+    return tuple(named[name] for name in order)
+
+
+def _void_rows(
+    weights: Mapping[str, float], columns: Mapping[str, TermColumn], size: int, *, alone: bool
+) -> tuple[bool, ...]:
+    in_force = [columns[name] for name, weight in weights.items() if weight != 0]
+    return tuple(
+        any(column.verdicts[row] is not None and column.values[row] is None for column in in_force)
+        or (alone and all(column.verdicts[row] is None for column in in_force))
+        for row in range(size)
+    )
+
+
+def _total(weights: Mapping[str, float], columns: Mapping[str, TermColumn], row: int) -> float:
+    values = ((weight, columns[name].values[row]) for name, weight in weights.items() if weight != 0)
+    return math.fsum(weight * value for weight, value in values if value is not None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
-from trl_grpo_ext.verdict_log import log_verdicts
+from trl_grpo_ext.verdict_log import log_columns, log_figures, status_shares
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +70,10 @@ class Verifier(ABC):
             ValueError: if a column that the verifier needs is missing.
         """
         verdicts = self.judge(completions, **columns)
-        log_verdicts(
-            self.__name__, verdicts, columns.get("log_extra"), columns.get("log_metric"), self.metrics(verdicts)
+        figures = status_shares(verdicts) | self.metrics(verdicts)
+        log_columns(self.__name__, verdicts, columns.get("log_extra"))
+        log_figures(
+            {f"verified/{self.__name__}/{key}": share for key, share in figures.items()}, columns.get("log_metric")
         )
         return [verdict.score for verdict in verdicts]
 
@@ -92,7 +94,7 @@ class Verifier(ABC):
         try:
             return step(subject)
         except Exception as error:
-            _warn_once(self.__name__, error)
+            warn_once(self.__name__, error)
             return grader_error(f"raised_{type(error).__name__}")
 
     def check_columns(self, columns: Collection[str]) -> None:  # noqa: B027  # most verifiers need none
@@ -108,7 +110,10 @@ class Verifier(ABC):
         return []
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
-        """Figures of a batch to log besides the shares of its statuses; the same keys for every batch."""
+        """Figures of a batch to log besides the shares of its statuses; the same keys for every batch.
+
+        Each is a mean over the verdicts, so that several ranks can be averaged.
+        """
         return {}
 
     def facts(self) -> dict[str, str]:
@@ -289,12 +294,12 @@ def first_value(row: Mapping[str, Any], columns: Sequence[str]) -> Any:
 _warned: set[tuple[str, type]] = set()
 
 
-def _warn_once(name: str, error: Exception) -> None:
-    """Show the traceback of each kind of failure once, not once a completion."""
+def warn_once(name: str, error: Exception) -> None:
+    """Show the traceback of each kind of failure of what has this name once, not once a completion."""
     if (name, type(error)) not in _warned:
         _warned.add((name, type(error)))
         logger.warning(
-            "The verifier %r raised %s; such rows are not trained on. This is shown once.",
+            "%r raised %s; such rows are not trained on. This is shown once.",
             name,
             type(error).__name__,
             exc_info=error,

@@ -10,18 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext import rewards as shipped
-from trl_grpo_ext.mix import RewardMix, RewardTerm
+from trl_grpo_ext.mix import RewardMix
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.recipe_term import parse_combination, parse_gate, parse_shapes, parse_weight
+from trl_grpo_ext.term import RewardTerm
 
-TERM_KEYS = ("name", "verifier", "weight")
+TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored")
 
 
 def build_mix(entries: object) -> RewardMix:
     """The mix that a recipe's `rewards:` describes.
 
-    Each entry is a mapping: `verifier` is a shipped name or a dotted import path (the current folder counts);
-    `name` and `weight` are the term's; every other key is an argument of the verifier.
+    Each entry is a mapping: `verifier` is a shipped name or a dotted import path (the current folder counts), or
+    `combine` names other terms; `name`, `weight`, `gate`, `when`, `shape` and `on_unscored` are the term's; every
+    other key is an argument of the verifier. An argument that is itself a mapping with a `verifier`, or a list of
+    these, is made into verifiers.
 
     Raises:
         ValueError: for what cannot be built, naming the entry.
@@ -49,11 +53,38 @@ def build_mix(entries: object) -> RewardMix:
 
 
 def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
+    rest = {key: value for key, value in entry.items() if key not in TERM_KEYS}
+    of_the_term = {
+        "weight": parse_weight(entry.get("weight", 1.0), _import),
+        "gate": parse_gate(entry.get("gate")),
+        "when": entry.get("when"),
+        "shape": parse_shapes(entry.get("shape")),
+        "on_unscored": entry.get("on_unscored", "void_row"),
+    }
+    if "combine" in entry:
+        return _build_combined(entry, rest, of_the_term)
     if not isinstance(entry.get("verifier"), str):
         raise ValueError(f"`verifier` must name what judges. {did_you_mean('', shipped.SHIPPED)}")
-    arguments = {key: value for key, value in entry.items() if key not in TERM_KEYS}
-    verifier = _build_verifier(entry["verifier"], arguments)
-    return RewardTerm(name=entry.get("name") or verifier.__name__, verifier=verifier, weight=entry.get("weight", 1.0))
+    verifier = _build_verifier(entry["verifier"], rest)
+    return RewardTerm(name=entry.get("name") or verifier.__name__, verifier=verifier, **of_the_term)
+
+
+def _build_combined(entry: Mapping[str, Any], rest: Mapping[str, Any], of_the_term: Mapping[str, Any]) -> RewardTerm:
+    if "verifier" in entry or rest:
+        key = "verifier" if "verifier" in entry else sorted(rest)[0]
+        raise ValueError(f"a term that combines others takes no `{key}`. {did_you_mean(key, set(TERM_KEYS) - {key})}")
+    if not entry.get("name"):
+        raise ValueError("a term that combines others needs a `name`.")
+    return RewardTerm(name=entry["name"], combine=parse_combination(entry["combine"]), **of_the_term)
+
+
+def _argument(value: Any) -> Any:
+    """An argument of a verifier; one that describes a verifier, or several, is made into that."""
+    if isinstance(value, list):
+        return [_argument(item) for item in value]
+    if isinstance(value, Mapping) and isinstance(value.get("verifier"), str):
+        return _build_verifier(value["verifier"], {key: item for key, item in value.items() if key != "verifier"})
+    return value
 
 
 def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
@@ -68,7 +99,7 @@ def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
         return found
     if not (isinstance(found, type) and issubclass(found, Verifier)):
         raise ValueError(f"{name!r} is no verifier; make one of a function with @verifier.")
-    valid = [key for key in inspect.signature(found).parameters if key != "name"]
+    valid = list(inspect.signature(found).parameters)
     for key in arguments:
         if key not in valid:
             raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*TERM_KEYS, *valid])}")
@@ -80,7 +111,7 @@ def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
     missing = [key for key in needed if key not in arguments]
     if missing:
         raise ValueError(f"the verifier {name!r} needs `{missing[0]}`.")
-    return found(**arguments)
+    return found(**{key: _argument(value) for key, value in arguments.items()})
 
 
 def _import(name: str) -> object:
@@ -93,7 +124,7 @@ def _import(name: str) -> object:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # the module is the user's, and may fail in any way
-        raise ValueError(f"the verifier {name!r} cannot be imported: {type(error).__name__}: {error}.") from None
+        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.") from None
     if not hasattr(module, attribute):
         raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, dir(module))}")
     found: object = getattr(module, attribute)

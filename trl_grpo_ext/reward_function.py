@@ -7,9 +7,10 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trl_grpo_ext.batch_figures import batch_figures, means
 from trl_grpo_ext.sample import Completion, samples_from_columns
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.verdict_log import log_verdicts
+from trl_grpo_ext.verdict_log import log_columns, log_figures
 
 if TYPE_CHECKING:
     from trl_grpo_ext.mix import RewardMix
@@ -40,6 +41,7 @@ class _OpenBatch:
         self.completions = completions  # held, because the id of a list that is gone is used again
         self.unread = set(unread)
         self.card = card
+        self.figures: Mapping[str, float] | None = None
         self.logged = False
         self.lock = threading.Lock()
 
@@ -62,10 +64,11 @@ class BatchScorer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["mix"])  # type: ignore[misc]
 
-    def prime(self, completions: Sequence[Completion], card: Scorecard) -> None:
-        """Let the terms read this card for this list of completions."""
+    def prime(self, completions: Sequence[Completion], card: Scorecard, figures: Mapping[str, float]) -> None:
+        """Let the terms read this card for this list of completions, and log these figures of it."""
         with self._lock:
-            self._open(completions, card)
+            batch = self._open(completions, card)
+            batch.figures = figures
 
     def read(self, term: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> Scorecard:
         """The card of this batch, on behalf of one term; judged and logged at the first call."""
@@ -84,7 +87,10 @@ class BatchScorer:
                 batch.card = self.mix.score(samples)
             if not batch.logged:
                 batch.logged = True
-                log_scorecard(self.mix, batch.card, columns)
+                figures = means(batch_figures(self.mix, batch.card)) if batch.figures is None else batch.figures
+                log_figures(figures, columns.get("log_metric"))
+                for term in batch.card.terms:
+                    log_columns(term, batch.card.verdicts[term], columns.get("log_extra"))
         return batch.card
 
     def _open(self, completions: Sequence[Completion], card: Scorecard | None) -> _OpenBatch:
@@ -93,13 +99,3 @@ class BatchScorer:
         while len(self._batches) > MAX_OPEN_BATCHES:
             self._batches.popitem(last=False)
         return batch
-
-
-def log_scorecard(mix: RewardMix, card: Scorecard, columns: Mapping[str, Any]) -> None:
-    """Log a card's verdicts and void share by what TRL passed to the reward function, if it did."""
-    log_extra, log_metric = columns.get("log_extra"), columns.get("log_metric")
-    for term in mix.terms:
-        verdicts = card.verdicts[term.name]
-        log_verdicts(term.name, verdicts, log_extra, log_metric, term.verifier.metrics(verdicts))
-    if log_metric is not None:
-        log_metric("verified/void", sum(card.void) / max(len(card), 1))

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext import rewards
-from trl_grpo_ext.mix import RewardMix, RewardTerm, is_finite_number
+from trl_grpo_ext.mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.reward_function import BatchScorer, TermReward
+from trl_grpo_ext.schedule import is_finite_number
+from trl_grpo_ext.term import RewardTerm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +22,22 @@ class RewardPlan:
         mix: The verifiers' terms; None if there are only TRL's own kinds of reward function.
         scorer: Judges a batch once for all terms of the mix.
         functions: What TRL gets: a `TermReward` a term, and every other function as it was given, in order.
-        weights: A weight for each of `functions`.
+        weights: A weight for each of `functions`, as it is when training starts.
     """
 
     mix: RewardMix | None
     scorer: BatchScorer | None
     functions: list[Any]
     weights: list[float]
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Where each term of the mix stands among `functions`."""
+        return {
+            function.__name__: position
+            for position, function in enumerate(self.functions)
+            if isinstance(function, TermReward)
+        }
 
 
 def plan_rewards(reward_funcs: Any, reward_weights: Sequence[float] | None = None) -> RewardPlan:
@@ -54,13 +65,16 @@ def plan_rewards(reward_funcs: Any, reward_weights: Sequence[float] | None = Non
     scorer = BatchScorer(mix) if mix else None
     functions: list[Any] = []
     weights: list[float] = []
+    at_start = mix.weights_at(0.0, step=0) if mix else {}
     for entry, weight in weighted:
         own = _terms(entry, weight)
         functions += [TermReward(scorer, term.name) for term in own] if scorer and own else [entry]
-        weights += [term.weight for term in own] or [weight]
+        weights += [at_start[term.name] for term in own] or [weight]
     _check_names(functions)
     if functions and not any(weights):
-        raise ValueError("Every reward has weight 0, so nothing would be learned; give one of them a weight.")
+        raise ValueError(
+            "Every reward has weight 0 when training starts, so nothing would be learned; give one of them a weight."
+        )
     return RewardPlan(mix=mix, scorer=scorer, functions=functions, weights=weights)
 
 

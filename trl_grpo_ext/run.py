@@ -67,7 +67,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     """Train, measure and save; returns the content of the run's `summary.json`."""
     folder = Path(recipe.training.output_dir)
     before = after = None
-    facts = {term.name: found for term in recipe.mix.terms if (found := term.verifier.facts())}
+    facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
     for term, found in facts.items():
         _announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
     with stopwatch.part("checking data"):

@@ -37,7 +37,7 @@ def summarise_run(
     the whole run; `seconds_by_part` its parts.
     """
     terms = {term.name: _before_after(term.name, before, after) for term in recipe.mix.terms}
-    primary = next(term.name for term in recipe.mix.terms if term.weight != 0)
+    primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
     return {
         "recipe": recipe.name,
         "model": recipe.model.model_name_or_path,

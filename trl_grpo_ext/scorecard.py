@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.verdict import Blame, Verdict
+from trl_grpo_ext.verdict import Verdict
 
 Mode = Literal["train", "eval"]
 
@@ -25,7 +25,8 @@ class Scorecard:
         verdicts: By term, n verdicts; None where the term does not apply to the sample.
         values: By term, n values, the scores after shape and gate; None where there is no score.
         totals: n weighted sums; None for a void sample.
-        void: n flags: True if the sample must not be trained on, because a term with weight could not judge it.
+        gated: By term, n flags: True if a closed gate has set the value.
+        void: n flags: True if the sample must not be trained on, because a term in force could not judge it.
         advantages: n advantages as TRL computed them, or None before it has.
         mode: Whether the batch was made for training or for evaluation.
 
@@ -41,6 +42,7 @@ class Scorecard:
     weights: Mapping[str, float]
     verdicts: Mapping[str, tuple[Verdict | None, ...]]
     values: Mapping[str, tuple[float | None, ...]]
+    gated: Mapping[str, tuple[bool, ...]]
     totals: tuple[float | None, ...]
     void: tuple[bool, ...]
     advantages: tuple[float, ...] | None = None
@@ -55,10 +57,17 @@ class Scorecard:
         return tuple(self.weights)
 
     @property
+    def in_force(self) -> tuple[str, ...]:
+        """The names of the terms whose weight is not 0 now."""
+        return tuple(term for term, weight in self.weights.items() if weight != 0)
+
+    @property
     def blamed(self) -> tuple[bool, ...]:
-        """n flags: True if a term with weight failed on the sample, by the grader's or the data's fault."""
-        in_force = [self.verdicts[term] for term in self.terms if self.weights[term] != 0]
-        return tuple(any(_failed(column[index]) for column in in_force) for index in range(len(self)))
+        """n flags: True if a term in force has no value for the sample, by the grader's or the data's fault."""
+        return tuple(
+            any(self.verdicts[term][index] is not None and self.values[term][index] is None for term in self.in_force)
+            for index in range(len(self))
+        )
 
     def rewards(self, term: str) -> list[float | None]:
         """What TRL gets for this term: its values, and None for every void sample."""
@@ -71,6 +80,7 @@ class Scorecard:
             samples=self.samples[:size],
             verdicts={term: column[:size] for term, column in self.verdicts.items()},
             values={term: column[:size] for term, column in self.values.items()},
+            gated={term: column[:size] for term, column in self.gated.items()},
             totals=self.totals[:size],
             void=self.void[:size],
             advantages=None if self.advantages is None else self.advantages[:size],
@@ -112,6 +122,7 @@ class Scorecard:
                 "sample": index,
                 "term": term,
                 "value": self.values[term][index],
+                "gated": self.gated[term][index],
                 "weight": self.weights[term],
                 **verdict.to_record(),
             }
@@ -129,14 +140,11 @@ def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
         samples=_join(card.samples for card in cards),
         verdicts={term: _join(card.verdicts[term] for card in cards) for term in first.terms},
         values={term: _join(card.values[term] for card in cards) for term in first.terms},
+        gated={term: _join(card.gated[term] for card in cards) for term in first.terms},
         totals=_join(card.totals for card in cards),
         void=_join(card.void for card in cards),
         advantages=None if first.advantages is None else _join(card.advantages or () for card in cards),
     )
-
-
-def _failed(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.blame is not Blame.POLICY
 
 
 def _join(parts: Any) -> tuple[Any, ...]:

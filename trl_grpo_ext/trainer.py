@@ -7,7 +7,7 @@ cut, and makes a scorecard of every generation batch. Generation, the loop, the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -16,8 +16,11 @@ import trl
 from accelerate.utils import broadcast_object_list, gather, gather_object
 from trl import GRPOTrainer
 
+from trl_grpo_ext.batch_figures import Mean, batch_figures, means
 from trl_grpo_ext.config import VerifiedGRPOConfig
 from trl_grpo_ext.diagnostics.recorder import Recorder
+from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes, judgements
+from trl_grpo_ext.mix import RewardMix, UnscoredError
 from trl_grpo_ext.preflight import check_run
 from trl_grpo_ext.reward_plan import plan_rewards
 from trl_grpo_ext.sample import (
@@ -86,6 +89,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
         self.mix = plan.mix
         self._scorer = plan.scorer
+        self._positions = plan.positions
+        self._drop_dead_groups = bool(getattr(args, "drop_dead_groups", False))
+        self._outcomes: list[GroupOutcome] = []
         self._mix_is_alone = plan.mix is None or len(plan.functions) == len(plan.mix.terms)
         self._card: Scorecard | None = None
         self._groups_seen = 0
@@ -127,26 +133,86 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         completions: list[Completion],
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
-        if self.mix is None or self._scorer is None:
-            unmixed: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-            return unmixed
-        samples = self._samples(inputs, prompts, completions, completion_ids_list)
-        progress = min(1.0, self.state.global_step / self.state.max_steps) if self.state.max_steps > 0 else 0.0
-        self._card = self.mix.score(samples, progress, mode=self._mode, alone=self._mix_is_alone)
-        self._scorer.prime(completions, self._card)
+        if self.mix is not None and self._scorer is not None:
+            samples = self._samples(inputs, prompts, completions, completion_ids_list)
+            self._card = self._score(self.mix, samples)
+            figures = self._over_ranks(batch_figures(self.mix, self._card))
+            self._scorer.prime(completions, self._card, means(figures))
         rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        # The terms have returned None for these rows already; this takes the other reward functions out too, since
-        # TRL counts a None beside a number as 0.
-        blamed = gather(torch.tensor(self._card.blamed, device=rewards.device))
-        rewards[blamed] = torch.nan
+        judged = [BETWEEN] * len(prompts)
+        if self._card is not None:
+            # The terms have returned None for these rows already; this takes the other reward functions out too,
+            # since TRL counts a None beside a number as 0.
+            rewards[gather(torch.tensor(self._card.blamed, device=rewards.device))] = torch.nan
+            judged = judgements(self._card)
+        if self._mode == "train":
+            judged = gather(torch.tensor(judged, device=rewards.device)).tolist()
+            self._outcomes = group_outcomes(rewards, self.reward_weights, judged, self.num_generations)
+            for kind in GroupOutcome:
+                self._log_metric(f"verified/groups/{kind}", self._outcomes.count(kind) / len(self._outcomes))
         return rewards
+
+    def _score(self, mix: RewardMix, samples: Sequence[Sample]) -> Scorecard:
+        """Judge this rank's completions with the weights now in force, which TRL gets too."""
+        step, last = self.state.global_step, self.state.max_steps
+        card, problem = None, ""
+        try:
+            card = mix.score(
+                samples,
+                min(1.0, step / last) if last > 0 else 0.0,
+                step=step,
+                mode=self._mode,
+                alone=self._mix_is_alone,
+                gather=self._gather_groups,
+            )
+        except UnscoredError as error:
+            problem = str(error)
+        if self.accelerator.num_processes > 1 and any(term.on_unscored == "raise" for term in mix.terms):
+            # One rank that raises alone would leave the others waiting for it.
+            problem = next(filter(None, gather_object([problem])), "")
+        if card is None or problem:
+            raise UnscoredError(problem)
+        for name, weight in card.weights.items():
+            self.reward_weights[self._positions[name]] = weight
+        return card
+
+    def _gather_groups(self, items: list[Any]) -> tuple[list[Any], int]:
+        """Every rank's items where a group may be split between ranks; every rank has as many."""
+        if self.accelerator.num_processes == 1 or len(items) % self._group_size == 0:
+            return items, 0
+        return gather_object(items), int(self.accelerator.process_index) * len(items)
+
+    def _over_ranks(self, figures: Mapping[str, Mean]) -> dict[str, Mean]:
+        """The figures of all ranks' completions; every rank has the same names in the same order."""
+        own = torch.tensor([[mean.total, mean.count] for mean in figures.values()], device=self.accelerator.device)
+        summed = gather(own.unsqueeze(0)).sum(dim=0).tolist()
+        return {name: Mean(*pair) for name, pair in zip(figures, summed, strict=True)}
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         card, self._card = self._card, None
         if card is not None:
             self._publish(card.with_advantages(output["advantages"].tolist()))
+        if self._drop_dead_groups and self._mode == "train":
+            self._leave_dead_groups_out(output)
         return output
+
+    def _leave_dead_groups_out(self, output: dict[str, Any]) -> None:
+        """Take the completions of groups that have nothing to teach out of the loss, KL included.
+
+        TRL masks truncated completions the same way.
+        """
+        mask = output["completion_mask"]
+        size, first = len(mask), int(self.accelerator.process_index) * len(mask)
+        kept = torch.tensor(
+            [self._outcomes[row // self.num_generations] is GroupOutcome.LIVE for row in range(first, first + size)],
+            device=mask.device,
+        ).unsqueeze(1)
+        for name in ("completion_mask", "tool_mask"):
+            if name in output:
+                output[name] = output[name] * kept.to(output[name].dtype)
+        counted = output["completion_mask"] * output.get("tool_mask", 1)
+        output["num_items_in_batch"] = gather(counted.sum()).sum()
 
     def _publish(self, card: Scorecard) -> None:
         if not self._listeners:  # the same on every rank
@@ -155,6 +221,10 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         if self.accelerator.is_main_process:
             for listener in self._listeners:
                 listener(concatenate(cards))
+
+    @property
+    def _group_size(self) -> int:
+        return int(self.num_generations if self._mode == "train" else self.num_generations_eval)
 
     @property
     def _mode(self) -> Mode:
@@ -168,10 +238,10 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         completion_ids: Sequence[Sequence[int]],
     ) -> list[Sample]:
         """This rank's completions; groups are numbered over all ranks, since TRL may split one between two."""
-        group_size = self.num_generations if self._mode == "train" else self.num_generations_eval
+        group_size = self._group_size
         first = self.accelerator.process_index * len(prompts)
         first_group = self._groups_seen
-        self._groups_seen += len(prompts) * int(self.accelerator.num_processes) // int(group_size)
+        self._groups_seen += len(prompts) * int(self.accelerator.num_processes) // group_size
         ends = self._end_token_ids()
         return [
             Sample(

@@ -12,6 +12,7 @@ SUPPORTED = "trl>=1.6,<2,!=1.15.0"
 EXPECTED_PARAMETERS = {
     "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
     "_generate_and_score_completions": ("self", "inputs"),
+    "_log_metric": ("self", "name", "value"),
 }
 
 

@@ -46,6 +46,7 @@ VERDICTS_SCHEMA = pa.schema(
         ("blame", pa.string()),
         ("score", pa.float64()),
         ("value", pa.float64()),
+        ("gated", pa.bool_()),  # a closed gate has set the value
         ("weight", pa.float64()),
         ("answer", pa.string()),
         ("reason", pa.string()),
