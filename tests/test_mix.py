@@ -10,35 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planted import Column, samples_of
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
-
-
-class Column(Verifier):
-    """Reads its verdicts from a dataset column: a number is a score, a blame is a verdict without one."""
-
-    def __init__(self, column: str) -> None:
-        self.column = column
-        self.calls = 0
-
-    def judge_samples(self, samples: Any) -> list[Verdict]:
-        self.calls += 1
-        return super().judge_samples(samples)
-
-    def verify(self, sample: Sample) -> Verdict:
-        value = sample.row[self.column]
-        if isinstance(value, Blame):
-            return Verdict(status=Status.ERROR, score=None, blame=value)
-        return Verdict(status=Status.CORRECT, score=value)
 
 
 def mix_of(**weights: float) -> RewardMix:
     return RewardMix([RewardTerm(name=name, verifier=Column(name), weight=w) for name, w in weights.items()])
-
-
-def samples_of(**columns: list[Any]) -> list[Sample]:
-    return [Sample(text="", row=dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
 
 
 def test_the_total_is_the_weighted_sum() -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.protocol import Verifier, verifier
     from trl_grpo_ext.sample import Sample
     from trl_grpo_ext.scorecard import Scorecard
-    from trl_grpo_ext.term import RewardTerm
+    from trl_grpo_ext.terms.term import RewardTerm
     from trl_grpo_ext.trainer import VerifiedGRPOTrainer
     from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -35,7 +35,7 @@ __all__ = [
 _HOMES = {
     "Blame": "verdict",
     "RewardMix": "mix",
-    "RewardTerm": "term",
+    "RewardTerm": "terms.term",
     "Sample": "sample",
     "Scorecard": "scorecard",
     "Status": "verdict",

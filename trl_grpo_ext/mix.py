@@ -10,12 +10,12 @@ from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.reward_function import BatchScorer, TermReward
-from trl_grpo_ext.routing import When
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.schedule import weight_at
 from trl_grpo_ext.scorecard import Mode, Scorecard
-from trl_grpo_ext.term import RewardTerm
-from trl_grpo_ext.term_column import Gather, TermColumn, judge_term, no_other_ranks
+from trl_grpo_ext.terms.column import Gather, TermColumn, judge_term, no_other_ranks
+from trl_grpo_ext.terms.routing import When
+from trl_grpo_ext.terms.schedule import weight_at
+from trl_grpo_ext.terms.term import RewardTerm
 
 
 class UnscoredError(RuntimeError):

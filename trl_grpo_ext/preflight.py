@@ -10,6 +10,9 @@ from typing import Any
 
 from trl_grpo_ext.mix import RewardMix
 from trl_grpo_ext.reward_plan import RewardPlan
+from trl_grpo_ext.terms.routing import When
+
+SHOWN_VALUES = 10
 
 
 def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any, *, needs_prompt: bool = True) -> None:
@@ -32,6 +35,8 @@ def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any
         named["eval_dataset"] = eval_dataset
     for name, dataset in named.items():
         _check_dataset(name, dataset, plan.mix, needs_prompt)
+    if plan.mix is not None:
+        _check_routing(train_dataset, plan.mix)
     if plan.mix is not None and args.remove_unused_columns:
         raise ValueError(
             "remove_unused_columns=True would take the dataset's columns away from the verifiers; leave it False."
@@ -94,6 +99,22 @@ def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt:
             mix.check_columns(columns)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+
+
+def _check_routing(dataset: Any, mix: RewardMix) -> None:
+    """Refuse a term that is for rows which the training data does not have."""
+    if not hasattr(dataset, "unique"):  # a stream
+        return
+    for term in mix.terms:
+        for column, wanted in term.when.conditions if isinstance(term.when, When) else ():
+            found = dataset.unique(column)
+            if not any(value in wanted for value in found):
+                shown = ", ".join(repr(value) for value in found[:SHOWN_VALUES])
+                more = ", ..." if len(found) > SHOWN_VALUES else ""
+                raise ValueError(
+                    f"The reward term {term.name!r} applies to no row of train_dataset: its `when` wants "
+                    f"`{column}` to be {' or '.join(map(repr, wanted))}, and the column has {shown}{more}."
+                )
 
 
 def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:

@@ -14,7 +14,7 @@ from trl_grpo_ext.mix import RewardMix
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.recipe_term import parse_combination, parse_gate, parse_shapes, parse_weight
-from trl_grpo_ext.term import RewardTerm
+from trl_grpo_ext.terms.term import RewardTerm
 
 TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored")
 

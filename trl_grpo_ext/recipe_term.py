@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from trl_grpo_ext.combination import Combination, Kind
-from trl_grpo_ext.gate import Gate
 from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.schedule import Schedule, Weight, cosine, linear
-from trl_grpo_ext.shape import NAMES, Shape
+from trl_grpo_ext.terms.combination import Combination, Kind
+from trl_grpo_ext.terms.gate import Gate
+from trl_grpo_ext.terms.schedule import Schedule, Weight, cosine, linear
+from trl_grpo_ext.terms.shape import NAMES, Shape
 
 RAMP_KEYS = ("from", "to", "begin", "until", "curve", "unit")
 POINT_KEYS = ("points", "curve", "unit")

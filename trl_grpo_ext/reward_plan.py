@@ -10,8 +10,8 @@ from trl_grpo_ext import rewards
 from trl_grpo_ext.mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.reward_function import BatchScorer, TermReward
-from trl_grpo_ext.schedule import is_finite_number
-from trl_grpo_ext.term import RewardTerm
+from trl_grpo_ext.terms.schedule import is_finite_number
+from trl_grpo_ext.terms.term import RewardTerm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

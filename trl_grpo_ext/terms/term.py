@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.combination import Combination
-from trl_grpo_ext.gate import Gate
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.routing import When
-from trl_grpo_ext.schedule import Weight, check_weight, is_shadow
-from trl_grpo_ext.shape import Shape, check_shapes
+from trl_grpo_ext.terms.combination import Combination
+from trl_grpo_ext.terms.gate import Gate
+from trl_grpo_ext.terms.routing import When
+from trl_grpo_ext.terms.schedule import Weight, check_weight, is_shadow
+from trl_grpo_ext.terms.shape import Shape, check_shapes
 
 OnUnscored = Literal["void_row", "zero", "raise"]
 

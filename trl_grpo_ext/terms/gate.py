@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trl_grpo_ext.schedule import is_finite_number
+from trl_grpo_ext.terms.schedule import is_finite_number
 
 
 @dataclass(frozen=True, slots=True)

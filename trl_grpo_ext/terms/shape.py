@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.schedule import is_finite_number
+from trl_grpo_ext.terms.schedule import is_finite_number
 from trl_grpo_ext.verdict import Status, Verdict
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.gate import Gate
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.protocol import warn_once
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.term import RewardTerm
+from trl_grpo_ext.terms.gate import Gate
+from trl_grpo_ext.terms.term import RewardTerm
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def _cell(term: RewardTerm, verdict: Verdict | None, gating: float | None) -> tu
     if shaped is None:
         return (0.0 if term.on_unscored == "zero" else None), False
     if isinstance(term.gate, Gate) and gating is not None and not term.gate.is_open(gating):
-        return term.gate.value(shaped, gating=gating), True
+        return float(term.gate.value(shaped, gating=gating)), True
     return shaped, False
 
 
@@ -147,7 +147,7 @@ def _shaped(term: RewardTerm, verdict: Verdict, value: float) -> float | None:
     try:
         for shape in term.shapes:
             value = shape(value, verdict)
-        return value if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) else None
     except Exception as error:  # a shape may be anybody's function
         warn_once(f"shape of {term.name}", error)
         return None

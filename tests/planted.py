@@ -1,0 +1,33 @@
+"""Verifiers whose verdicts are planted, for tests of what is made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier
+
+
+class Column(Verifier):
+    """Reads its verdicts from a dataset column: a number is a score, a blame is a verdict without one."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self.calls = 0
+        self.seen: list[Sample] = []
+
+    def judge_samples(self, samples: Any) -> list[Verdict]:
+        self.calls += 1
+        self.seen += samples
+        return super().judge_samples(samples)
+
+    def verify(self, sample: Sample) -> Verdict:
+        value = sample.row[self.column]
+        if isinstance(value, Blame):
+            status = Status.SKIPPED if value is Blame.DATA else Status.ERROR
+            return Verdict(status=status, score=None, blame=value, reason="planted")
+        return Verdict(status=Status.CORRECT, score=value)
+
+
+def samples_of(**columns: list[Any]) -> list[Sample]:
+    """A sample a row of these columns."""
+    return [Sample(text="", row=dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
