@@ -1,0 +1,383 @@
+"""The mix under the trainer: TRL's aggregation modes, schedules, dead groups, routing, evaluation, RLOO."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from trl import RLOOConfig, RLOOTrainer
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext.mix import UnscoredError
+from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.terms import Affine, Gate, linear, product
+
+Make = Callable[..., Any]
+
+
+class Positions(Verifier):
+    """Hands out planted scores by the position in the batch; None is the grader's fault."""
+
+    def __init__(self, *scores: float | None) -> None:
+        self.scores = scores
+
+    def judge_samples(self, samples: Any) -> list[Verdict]:
+        return [self.planted(self.scores[index % len(self.scores)]) for index in range(len(samples))]
+
+    def planted(self, score: float | None) -> Verdict:
+        if score is None:
+            return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
+        return Verdict(status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score)
+
+    def verify(self, sample: Sample) -> Verdict:
+        raise AssertionError("judged by batch")
+
+
+def term(name: str, *scores: float | None, **settings: Any) -> RewardTerm:
+    return RewardTerm(name=name, verifier=Positions(*scores), **settings)
+
+
+def rich_mix() -> RewardMix:
+    """Everything at once: a void row, a gate, a shape, a shadow, a combination, a weight that moves, a dead group."""
+    return RewardMix(
+        [
+            term("right", 1, 0, 0, 1, 0, 0, 0, 0, weight=1.0),
+            term("short", 0.2, 0.9, 0.4, 0.3, weight=linear(0.5, 0.1), gate=Gate("right", floor=-0.5)),
+            term("form", 1, 1, None, 0, 1, 1, 1, 1, weight=0.2, shape=Affine(2.0, -1.0)),
+            term("shadow", 0, 1, None, 1, 1, 0, weight=0),
+            RewardTerm(name="both", combine=product("right", "form"), weight=-0.3),
+        ]
+    )
+
+
+def collected(trainer: VerifiedGRPOTrainer) -> list[Scorecard]:
+    cards: list[Scorecard] = []
+    trainer.add_scorecard_listener(cards.append)
+    return cards
+
+
+def expected_advantages(card: Scorecard, size: int, aggregation: str, scale: str) -> list[float]:
+    """GRPO's advantages from nothing but a scorecard's values and weights, group by group, void rows left out."""
+    kept = np.array([not void for void in card.void])
+    weights = np.array(list(card.weights.values()))
+    values = np.array([[math.nan if v is None else v for v in card.values[name]] for name in card.terms]).T
+    values[~kept] = math.nan
+    groups = [np.arange(start, start + size) for start in range(0, len(card), size)]
+    if aggregation == "normalize_then_sum":
+        for group in groups:
+            columns = values[group]
+            values[group] = (columns - mean(columns)) / (deviation(columns) + 1e-4)
+    totals = np.where(kept, np.nansum(values * weights, axis=1), math.nan)
+    if aggregation == "normalize_then_sum":
+        advantages = (totals - np.nanmean(totals)) / (np.nanstd(totals, ddof=1) + 1e-4)
+        return np.nan_to_num(advantages).tolist()
+    advantages = np.zeros(len(card))
+    for group in groups:
+        spread = {"group": deviation(totals[group]), "batch": deviation(totals), "none": 1.0 - 1e-4}[scale]
+        advantages[group] = (totals[group] - mean(totals[group])) / (spread + 1e-4)
+    return np.nan_to_num(advantages).tolist()
+
+
+def mean(values: Any) -> Any:
+    counted = (~np.isnan(values)).sum(axis=0)
+    return np.where(counted > 0, np.nansum(values, axis=0) / np.maximum(counted, 1), math.nan)
+
+
+def deviation(values: Any) -> Any:
+    counted = (~np.isnan(values)).sum(axis=0)
+    squares = np.nansum((values - mean(values)) ** 2, axis=0)
+    return np.sqrt(squares / np.maximum(counted - 1, 1))
+
+
+MODES = [
+    {"scale_rewards": "group"},
+    {"scale_rewards": "batch"},
+    {"scale_rewards": "none"},
+    {"multi_objective_aggregation": "normalize_then_sum"},
+]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode.values())))
+def test_advantages_are_those_computed_independently_from_the_scorecard(
+    tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
+) -> None:
+    args = config(max_steps=3, **mode)
+    trainer = VerifiedGRPOTrainer(tiny_model, rich_mix(), args, sums["train"])
+    cards = collected(trainer)
+    trainer.train()
+    assert [card.weights["short"] for card in cards] == pytest.approx([0.5, 0.5 - 0.4 / 3, 0.5 - 0.8 / 3])
+    for card in cards:
+        assert card.advantages is not None
+        assert card.void[2]
+        wanted = expected_advantages(card, 4, args.multi_objective_aggregation, args.scale_rewards)
+        assert card.advantages == pytest.approx(wanted, abs=1e-5)
+    assert any(advantage != 0 for advantage in cards[0].advantages or ())
+
+
+def test_so_they_are_in_evaluation_and_with_accumulation_and_several_iterations(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    args = config(
+        per_device_train_batch_size=4, gradient_accumulation_steps=2, num_iterations=2, max_steps=4,
+        num_generations_eval=2,
+    )  # fmt: skip
+    trainer = VerifiedGRPOTrainer(tiny_model, rich_mix(), args, sums["train"], sums["test"].select(range(4)))
+    cards = collected(trainer)
+    trainer.train()
+    trainer.evaluate()
+    assert [(card.mode, len(card), card.samples[0].step) for card in cards] == [
+        ("train", 8, 0),
+        ("train", 8, 2),
+        ("eval", 8, 4),
+    ]
+    for card in cards:
+        size = 4 if card.mode == "train" else 2
+        assert card.advantages == pytest.approx(
+            expected_advantages(card, size, "sum_then_normalize", "group"), abs=1e-5
+        )
+    assert [card.weights["short"] for card in cards] == pytest.approx([0.5, 0.3, 0.1])
+
+
+def test_the_raw_reward_stays_raw_while_the_weight_moves(tiny_model: str, sums: Any, config: Make) -> None:
+    fading = RewardMix([term("right", 1, 0), term("fading", 1, 1, 0, 1, weight=linear(1.0, 0.0, until=0.5))])
+    trainer = VerifiedGRPOTrainer(tiny_model, fading, config(max_steps=4), sums["train"])
+    cards = collected(trainer)
+    trainer.train()
+    steps = trainer.state.log_history[:4]
+    assert [entry["verified/fading/weight"] for entry in steps] == pytest.approx([1.0, 0.5, 0.0, 0.0])
+    assert [entry["rewards/fading/mean"] for entry in steps] == [0.75] * 4
+    assert [entry["verified/fading/score"] for entry in steps] == [0.75] * 4
+    assert [entry["reward"] for entry in steps] == pytest.approx([1.25, 0.875, 0.5, 0.5])
+    assert trainer.reward_weights.tolist() == pytest.approx([1.0, 0.0])
+    assert cards[-1].in_force == ("right",)
+
+
+def test_gated_rows_coverage_and_void_rows_have_metrics_of_their_own(tiny_model: str, sums: Any, config: Make) -> None:
+    mix = RewardMix([term("right", 1, None, 0, 0), term("short", 0.5, gate="right", weight=0.1)])
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(max_steps=1), sums["train"])
+    trainer.train()
+    entry = trainer.state.log_history[0]
+    wanted = {
+        "verified/void": 0.25,
+        "verified/right/coverage": 0.75,
+        "verified/right/error": 0.25,
+        "verified/short/gated": 0.5,
+        "verified/short/coverage": 0.75,
+        "verified/short/score": 0.5,
+        "rewards/short/mean": pytest.approx(0.5 / 3),
+    }
+    assert {name: entry[name] for name in wanted} == wanted
+
+
+def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
+    tiny_model: str, sums: Any, config: Make, tmp_path: Path
+) -> None:
+    def weights(folder: str, resume: bool) -> dict[int, float]:
+        mix = RewardMix(
+            [term("right", 1, 0), term("fading", 1, 1, 0, 1, weight=linear(1.0, 0.1, begin=0.2, until=0.8))]
+        )
+        args = config(output_dir=str(tmp_path / folder), max_steps=6, save_strategy="steps", save_steps=3)
+        trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"])
+        trainer.train(resume_from_checkpoint=resume or None)
+        parts = sorted((tmp_path / folder / "scorecards").glob("verdicts-*.parquet"))
+        rows = [row for part in parts for row in pq.read_table(part).to_pylist()]
+        return {row["step"]: row["weight"] for row in rows if row["term"] == "fading"}
+
+    whole = weights("whole", resume=False)
+    (tmp_path / "stopped").mkdir()
+    (tmp_path / "whole" / "checkpoint-3").rename(tmp_path / "stopped" / "checkpoint-3")
+    resumed = weights("stopped", resume=True)
+    assert sorted(resumed) == [3, 4, 5]
+    assert resumed == {step: whole[step] for step in resumed}
+    assert len(set(whole.values())) > 3
+
+
+class Remembering(VerifiedGRPOTrainer):
+    """Keeps what TRL's scoring returned, as its loss sees it."""
+
+    outputs: list[dict[str, Any]]
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        self.__dict__.setdefault("outputs", []).append(output)
+        return output
+
+
+LIVE_THEN_DEAD = (1, 0, 0, 1, 1, 1, 1, 1)
+
+
+def test_dead_groups_leave_the_loss_if_asked(tiny_model: str, sums: Any, config: Make) -> None:
+    mix = RewardMix([term("right", *LIVE_THEN_DEAD), term("shadow", 0, 1, weight=0)])
+    args = config(max_steps=1, drop_dead_groups=True, beta=0.04)
+    trainer = Remembering(tiny_model, mix, args, sums["train"])
+    cards = collected(trainer)
+    trainer.train()
+    mask = trainer.outputs[0]["completion_mask"]
+    lengths = [len(sample.completion_ids or ()) for sample in cards[0].samples]
+    assert mask.sum(dim=1).tolist() == lengths[:4] + [0] * 4
+    assert trainer.outputs[0]["num_items_in_batch"].item() == sum(lengths[:4])
+    entry = trainer.state.log_history[0]
+    assert (entry["verified/groups/live"], entry["verified/groups/all_right"]) == (0.5, 0.5)
+
+
+def gradients(trainer: Any) -> list[float]:
+    trainer.train()
+    return [entry["grad_norm"] for entry in trainer.state.log_history if "grad_norm" in entry]
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo", "bnpo", "dr_grpo"])
+def test_a_batch_of_dead_groups_moves_nothing_once_they_are_dropped_though_kl_would(
+    tiny_model: str, sums: Any, config: Make, loss_type: str
+) -> None:
+    class LaterEqual(Positions):
+        def judge_samples(self, samples: Any) -> list[Verdict]:
+            scores = (1.0, 0.0) if samples[0].step == 0 else (1.0,)
+            return [self.planted(scores[index % len(scores)]) for index in range(len(samples))]
+
+    def run(drop: bool) -> list[float]:
+        args = config(
+            max_steps=2, drop_dead_groups=drop, beta=0.5, learning_rate=1e-2, optim="sgd", loss_type=loss_type
+        )
+        return gradients(VerifiedGRPOTrainer(tiny_model, LaterEqual(), args, sums["train"]))
+
+    kept, dropped = run(False), run(True)
+    assert kept[1] > 0
+    assert dropped[1] == 0
+    assert dropped[0] == pytest.approx(kept[0])
+
+
+def test_dead_groups_are_counted_by_cause(tiny_model: str, sums: Any, config: Make) -> None:
+    def outcome(*scores: float | None, **mode: Any) -> dict[str, float]:
+        args = config(max_steps=1, **mode)
+        trainer = VerifiedGRPOTrainer(tiny_model, RewardMix([term("right", *scores)]), args, sums["train"])
+        trainer.train()
+        prefix = "verified/groups/"
+        entry = trainer.state.log_history[0]
+        return {k.removeprefix(prefix): v for k, v in entry.items() if k.startswith(prefix) and v}
+
+    for mode in MODES:
+        assert outcome(1, 1, 1, 1, 0, 0, 0, 0, **mode) == {"all_right": 0.5, "all_wrong": 0.5}
+    assert outcome(0.5, 0.5, 0.5, 0.5, 1, 0, 1, 0) == {"tied": 0.5, "live": 0.5}
+    assert outcome(None, None, None, None, 1, 1, 1, None) == {"void": 0.5, "all_right": 0.5}
+
+
+def test_dead_groups_of_plain_functions_are_seen_too(tiny_model: str, sums: Any, config: Make) -> None:
+    def constant(completions: list[Any], **_: Any) -> list[float]:
+        return [1.0] * len(completions)
+
+    args = config(max_steps=1, drop_dead_groups=True)
+    trainer = Remembering(tiny_model, constant, args, sums["train"])
+    trainer.train()
+    assert trainer.outputs[0]["completion_mask"].sum() == 0
+    assert trainer.state.log_history[0]["verified/groups/tied"] == 1.0
+
+
+def test_a_mix_for_several_tasks_scores_each_row_by_its_own_terms(tiny_model: str, sums: Any, config: Make) -> None:
+    train = sums["train"].select(range(8)).map(lambda row, i: {"task": "sum" if i % 2 else "talk"}, with_indices=True)
+    mix = RewardMix(
+        [
+            RewardTerm(name="accuracy", verifier=MathVerifier(), when={"task": "sum"}),
+            RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), when={"task": "talk"}, weight=0.5),
+        ]
+    )
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(), train)
+    cards = collected(trainer)
+    trainer.train()
+    for card in cards:
+        assert not any(card.void)
+        for index, sample in enumerate(card.samples):
+            applies = [card.verdicts[name][index] is not None for name in ("accuracy", "thinks")]
+            assert applies == [sample.row["task"] == "sum", sample.row["task"] == "talk"]
+        assert card.advantages == pytest.approx(expected_advantages(card, 4, "sum_then_normalize", "group"), abs=1e-5)
+
+
+def test_routing_that_matches_no_row_is_refused_before_the_model_is_loaded(sums: Any, config: Make) -> None:
+    train = sums["train"].select(range(4)).map(lambda row: {"task": "sum"})
+    mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier(), when={"task": ["math", "maths"]})])
+    with pytest.raises(ValueError, match=r"'accuracy' applies to no row.*`task` to be 'math' or 'maths'.*has 'sum'"):
+        VerifiedGRPOTrainer("/no/such/model", mix, config(), train)
+
+
+def test_a_mix_without_weight_at_the_start_is_refused(sums: Any, config: Make) -> None:
+    mix = RewardMix([term("late", 1, weight=linear(0.0, 1.0))])
+    with pytest.raises(ValueError, match="weight 0 when training starts"):
+        VerifiedGRPOTrainer("/no/such/model", mix, config(), sums["train"])
+
+
+def test_on_unscored_raise_ends_the_run_with_the_reason(tiny_model: str, sums: Any, config: Make) -> None:
+    mix = RewardMix([term("right", 1, None, on_unscored="raise")])
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(), sums["train"])
+    with pytest.raises(UnscoredError, match="'right' could not judge"):
+        trainer.train()
+
+
+def test_rloo_takes_the_mixes_plain_functions(tiny_model: str, sums: Any, config: Make, tmp_path: Path) -> None:
+    mix = RewardMix([term("right", 1, 0, None, 0), term("short", 0.5, weight=0.2, gate="right")])
+    args = RLOOConfig(
+        output_dir=str(tmp_path / "rloo"), per_device_train_batch_size=8, num_generations=4, max_completion_length=8,
+        max_steps=1, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
+        disable_tqdm=True, reward_weights=mix.weights, beta=0.0,
+    )  # fmt: skip
+    trainer = RLOOTrainer(model=tiny_model, reward_funcs=mix.reward_funcs(), args=args, train_dataset=sums["train"])
+    trainer.train()
+    entry = trainer.state.log_history[0]
+    assert entry["verified/short/gated"] == 0.5
+    assert entry["rewards/right/mean"] == pytest.approx(1 / 3)
+    assert torch.isfinite(torch.tensor(entry["loss"]))
+
+
+class Counting:
+    """An environment that scores itself: 0, 1, 0, 1, ... by the order in which the environments were made."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        self.score = float(Counting.made % 2)
+        Counting.made += 1
+
+    def reset(self, **_: Any) -> None:
+        return None
+
+    def get_reward(self) -> float:
+        return self.score
+
+
+@pytest.fixture
+def tool_tokenizer(tiny_model: str) -> Any:
+    """The bundled tokenizer, with a template that can render tool calls, as TRL asks of models with environments."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    calls = "message['content'] + (message['tool_calls'] | tojson if message.get('tool_calls') else '') +"
+    tokenizer.chat_template = tokenizer.chat_template.replace("message['content'] +", calls)
+    tokenizer.response_template = {
+        "defaults": {"role": "assistant"},
+        "start_anchor": "<|assistant|>",
+        "fields": {"content": {"close_pattern": "$", "content": "text"}},
+    }
+    return tokenizer
+
+
+@pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
+def test_rewards_of_environments_add_to_the_mix_whose_weights_move(
+    tiny_model: str, tool_tokenizer: Any, sums: Any, config: Make
+) -> None:
+    mix = RewardMix([term("right", 1, 0, 0, None), term("fading", 1, 1, 0, 1, weight=linear(1.0, 0.0))])
+    Counting.made = 0
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, mix, config(), sums["train"], environment_factory=Counting, processing_class=tool_tokenizer
+    )
+    cards = collected(trainer)
+    trainer.train()
+    assert trainer.reward_weights.tolist() == pytest.approx([1.0, 0.5, 1.0])
+    for card, fading in zip(cards, (1.0, 0.5), strict=True):
+        own = [1 + fading, fading, 0.0]
+        totals = torch.tensor([value + index % 2 for index, value in enumerate(own)])
+        wanted = ((totals - totals.mean()) / (totals.std() + 1e-4)).tolist()
+        assert card.advantages == pytest.approx([*wanted, 0.0] * 2, abs=1e-5)
