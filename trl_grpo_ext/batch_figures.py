@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -58,10 +59,10 @@ def batch_figures(mix: RewardMix, card: Scorecard) -> dict[str, Mean]:
 
 
 def _term_figures(card: Scorecard, term: str, verdicts: Sequence[Verdict]) -> dict[str, Mean]:
-    statuses = [verdict.status for verdict in verdicts]
+    statuses = Counter(verdict.status for verdict in verdicts)
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     covered = sum(value is not None for value in card.values[term])
-    return {str(status): Mean(statuses.count(status), len(verdicts)) for status in Status} | {
+    return {str(status): Mean(statuses[status], len(verdicts)) for status in Status} | {
         "score": Mean(math.fsum(scores), len(scores)),
         "coverage": Mean(covered, len(card)),
         "gated": Mean(sum(card.gated[term]), len(verdicts)),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from trl_grpo_ext.group_verifier import GroupVerifier
@@ -133,14 +132,16 @@ class RewardMix:
         columns: dict[str, TermColumn] = {}
         for term in self._order:
             columns[term.name] = judge_term(term, samples, columns, gather)
-        void = _void_rows(weights, columns, len(samples), alone=alone)
+        in_force = {name: columns[name] for name, weight in weights.items() if weight != 0}
+        void = _void_rows(in_force.values(), len(samples), alone=alone)
+        totals = _totals([(weights[name], column.values) for name, column in in_force.items()], len(samples))
         card = Scorecard(
             samples=tuple(samples),
             weights=weights,
             verdicts={name: columns[name].verdicts for name in weights},
             values={name: columns[name].values for name in weights},
             gated={name: columns[name].gated for name in weights},
-            totals=tuple(None if void[row] else _total(weights, columns, row) for row in range(len(samples))),
+            totals=tuple(None if out else total for out, total in zip(void, totals, strict=True)),
             void=void,
             mode=mode,
         )
@@ -220,17 +221,21 @@ def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
     return tuple(named[name] for name in order)
 
 
-def _void_rows(
-    weights: Mapping[str, float], columns: Mapping[str, TermColumn], size: int, *, alone: bool
-) -> tuple[bool, ...]:
-    in_force = [columns[name] for name, weight in weights.items() if weight != 0]
-    return tuple(
-        any(column.verdicts[row] is not None and column.values[row] is None for column in in_force)
-        or (alone and all(column.verdicts[row] is None for column in in_force))
-        for row in range(size)
-    )
+def _void_rows(in_force: Collection[TermColumn], size: int, *, alone: bool) -> tuple[bool, ...]:
+    void, applied = [False] * size, [not alone] * size
+    for column in in_force:
+        for row, (verdict, value) in enumerate(zip(column.verdicts, column.values, strict=True)):
+            if verdict is not None:
+                applied[row] = True
+                if value is None:
+                    void[row] = True
+    return tuple(out or not any_ for out, any_ in zip(void, applied, strict=True))
 
 
-def _total(weights: Mapping[str, float], columns: Mapping[str, TermColumn], row: int) -> float:
-    values = ((weight, columns[name].values[row]) for name, weight in weights.items() if weight != 0)
-    return math.fsum(weight * value for weight, value in values if value is not None)
+def _totals(weighted: Sequence[tuple[float, Sequence[float | None]]], size: int) -> list[float]:
+    totals = [0.0] * size
+    for weight, values in weighted:
+        for row, value in enumerate(values):
+            if value is not None:
+                totals[row] += weight * value
+    return totals

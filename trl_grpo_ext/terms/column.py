@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,10 @@ from typing import Any
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.protocol import warn_once
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.terms.combination import Combination
 from trl_grpo_ext.terms.gate import Gate
+from trl_grpo_ext.terms.routing import When
+from trl_grpo_ext.terms.shape import Shape
 from trl_grpo_ext.terms.term import RewardTerm
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
@@ -38,17 +42,8 @@ class TermColumn:
     gated: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A sample before a term."""
-
-    sample: Sample
-    applies: bool
-    gating: float | None  # the gating term's value, None if that could not be judged, infinity if there is no gate
-
-
 def no_other_ranks(items: list[Any]) -> tuple[list[Any], int]:
-    """The `Gather` of a process that has no others."""
+    """The `Gather` of a process that is alone."""
     return items, 0
 
 
@@ -59,63 +54,60 @@ def judge_term(
 
     A term that compares the completions of a group calls `gather`, so all ranks must judge terms in the same order.
     """
-    entries = _entries(term, samples, columns)
+    gating = columns[term.gate.term] if isinstance(term.gate, Gate) else None
+    applies = _applies(term, samples, gating)
     if term.combine is not None:
-        verdicts = _combined(term, entries, columns)
+        verdicts = _combined(term.combine, applies, columns)
     elif isinstance(term.verifier, GroupVerifier):
-        verdicts = _compared(term, entries, gather)
+        verdicts = _compared(term, samples, applies, gating, gather)
     else:
-        judged = iter(_judge(term, [entry.sample for entry in entries if entry.applies]))
-        verdicts = [next(judged) if entry.applies else None for entry in entries]
-    cells = [_cell(term, verdict, entry.gating) for verdict, entry in zip(verdicts, entries, strict=True)]
-    return TermColumn(
-        verdicts=tuple(verdicts),
-        values=tuple(value for value, _ in cells),
-        gated=tuple(gated for _, gated in cells),
-    )
+        judged = iter(_judge(term, list(itertools.compress(samples, applies))))
+        verdicts = [next(judged) if meant else None for meant in applies]
+    values, gated = _shaped(term, verdicts), [False] * len(samples)
+    if gating is not None and isinstance(term.gate, Gate):
+        values, gated = _gated(term.gate, values, gating.values)
+    if term.on_unscored == "zero":
+        values = [
+            0.0 if value is None and verdict is not None else value
+            for verdict, value in zip(verdicts, values, strict=True)
+        ]
+    return TermColumn(verdicts=tuple(verdicts), values=tuple(values), gated=tuple(gated))
 
 
-def _entries(term: RewardTerm, samples: Sequence[Sample], columns: Mapping[str, TermColumn]) -> list[_Entry]:
-    if not isinstance(term.gate, Gate):
-        return [_Entry(sample, term.applies(sample.row), math.inf) for sample in samples]
-    gating = columns[term.gate.term]
-    return [
-        _Entry(sample, term.applies(sample.row) and verdict is not None, value)
-        for sample, verdict, value in zip(samples, gating.verdicts, gating.values, strict=True)
-    ]
+def _applies(term: RewardTerm, samples: Sequence[Sample], gating: TermColumn | None) -> list[bool]:
+    if isinstance(term.when, When):
+        applies = [term.when.applies(sample.row) for sample in samples]
+    else:
+        applies = [True] * len(samples)
+    if gating is None:
+        return applies
+    return [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
 
 
-def _combined(term: RewardTerm, entries: Sequence[_Entry], columns: Mapping[str, TermColumn]) -> list[Verdict | None]:
-    assert term.combine is not None
-    parts = [columns[name] for name in term.combine.terms]
-    return [
-        term.combine.verdict([(part.verdicts[index], part.values[index]) for part in parts]) if entry.applies else None
-        for index, entry in enumerate(entries)
-    ]
+def _combined(combine: Combination, applies: Sequence[bool], columns: Mapping[str, TermColumn]) -> list[Verdict | None]:
+    parts = [zip(columns[name].verdicts, columns[name].values, strict=True) for name in combine.terms]
+    rows = zip(*parts, strict=True)
+    return [combine.verdict(row) if meant else None for meant, row in zip(applies, rows, strict=True)]
 
 
-def _compared(term: RewardTerm, entries: Sequence[_Entry], gather: Gather) -> list[Verdict | None]:
+def _compared(
+    term: RewardTerm, samples: Sequence[Sample], applies: Sequence[bool], gating: TermColumn | None, gather: Gather
+) -> list[Verdict | None]:
     """Verdicts on the completions that the gate lets through, compared with those of their group on other ranks too."""
-    everyone, first = gather(list(entries))
-    groups = {entry.sample.group for entry in entries}
-    asked = [
-        index
-        for index, entry in enumerate(everyone)
-        if entry.sample.group in groups and entry.applies and _is_open(term, entry)
-    ]
-    verdicts = dict(zip(asked, _judge(term, [everyone[index].sample for index in asked]), strict=True))
-    return [verdicts.get(first + index) or _left_out(entry) for index, entry in enumerate(entries)]
-
-
-def _is_open(term: RewardTerm, entry: _Entry) -> bool:
-    return not isinstance(term.gate, Gate) or (entry.gating is not None and term.gate.is_open(entry.gating))
-
-
-def _left_out(entry: _Entry) -> Verdict | None:
-    """The verdict on a completion that was not compared with its siblings."""
-    if not entry.applies:
-        return None
-    return grader_error("gate_unscored") if entry.gating is None else GATE_CLOSED
+    left_out: list[Verdict | None] = [None] * len(samples)  # what those get that are not compared
+    compared = list(applies)
+    if gating is not None and isinstance(term.gate, Gate):
+        for index, value in enumerate(gating.values):
+            if value is None:
+                left_out[index] = grader_error("gate_unscored") if applies[index] else None
+            elif not term.gate.is_open(value):
+                left_out[index] = GATE_CLOSED if applies[index] else None
+            compared[index] = applies[index] and left_out[index] is None
+    everyone, first = gather(list(zip(samples, compared, strict=True)))
+    groups = {sample.group for sample in samples}
+    asked = [index for index, (sample, meant) in enumerate(everyone) if meant and sample.group in groups]
+    verdicts = dict(zip(asked, _judge(term, [everyone[index][0] for index in asked]), strict=True))
+    return [verdicts.get(first + index, verdict) for index, verdict in enumerate(left_out)]
 
 
 def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
@@ -131,23 +123,36 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
     return verdicts
 
 
-def _cell(term: RewardTerm, verdict: Verdict | None, gating: float | None) -> tuple[float | None, bool]:
-    """The value of a verdict, and whether a closed gate has set it."""
-    if verdict is None:
-        return None, False
-    shaped = None if gating is None or verdict.score is None else _shaped(term, verdict, verdict.score)
-    if shaped is None:
-        return (0.0 if term.on_unscored == "zero" else None), False
-    if isinstance(term.gate, Gate) and gating is not None and not term.gate.is_open(gating):
-        return float(term.gate.value(shaped, gating=gating)), True
-    return shaped, False
+def _shaped(term: RewardTerm, verdicts: Sequence[Verdict | None]) -> list[float | None]:
+    """The scores after the term's shapes; None where there is none."""
+    shapes = term.shapes
+    if not shapes:
+        return [None if verdict is None else verdict.score for verdict in verdicts]
+    return [
+        None if verdict is None or verdict.score is None else _reshape(term.name, shapes, verdict, verdict.score)
+        for verdict in verdicts
+    ]
 
 
-def _shaped(term: RewardTerm, verdict: Verdict, value: float) -> float | None:
+def _reshape(term: str, shapes: Sequence[Shape], verdict: Verdict, value: float) -> float | None:
     try:
-        for shape in term.shapes:
+        for shape in shapes:
             value = shape(value, verdict)
         return float(value) if math.isfinite(value) else None
     except Exception as error:  # a shape may be anybody's function
-        warn_once(f"shape of {term.name}", error)
+        warn_once(f"shape of {term}", error)
         return None
+
+
+def _gated(
+    gate: Gate, values: Sequence[float | None], gating: Sequence[float | None]
+) -> tuple[list[float | None], list[bool]]:
+    """The values behind a gate, and which of them it has set; none where the gating value is not known."""
+    behind: list[float | None] = []
+    closed: list[bool] = []
+    for value, gating_value in zip(values, gating, strict=True):
+        known = value is not None and gating_value is not None
+        shut = known and not gate.is_open(gating_value)  # type: ignore[arg-type]  # it is known
+        behind.append(float(gate.value(value, gating=gating_value)) if known else None)  # type: ignore[arg-type]
+        closed.append(shut)
+    return behind, closed

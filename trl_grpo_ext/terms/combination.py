@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, get_args
 
 from trl_grpo_ext.names import did_you_mean
@@ -54,22 +55,22 @@ class Combination:
 
     def verdict(self, parts: Sequence[tuple[Verdict | None, float | None]]) -> Verdict | None:
         """The verdict on one sample, of each term's verdict and value on it; None if none of them applies."""
-        applying = [
-            (name, verdict, value)
-            for name, (verdict, value) in zip(self.terms, parts, strict=True)
-            if verdict is not None
-        ]
+        applying = [(name, *part) for name, part in zip(self.terms, parts, strict=True) if part[0] is not None]
         if self.kind == "first":
             applying = applying[:1]
-        unscored = [(name, verdict) for name, verdict, value in applying if value is None]
-        if unscored:
-            return _unscored(unscored)
         values = [value for _, _, value in applying if value is not None]
+        if len(values) < len(applying):
+            return _unscored([(name, verdict) for name, verdict, value in applying if value is None and verdict])
         if not values:
             return None
         score = math.prod(values) if self.kind == "product" else min(values)
-        decisive = next((name for name, _, value in applying if value == score), "")
-        return replace(as_verdict(score), reason=decisive)
+        decisive = values.index(score) if score in values else None  # a product may be none of its factors
+        return _scored(score, "" if decisive is None else applying[decisive][0])
+
+
+@lru_cache(maxsize=4096)  # a batch has few different ones
+def _scored(score: float, decisive: str) -> Verdict:
+    return replace(as_verdict(score), reason=decisive)
 
 
 def product(*terms: str) -> Combination:
