@@ -31,3 +31,13 @@ class Column(Verifier):
 def samples_of(**columns: list[Any]) -> list[Sample]:
     """A sample a row of these columns."""
     return [Sample(text="", row=dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+
+
+class Wrapping(Verifier):
+    """Made of other verifiers."""
+
+    def __init__(self, parts: list[Verifier]) -> None:
+        self.parts = parts
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.parts[0].verify(sample)

@@ -1,4 +1,4 @@
-"""One rank of a run on two, started by test_ranks.py: six completions a rank in groups of four, so that the second is split."""
+"""One rank of two, started by test_ranks.py: six completions a rank in groups of four, so the second is split."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def main(how: str, folder: Path) -> None:
     torch.set_num_threads(1)
     args = VerifiedGRPOConfig(
         output_dir=str(folder), per_device_train_batch_size=6, num_generations=4, max_completion_length=16, max_steps=3,
-        gradient_accumulation_steps=2, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
+        use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
         disable_tqdm=True, drop_dead_groups=True,
     )  # fmt: skip
     data = load_dataset(resolve("bundled:sums"), split="train").select(range(64))

@@ -1,0 +1,106 @@
+"""The `rewards:` list: a term's own keys as YAML writes them, and their errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trl_grpo_ext.recipe_rewards import build_mix
+from trl_grpo_ext.rewards import RegexVerifier
+from trl_grpo_ext.terms import Affine, Clip, Gate, Sign, Table, When, cosine, linear, piecewise, product
+
+
+def built(text: str) -> Any:
+    return build_mix(yaml.safe_load(text))
+
+
+def test_every_key_of_a_term_can_be_written() -> None:
+    mix = built(
+        """
+        - {name: accuracy, verifier: math, column: answer, when: {task: [sums, algebra], level: 1}, on_unscored: zero}
+        - {name: thinks, verifier: think_format, gate: accuracy, weight: {from: 0.3, to: 0.0, until: 0.4}}
+        - name: numbered
+          verifier: regex
+          pattern: "^1[.]"
+          weight: {from: 0, to: -1, begin: 10, until: 20, unit: step, curve: cosine}
+          gate: {term: accuracy, at_least: 0.5, floor: -1}
+          shape: [{affine: {scale: 2, offset: -1}}, {clip: {low: -1, high: 1}}, sign]
+        - name: both
+          combine: {product: [accuracy, thinks]}
+          weight: {points: {0: 1.0, 0.5: 0.2}, curve: hold}
+          shape: {table: {status: {incorrect: -0.5}}}
+        """
+    )
+    accuracy, thinks, numbered, both = mix.terms
+    assert accuracy.when == When.parse({"task": ["sums", "algebra"], "level": 1})
+    assert (accuracy.on_unscored, accuracy.verifier.column) == ("zero", "answer")
+    assert (thinks.gate, thinks.weight) == (Gate("accuracy"), linear(0.3, 0.0, until=0.4))
+    assert numbered.weight == cosine(0, -1, begin=10, until=20, unit="step")
+    assert numbered.gate == Gate("accuracy", at_least=0.5, floor=-1)
+    assert numbered.shapes == (Affine(2, -1), Clip(-1, 1), Sign())
+    assert (both.combine, both.verifier) == (product("accuracy", "thinks"), None)
+    assert both.weight == piecewise({0: 1.0, 0.5: 0.2}, curve="hold")
+    assert both.shapes == (Table(status={"incorrect": -0.5}),)
+
+
+def test_a_weight_may_be_a_function_in_the_current_folder(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "my_weights.py").write_text("def fading(progress):\n    return 1 - progress\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mix = built("[{name: a, verifier: think_format, weight: my_weights.fading}]")
+    assert mix.weights_at(0.25) == {"a": 0.75}
+
+
+@pytest.mark.parametrize(
+    ("message", "entry"),
+    [
+        (r"unknown key `form`. Did you mean `from`", "weight: {form: 1, to: 0}"),
+        ("needs `to`", "weight: {from: 1}"),
+        ("needs `until`", "weight: {from: 1, to: 0, unit: step}"),
+        (r"no curve 'cos'. Did you mean `cosine`", "weight: {from: 1, to: 0, curve: cos}"),
+        ("cannot end before it begins", "weight: {from: 1, to: 0, begin: 0.5, until: 0.2}"),
+        ("map times to weights", "weight: {points: [1, 0]}"),
+        ("finite number", "weight: high"),
+        (r"'no_such_module\.f' cannot be imported", "weight: no_such_module.f"),
+        (r"gate has an unknown key `atleast`. Did you mean `at_least`", "gate: {term: b, atleast: 1}"),
+        ("gate needs `term`", "gate: {at_least: 1}"),
+        ("a gate is a term's name", "gate: 3"),
+        (r"names the term 'c'", "gate: c"),
+        ("no shape 'clipp'. Did you mean `clip`", "shape: clipp"),
+        ("unknown key `max`", "shape: {clip: {max: 1}}"),
+        ("needs `at`", "shape: threshold"),
+        ("takes arguments by name", "shape: {clip: [0, 1]}"),
+        ("a shape is a name", "shape: {clip: {high: 1}, sign: {}}"),
+        ("maps dataset columns", "when: math"),
+        (r"Did you mean `zero`", "on_unscored: zeroo"),
+    ],
+)
+def test_a_term_that_cannot_be_is_refused_with_its_entry_and_what_to_do(message: str, entry: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        built(f"[{{name: b, verifier: think_format}}, {{name: a, verifier: think_format, {entry}}}]")
+
+
+@pytest.mark.parametrize(
+    ("message", "entry"),
+    [
+        ("takes no `verifier`", "{name: both, verifier: math, combine: {product: [a]}}"),
+        ("takes no `column`", "{name: both, column: x, combine: {product: [a]}}"),
+        ("needs a `name`", "{combine: {product: [a]}}"),
+        (r"by 'sum'", "{name: both, combine: {sum: [a]}}"),
+        ("list of the names", "{name: both, combine: {product: a}}"),
+        ("mapping of one of", "{name: both, combine: [a]}"),
+    ],
+)
+def test_a_combination_that_cannot_be_is_refused(message: str, entry: str) -> None:
+    with pytest.raises(ValueError, match=rf"rewards entry 2.*{message}"):
+        built(f"[{{name: a, verifier: think_format}}, {entry}]")
+
+
+def test_arguments_that_describe_verifiers_are_made_into_verifiers() -> None:
+    mix = built("[{name: all, verifier: planted.Wrapping, parts: [{verifier: regex, pattern: a}, {verifier: math}]}]")
+    assert mix.terms[0].verifier.parts[0] == RegexVerifier(pattern="a")
+    with pytest.raises(ValueError, match=r"'regex' needs `pattern`"):
+        built("[{name: all, verifier: planted.Wrapping, parts: [{verifier: regex}]}]")
