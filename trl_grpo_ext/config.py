@@ -15,6 +15,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
 
     Attributes:
         record_scorecards: Write every generation batch to `output_dir/scorecards/`.
+        keep_scorecards_every: Of older training batches keep only each n-th on disk, and those that a finding names.
         drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
             anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
             tokens they would make the other groups' count for less.
@@ -31,6 +32,13 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             "to parquet files in `output_dir/scorecards/`."
         },
     )
+    keep_scorecards_every: int = field(
+        default=1,
+        metadata={
+            "help": "Of training batches older than the last 64, keep only each n-th on disk, and those that a finding "
+            "names. Evaluations are always kept. 1 keeps everything."
+        },
+    )
     drop_dead_groups: bool = field(
         default=False,
         metadata={
@@ -38,3 +46,10 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             "many there are, and why, is logged as `verified/groups/...` either way."
         },
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep_scorecards_every < 1:
+            raise ValueError(
+                f"keep_scorecards_every is a number of batches, 1 or more; got {self.keep_scorecards_every}."
+            )

@@ -57,6 +57,11 @@ class Scorecard:
         return tuple(self.weights)
 
     @property
+    def step(self) -> int | None:
+        """The optimizer step, None if nobody knows it."""
+        return self.samples[0].step if self.samples else None
+
+    @property
     def in_force(self) -> tuple[str, ...]:
         """The names of the terms whose weight is not 0 now."""
         return tuple(term for term, weight in self.weights.items() if weight != 0)
@@ -108,6 +113,8 @@ class Scorecard:
                 "advantage": None if self.advantages is None else self.advantages[index],
                 "void": self.void[index],
                 "row": sample.row,
+                "prefill": sample.prefill,
+                "completion_ids": None if sample.completion_ids is None else list(sample.completion_ids),
             }
             for index, sample in enumerate(self.samples)
         ]

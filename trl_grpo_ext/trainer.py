@@ -18,11 +18,13 @@ from trl import GRPOTrainer
 
 from trl_grpo_ext.batch_figures import Mean, batch_figures, means
 from trl_grpo_ext.config import VerifiedGRPOConfig
-from trl_grpo_ext.diagnostics.recorder import Recorder
+from trl_grpo_ext.diagnostics.log_callback import LogCallback
+from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
+from trl_grpo_ext.diagnostics.run_settings import run_settings, write_settings
 from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes, judgements
 from trl_grpo_ext.mix import RewardMix, UnscoredError
 from trl_grpo_ext.preflight import check_run
-from trl_grpo_ext.reward_plan import plan_rewards
+from trl_grpo_ext.reward_plan import RewardPlan, plan_rewards
 from trl_grpo_ext.sample import (
     Completion,
     Prompt,
@@ -102,9 +104,15 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
         self._template_prefill = self._find_template_prefill()
         if getattr(args, "record_scorecards", True):
-            recorder = Recorder(args.output_dir)
-            self._groups_seen = self._from_main_process(recorder.groups_recorded)
-            self.add_scorecard_listener(recorder)
+            self._record(args, plan)
+
+    def _record(self, args: Any, plan: RewardPlan) -> None:
+        recorder = Recorder(args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1))
+        self._groups_seen = self._from_main_process(recorder.groups_recorded)
+        self.add_scorecard_listener(recorder)
+        self.add_callback(LogCallback(LogRecorder(args.output_dir)))
+        if self.accelerator.is_main_process:
+            write_settings(args.output_dir, run_settings(args, plan, self.accelerator.num_processes))
 
     def _from_main_process(self, ask: Callable[[], int]) -> int:
         """What the main process answers, on every rank: ranks that number groups must agree on the first number."""

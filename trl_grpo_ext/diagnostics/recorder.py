@@ -2,6 +2,7 @@
 
 Each generation batch becomes two parts, `samples-*.parquet` and `verdicts-*.parquet`. A part is written under
 another name and then renamed, so whatever has the right name is whole. Parts are numbered on; none is overwritten.
+`diagnostics/recorded_run.py` reads them.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.scorecard import Mode, Scorecard
 
 SAMPLES_SCHEMA = pa.schema(
     [
@@ -33,6 +36,8 @@ SAMPLES_SCHEMA = pa.schema(
         ("advantage", pa.float64()),
         ("void", pa.bool_()),
         ("row", pa.string()),  # the dataset's columns as JSON
+        ("prefill", pa.string()),  # the start of the assistant's turn that was part of the prompt
+        ("completion_ids", pa.list_(pa.int32())),
     ]
 )
 VERDICTS_SCHEMA = pa.schema(
@@ -56,25 +61,54 @@ VERDICTS_SCHEMA = pa.schema(
 )
 
 
+ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
+RECENT = 64  # training batches that are all there, whatever is thinned out
+
 _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
 
 
 class Recorder:
     """Writes each scorecard that it is called with to `run_folder/scorecards/`.
 
+    Args:
+        run_folder: The run's `output_dir`.
+        keep_every: Of training batches older than the last `RECENT`, only each n-th is kept, and what `cite` named;
+            1 keeps all. Evaluations are always kept.
+
     Raises:
         OSError: when the disk does not take it.
     """
 
-    def __init__(self, run_folder: str | os.PathLike[str]) -> None:
+    def __init__(self, run_folder: str | os.PathLike[str], *, keep_every: int = 1) -> None:
         self.folder = Path(run_folder) / "scorecards"
+        self.keep_every = keep_every
         self._next: int | None = None
+        self._session = 0
+        self._recent: deque[tuple[int, Scorecard]] = deque()
+        self._cited: set[int] = set()
 
     def __call__(self, card: Scorecard) -> None:
         number = self._take_number()
+        about = _about(card, self._session)
         # Verdicts first: a reader that finds a sample finds its verdicts too.
-        _write_part(self.folder / f"verdicts-{number:08d}.parquet", card.verdict_records(), VERDICTS_SCHEMA)
-        _write_part(self.folder / f"samples-{number:08d}.parquet", card.sample_records(), SAMPLES_SCHEMA)
+        _write_part(self.folder / f"verdicts-{number:08d}.parquet", card.verdict_records(), VERDICTS_SCHEMA, about)
+        _write_part(self.folder / f"samples-{number:08d}.parquet", card.sample_records(), SAMPLES_SCHEMA, about)
+        if self.keep_every > 1 and card.mode == "train":
+            self._thin_out(number, card)
+
+    def cite(self, steps: Collection[int]) -> None:
+        """Keep the batches of these optimizer steps for good, as far as they are still there."""
+        self._cited.update(steps)
+
+    def _thin_out(self, number: int, card: Scorecard) -> None:
+        self._recent.append((number, card))
+        if len(self._recent) <= RECENT:
+            return
+        old, card = self._recent.popleft()
+        if old % self.keep_every and card.step not in self._cited:
+            # Samples first: what has samples has verdicts.
+            for kind in ("samples", "verdicts"):
+                (self.folder / f"{kind}-{old:08d}.parquet").unlink(missing_ok=True)
 
     def groups_recorded(self) -> int:
         """One more than the highest group number on disk: where a resumed run goes on numbering."""
@@ -92,13 +126,81 @@ class Recorder:
     def _take_number(self) -> int:
         if self._next is None:  # a resumed run goes on after the parts that are there
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._next = max((number for number, _ in self._parts()), default=-1) + 1
+            parts = self._parts()
+            self._next = max((number for number, _ in parts), default=-1) + 1
+            self._session = 1 + max((read_about(path).session for _, path in parts), default=-1)
         self._next += 1
         return self._next - 1
 
 
-def _write_part(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
-    columns = {name: [_storable(record[name]) for record in records] for name in schema.names}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a part says of its whole batch, in the parquet file's own metadata.
+
+    Attributes:
+        step: The optimizer step, None if nobody knew it.
+        mode: Training or evaluation.
+        session: How many times the run had been started before: batches of a later one take the place of those that it
+            repeats.
+        weights: The weights in force, of terms without a verdict in this batch too.
+        conversational: Whether prompts are conversations, stored as JSON.
+    """
+
+    step: int | None
+    mode: Mode
+    session: int
+    weights: dict[str, float]
+    conversational: bool
+
+
+class LogRecorder:
+    """Appends the trainer's logs to `run_folder/scorecards/log.jsonl`, a line a logging step."""
+
+    def __init__(self, run_folder: str | os.PathLike[str]) -> None:
+        self.path = Path(run_folder) / "scorecards" / "log.jsonl"
+        self._session: int | None = None
+
+    def write(self, step: int, logs: Mapping[str, Any]) -> None:
+        """Append the figures of a step; what is no finite number becomes null."""
+        if self._session is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._session = self._sessions_before()
+        entry = {"step": step, "session": self._session} | {key: _plain(value) for key, value in logs.items()}
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry, allow_nan=False, default=str) + "\n")
+
+    def _sessions_before(self) -> int:
+        if not self.path.exists():
+            return 0
+        text = self.path.read_text(encoding="utf-8")
+        if text and not text.endswith("\n"):  # a line that was cut off must not swallow the next
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write("\n")
+        return 1 + max((int(number) for number in re.findall(r'"session": (\d+)', text)), default=-1)
+
+
+def read_about(path: Path) -> About:
+    """What the part at `path` says of its batch; nothing but the file's footer is read."""
+    metadata = pq.read_schema(path).metadata or {}
+    if ABOUT not in metadata:  # a part of version 0.1.0 or before
+        return About(step=None, mode="train", session=0, weights={}, conversational=False)
+    return About(**json.loads(metadata[ABOUT]))
+
+
+def _about(card: Scorecard, session: int) -> About:
+    prompts = [sample.prompt for sample in card.samples]
+    return About(
+        step=card.step,
+        mode=card.mode,
+        session=session,
+        weights=dict(card.weights),
+        conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
+    )
+
+
+def _write_part(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Schema, about: About) -> None:
+    schema = schema.with_metadata({ABOUT: json.dumps(asdict(about))})
+    columns = {name: [_storable(record[name], schema.field(name).type) for record in records] for name in schema.names}
     unfinished = path.with_name(path.name + ".unfinished")
     with open(unfinished, "wb") as file:
         pq.write_table(pa.table(columns, schema=schema), file)
@@ -107,9 +209,9 @@ def _write_part(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Sch
     unfinished.replace(path)
 
 
-def _storable(value: Any) -> Any:
+def _storable(value: Any, kind: pa.DataType) -> Any:
     """A value that parquet holds: text without lone surrogates, JSON for nested values, null for what is no number."""
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool | int) or pa.types.is_list(kind):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -1,0 +1,104 @@
+"""A run read back from disk: the same scorecards, of resumed and thinned-out runs too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planted import Column
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.recorder import RECENT, LogRecorder, Recorder
+
+MIX = RewardMix(
+    [
+        RewardTerm(name="right", verifier=Column("right"), when={"task": "sum"}),
+        RewardTerm(name="short", verifier=Column("short"), gate="right", weight=0.5),
+        RewardTerm(name="never", verifier=Column("right"), when={"task": "code"}, weight=0.1),
+    ]
+)
+
+
+def card_of(step: int, *, mode: Any = "train", prompt: Any = "2+2=", group: int = 0) -> Scorecard:
+    rows = [(1.0, 0.5), (0.0, 0.5), (Blame.GRADER, 0.25), (0.5, 1.0)]
+    samples = [
+        Sample(
+            text=f"step {step}", prompt=prompt, completion_ids=[1, 2, 3], truncated=False, group=group, step=step,
+            prefill="<think>", row={"right": right, "short": short, "task": "sum"},
+        )
+        for right, short in rows
+    ]  # fmt: skip
+    return MIX.score(samples, mode=mode).with_advantages([0.5, -0.5, 0.0, 0.0])
+
+
+def steps(folder: Path, mode: Any = None) -> list[int | None]:
+    return [card.step for card in RecordedRun(folder).cards(mode)]
+
+
+@pytest.mark.parametrize("prompt", ["[2+2]", [{"role": "user", "content": "2+2="}]])
+def test_a_card_is_read_back_as_it_was_written(tmp_path: Path, prompt: Any) -> None:
+    card = card_of(7, prompt=prompt)
+    Recorder(tmp_path)(card)
+    (read,) = RecordedRun(tmp_path).cards()
+    assert [(s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step) for s in read.samples] == [
+        (s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step) for s in card.samples
+    ]
+    assert read.samples[0].row["task"] == "sum"
+    for field in ("weights", "values", "gated", "totals", "void", "advantages", "mode", "terms", "in_force"):
+        assert getattr(read, field) == getattr(card, field), field
+    plain = {name: [v and (v.status, v.score, v.blame, v.reason) for v in col] for name, col in card.verdicts.items()}
+    assert plain == {
+        name: [v and (v.status, v.score, v.blame, v.reason) for v in col] for name, col in read.verdicts.items()
+    }
+
+
+def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path: Path) -> None:
+    first = Recorder(tmp_path)
+    for step in range(4):
+        first(card_of(step))
+        first(card_of(step))  # two batches a step
+    first(card_of(2, mode="eval"))
+    first(card_of(4, mode="eval"))
+    second = Recorder(tmp_path)  # from a checkpoint at step 2
+    for step in range(2, 6):
+        second(card_of(step, group=9))
+    run = RecordedRun(tmp_path)
+    assert steps(tmp_path, "train") == [0, 0, 1, 1, 2, 3, 4, 5]
+    assert [card.samples[0].group for card in run.cards("train")] == [0] * 4 + [9] * 4
+    assert steps(tmp_path, "eval") == [2]  # the evaluation at step 4 was of a model that is gone
+    assert len(list((tmp_path / "scorecards").glob("samples-*.parquet"))) == 14  # nothing was deleted
+
+
+def test_older_batches_are_thinned_out_but_not_what_is_cited_nor_evaluations(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, keep_every=10)
+    recorder(card_of(0, mode="eval"))
+    recorder.cite([5])
+    for step in range(RECENT + 20):
+        recorder(card_of(step))
+    kept = steps(tmp_path, "train")
+    assert kept == [5, 9, 19, *range(20, RECENT + 20)]
+    assert steps(tmp_path, "eval") == [0]
+
+
+def test_logs_are_read_back_and_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder(card_of(0))
+    log = LogRecorder(tmp_path)
+    for step in (1, 2, 3):
+        log.write(step, {"loss": 0.5, "entropy": float("nan")})
+    again = LogRecorder(tmp_path)
+    again.write(3, {"loss": 0.25})
+    with open(tmp_path / "scorecards" / "log.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"step": 4, "lo')
+    logs = RecordedRun(tmp_path).logs
+    assert [(entry["step"], entry["loss"]) for entry in logs] == [(1, 0.5), (2, 0.5), (3, 0.25)]
+    assert logs[0]["entropy"] is None
+    json.dumps(logs, allow_nan=False)
+
+
+def test_a_folder_without_scorecards_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="Name the output_dir of a run"):
+        RecordedRun(tmp_path)

@@ -1,0 +1,45 @@
+"""The settings of a run that its figures depend on: `scorecards/run.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from trl_grpo_ext.reward_plan import RewardPlan
+
+SETTINGS = (
+    "num_generations",
+    "num_generations_eval",
+    "scale_rewards",
+    "multi_objective_aggregation",
+    "loss_type",
+    "beta",
+    "epsilon",
+    "learning_rate",
+    "num_iterations",
+    "temperature",
+    "max_completion_length",
+    "mask_truncated_completions",
+    "drop_dead_groups",
+    "max_steps",
+    "logging_steps",
+    "seed",
+)
+
+
+def run_settings(args: Any, plan: RewardPlan, world_size: int) -> dict[str, Any]:
+    """The trainer's settings, plain values; `reward_functions` are TRL's, in order, those that are terms among them."""
+    found = {name: getattr(args, name, None) for name in SETTINGS}
+    names = [getattr(function, "__name__", str(function)) for function in plan.functions]
+    return found | {"world_size": world_size, "reward_functions": names}
+
+
+def write_settings(run_folder: str | os.PathLike[str], settings: dict[str, Any]) -> None:
+    """Write `scorecards/run.json`, whole or not at all."""
+    path = Path(run_folder) / "scorecards" / "run.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.write_text(json.dumps(settings, indent=2, default=str) + "\n", encoding="utf-8")
+    unfinished.replace(path)
