@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal, get_args
 
+from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers
+from trl_grpo_ext.rewards.parsing.answer_part import SHOWN_CHARS, answer_part
+from trl_grpo_ext.rewards.parsing.linear_regex import linear_regex
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict
+
+Match = Literal["search", "fullmatch", "count"]
+MATCHES: tuple[str, ...] = get_args(Match)
+Part = Literal["completion", "answer"]
+PARTS: tuple[str, ...] = get_args(Part)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegexVerifier(Verifier):
-    """Searches the completion, or matches all of it.
+    r"""Searches the completion, matches all of it, or counts matches.
 
-    A regular expression can take exponential time on a hostile text. So it runs in a worker process, which is
-    killed after `timeout` seconds; a text that uses them up scores 0.
+    For a format that no other verifier knows. A regular expression can take exponential time on a hostile text. So it
+    runs in a worker process, which is killed after `timeout` seconds; a text that uses them up scores 0. Where
+    `google-re2` is installed (the extra `re2`), patterns and texts that mean the same to it are matched in this
+    process instead, in linear time; look-around and back-references are not among them. Both find the same, except
+    that RE2 also has a verdict where Python would time out. The verdict's details name the `engine`.
 
     Args:
         pattern: In Python's `re` syntax.
-        match: `"search"` anywhere, or `"fullmatch"` of the whole completion.
-        ignore_case: Whether case counts.
+        match: `"search"` anywhere, `"fullmatch"` of the whole text, or `"count"` of the matches that do not overlap and
+            hold at least one character.
+        at_least: For `count`: the least number of matches, 0 or more.
+        at_most: For `count`: the greatest number; by default any. `at_least=0, at_most=0` forbids the pattern.
+        part: Match the whole `"completion"`, without what the prompt put before it, or only the `"answer"`: what
+            follows the thinking, without white space around it.
+        ignore_case: Whether case does not count.
         dotall: Whether `.` also matches a line's end. On by default, since completions have many lines.
         timeout: Seconds a completion.
         name: The metric key. Give each of several regexes its own.
@@ -31,33 +48,56 @@ class RegexVerifier(Verifier):
     |---|---|---|
     | `The answer: 42` | 1 | |
     | `The answer: many` | 0 | `no_match` |
+    | `answer: 4, or answer: 5`, `match="count", at_most=1` | 0 | `too_many_matches` |
+    | `answer: 4`, `match="count", at_least=2` | 0 | `too_few_matches` |
+    | `<think>answer: 4`, `part="answer"` | 0 | `unclosed_think` |
+    | `<think>answer: 4</think>`, `part="answer"` | 0 | `no_answer` |
     | one that the expression backtracks on for `timeout` seconds | 0 | `timeout` |
 
     Raises:
-        ValueError: for a pattern that does not compile, or a timeout that is not above 0.
+        ValueError: for a pattern that does not compile, a setting that does not exist, counts without `count`, or a
+            timeout that is not above 0.
 
     Example:
         >>> RegexVerifier(pattern="answer: [0-9]+")(["The answer: 42", "The answer: many"])
         [1.0, 0.0]
+        >>> RegexVerifier(pattern=r"\bhowever\b", match="count", at_least=0, at_most=1)(["however, however"])
+        [0.0]
     """
 
     pattern: str
-    match: Literal["search", "fullmatch"] = "search"
+    match: Match = "search"
+    at_least: int = 1
+    at_most: int | None = None
+    part: Part = "completion"
     ignore_case: bool = False
     dotall: bool = True
     timeout: float = 5.0
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if self.match not in ("search", "fullmatch"):
-            raise ValueError(f"match is 'search' or 'fullmatch', got {self.match!r}.")
+        if self.match not in MATCHES:
+            raise ValueError(f"There is no match={self.match!r}. {did_you_mean(str(self.match), MATCHES)}")
+        if self.part not in PARTS:
+            raise ValueError(f"There is no part={self.part!r}. {did_you_mean(str(self.part), PARTS)}")
+        self._check_counts()
         check_timeout(self.timeout)
         if not isinstance(self.pattern, str):
             raise ValueError(f"The pattern must be text, got {self.pattern!r}; in YAML, put it in quotes.")
         try:
-            re.compile(self.pattern)
-        except re.error as error:
+            re.compile(self.pattern, self._flags)
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"The pattern {self.pattern!r} is no regular expression: {error}.") from None
+
+    def _check_counts(self) -> None:
+        if self.match != "count" and (self.at_least != 1 or self.at_most is not None):
+            raise ValueError(f"at_least and at_most are for match='count'; match is {self.match!r}.")
+        if not _is_count(self.at_least) or not (self.at_most is None or _is_count(self.at_most)):
+            raise ValueError(f"at_least and at_most are 0 or more, got {self.at_least!r} and {self.at_most!r}.")
+        if self.at_most is not None and self.at_most < self.at_least:
+            raise ValueError(f"No completion can match at_least={self.at_least} and at_most={self.at_most} times.")
+        if self.at_most is None and self.at_least == 0:
+            raise ValueError("With at_least=0 and no at_most, every completion matches; set at_most.")
 
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
@@ -69,14 +109,69 @@ class RegexVerifier(Verifier):
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         from trl_grpo_ext.execution.workers import judge_in_workers
 
-        flags = (re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0)
-        arguments = [(self.pattern, int(flags), self.match, sample.text) for sample in samples]
-        return judge_in_workers("trl_grpo_ext.rewards.regex:match_here", arguments, timeout=self.timeout)
+        judged = [self.guarded(self._at_once, sample) for sample in samples]
+        arguments = [(self.pattern, self._flags, *self._counting, text) for text in judged if isinstance(text, str)]
+        slow = iter(judge_in_workers("trl_grpo_ext.rewards.regex:match_here", arguments, timeout=self.timeout))
+        return [
+            verdict if isinstance(verdict, Verdict) else replace(next(slow), details={"engine": "re"})
+            for verdict in judged
+        ]
+
+    @property
+    def _flags(self) -> int:
+        return int((re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0))
+
+    @property
+    def _counting(self) -> tuple[Match, int, int | None]:
+        return self.match, self.at_least, self.at_most
+
+    def _at_once(self, sample: Sample) -> str | Verdict:
+        """The verdict, if RE2 has it; else the text that a worker must look at."""
+        text = answer_part(sample) if self.part == "answer" else sample.text
+        if isinstance(text, Verdict):
+            return text
+        linear = linear_regex(self.pattern, self._flags)
+        counts = self.match == "count"
+        searches = _enough(self.at_least, self.at_most) if counts else 1
+        if linear is None or not linear.fits(text, searches=searches) or (counts and linear.may_be_empty):
+            return text
+        found = matched(linear.compiled, *self._counting, text)
+        return replace(count_verdict(found, self.at_least, self.at_most), details={"engine": "re2"})
 
 
-def match_here(pattern: str, flags: int, match: str, text: str) -> dict[str, Any]:
+def match_here(pattern: str, flags: int, match: Match, at_least: int, at_most: int | None, text: str) -> dict[str, Any]:
     """Match in this process, which may take for ever. Called inside a worker."""
-    found = getattr(re.compile(pattern, flags), match)(text)
-    if found is None:
-        return Verdict(status=Status.INCORRECT, score=0.0, reason="no_match").to_record()
-    return Verdict(status=Status.CORRECT, score=1.0, answer=found.group(0)[:200]).to_record()
+    found = matched(re.compile(pattern, flags), match, at_least, at_most, text)
+    return count_verdict(found, at_least, at_most).to_record()
+
+
+def matched(compiled: Any, match: Match, at_least: int, at_most: int | None, text: str) -> list[str]:
+    """What an expression, of `re` or of RE2, matches: as many matches as settle the verdict."""
+    if match != "count":
+        found = getattr(compiled, match)(text)
+        return [] if found is None else [found.group()[:SHOWN_CHARS]]
+    return list(islice(_filled(compiled.finditer(text)), _enough(at_least, at_most)))
+
+
+def count_verdict(found: Sequence[str], at_least: int, at_most: int | None) -> Verdict:
+    """The verdict for these matches."""
+    answer = found[0] if found else None
+    if len(found) < at_least:
+        reason = "too_few_matches" if found else "no_match"
+    elif at_most is not None and len(found) > at_most:
+        reason = "too_many_matches"
+    else:
+        return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
+    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
+
+
+def _filled(matches: Iterable[Any]) -> Iterator[str]:
+    return (match.group()[:SHOWN_CHARS] for match in matches if match.end() > match.start())
+
+
+def _enough(at_least: int, at_most: int | None) -> int:
+    return at_least if at_most is None else at_most + 1
+
+
+def _is_count(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0

@@ -22,27 +22,41 @@ class ThinkFormatVerifier(Verifier):
     Args:
         prefilled: Whether the prompt opens the think block; None finds out as described.
         min_chars: The least number of characters, white space at the ends aside, that the block must hold.
+        graded: Score the share of the parts that are right, each of them only together with what it needs: an opening
+            tag, the only one, at the very start, unless the prompt has it; a closing tag, the only one, of a block
+            that is long enough, after the only opening tag; an answer after such a block. For a model that is too
+            weak for all of it at once.
         name: The metric key.
 
-    | completion | score | reason |
-    |---|---|---|
-    | `<think>2+2=4</think>4` | 1 | |
-    | `2+2=4</think>4`, the prompt opens the block | 1 | |
-    | `2+2=4</think>4`, nobody knows | 1 | `prefill_assumed` |
-    | `2+2=4</think>4`, the prompt does not | 0 | `no_think` |
-    | `4` | 0 | `no_think` |
-    | `<think>2+2=4` | 0 | `unclosed_think` |
-    | `So: <think>2+2=4</think>4` | 0 | `text_before_think` |
-    | `<think>2+2<think>=4</think>4` | 0 | `several_thinks` |
-    | `<think></think>4` with `min_chars=1` | 0 | `short_think` |
+    | completion | score | `graded` | reason |
+    |---|---|---|---|
+    | `<think>2+2=4</think>4` | 1 | 1 | |
+    | `2+2=4</think>4`, the prompt opens the block | 1 | 1 | |
+    | `2+2=4</think>4`, nobody knows | 1 | 1 | `prefill_assumed` |
+    | `2+2=4</think>4`, the prompt does not | 0 | 0 | `no_think` |
+    | `4` | 0 | 0 | `no_think` |
+    | `<think>2+2=4` | 0 | 1/3 | `unclosed_think` |
+    | `2+2=4`, the prompt opens the block | 0 | 0 | `unclosed_think` |
+    | `So: <think>2+2=4</think>4` | 0 | 2/3 | `text_before_think` |
+    | `<think>2+2<think>=4</think>4` | 0 | 0 | `several_thinks` |
+    | `<think>2+2=4</think>4</think>` | 0 | 1/3 | `several_thinks` |
+    | `<think></think>4` with `min_chars=1` | 0 | 1/3 | `short_think` |
+    | `<think>2+2=4</think>` | 0 | 2/3 | `no_answer` |
+    | `2+2=4</think>`, the prompt opens the block | 0 | 1/2 | `no_answer` |
+
+    Raises:
+        ValueError: for a `min_chars` that is not a whole number of 0 or more.
 
     Example:
         >>> ThinkFormatVerifier()(["<think>2+2=4</think>4", "4"])
         [1.0, 0.0]
+        >>> ThinkFormatVerifier(graded=True)(["So: <think>2+2=4</think>4", "<think>" * 50])
+        [0.6666666666666666, 0.0]
     """
 
     prefilled: bool | None = None
     min_chars: int = 0
+    graded: bool = False
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -56,9 +70,10 @@ class ThinkFormatVerifier(Verifier):
         if assumed or prefilled:
             text = OPEN + text
         problem = self._problem(text)
-        if problem:
-            return Verdict(status=Status.INCORRECT, score=0.0, reason=problem)
-        return Verdict(status=Status.CORRECT, score=1.0, reason="prefill_assumed" if assumed else "")
+        if not problem:
+            return Verdict(status=Status.CORRECT, score=1.0, reason="prefill_assumed" if assumed else "")
+        score = self._share(text, opened_by_prompt=bool(assumed or prefilled)) if self.graded else 0.0
+        return Verdict(status=Status.PARTIAL if score else Status.INCORRECT, score=score, reason=problem)
 
     def _is_prefilled(self, sample: Sample) -> bool | None:
         if self.prefilled is not None:
@@ -78,7 +93,23 @@ class ThinkFormatVerifier(Verifier):
             return "unclosed_think"
         if CLOSE in answer:
             return "several_thinks"
-        return "short_think" if len(thought.strip()) < self.min_chars else ""
+        if self._is_short(thought):
+            return "short_think"
+        return "" if answer.strip() else "no_answer"
+
+    def _is_short(self, thought: str) -> bool:
+        return len(thought.strip()) < self.min_chars
+
+    def _share(self, text: str, *, opened_by_prompt: bool) -> float:
+        """The share of the parts that are right: an opening, a closing, an answer."""
+        before, opening, after = text.partition(OPEN)
+        thought, closing, answer = after.partition(CLOSE)
+        one_opening = bool(opening) and OPEN not in after
+        opens = one_opening and not before.strip()
+        closes = one_opening and bool(closing) and text.count(CLOSE) == 1 and not self._is_short(thought)
+        answers = closes and bool(answer.strip())
+        # What the prompt has done earns the completion nothing.
+        return (closes + answers) / 2 if opened_by_prompt else (opens + closes + answers) / 3
 
 
 think_format_reward = ThinkFormatVerifier(name="think_format_reward")

@@ -16,7 +16,26 @@ from isolated_verifiers import inline
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
 from trl_grpo_ext.protocol import FunctionVerifier
-from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier, math_reward, think_format_reward
+from trl_grpo_ext.rewards import (
+    AllOf,
+    BoxedVerifier,
+    FirstScored,
+    LanguageVerifier,
+    MathVerifier,
+    RegexVerifier,
+    TagsVerifier,
+    ThinkFormatVerifier,
+    XmlVerifier,
+    boxed_reward,
+    code_format_reward,
+    exact_text_reward,
+    json_reward,
+    math_reward,
+    multiple_choice_reward,
+    numeric_reward,
+    overlap_reward,
+    think_format_reward,
+)
 
 
 class Length(Verifier):
@@ -113,7 +132,24 @@ def test_verdicts_reach_trls_logs_with_every_key_on_every_call() -> None:
     assert (metrics["verified/inline/correct"], metrics["verified/inline/incorrect"]) == (0.5, 0.5)
 
 
-SHIPPED = [math_reward, think_format_reward, RegexVerifier(pattern="(a|b)+c?"), inline]
+SHIPPED = [
+    math_reward,
+    think_format_reward,
+    RegexVerifier(pattern="(a|b)+c?"),
+    boxed_reward,
+    code_format_reward,
+    exact_text_reward,
+    json_reward,
+    multiple_choice_reward,
+    numeric_reward,
+    overlap_reward,
+    LanguageVerifier(language="en"),
+    TagsVerifier(tags=["think", "answer"]),
+    XmlVerifier(),
+    AllOf(verifiers=[BoxedVerifier(), MathVerifier()]),
+    FirstScored(verifiers=[MathVerifier(), BoxedVerifier()]),
+    inline,
+]
 
 
 @pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: shipped.__name__)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trl_grpo_ext import Sample
-from trl_grpo_ext.rewards import ThinkFormatVerifier, think_format_reward
+from trl_grpo_ext import Sample, Status
+from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier, think_format_reward
 
 WELL_FORMED = [
     "<think>2+2=4</think>4",
@@ -22,6 +24,8 @@ MALFORMED = {
     "<think>2<think>+2</think></think>4": "several_thinks",
     "<think>2</think>then<think>2</think>4": "several_thinks",
     "<think>2</think>4</think>": "several_thinks",
+    "<think>2+2=4</think>": "no_answer",
+    "<think>2+2=4</think> \n": "no_answer",
 }
 
 
@@ -70,3 +74,52 @@ def test_a_least_length_of_the_thinking_may_be_asked() -> None:
     assert verifier(["<think>  a </think>4", "<think>abc</think>4"]) == [0.0, 1.0]
     with pytest.raises(ValueError, match="min_chars"):
         ThinkFormatVerifier(min_chars=-1)
+
+
+@pytest.mark.parametrize(
+    ("text", "score", "reason"),
+    [
+        ("<think>2+2=4</think>4", 1, ""),
+        ("2+2=4</think>4", 1, "prefill_assumed"),
+        ("So: <think>2+2=4</think>4", 2 / 3, "text_before_think"),
+        ("<think>2+2=4</think>", 2 / 3, "no_answer"),
+        ("<think>2+2=4", 1 / 3, "unclosed_think"),
+        ("<think>2+2=4</think>4</think>", 1 / 3, "several_thinks"),
+        ("So: <think>2+2=4", 0, "text_before_think"),
+        ("4", 0, "no_think"),
+        ("", 0, "no_think"),
+        ("<think>" * 50, 0, "several_thinks"),
+        ("<think>2</think>4" * 50, 0, "several_thinks"),
+        ("</think>" * 50, 0, "several_thinks"),
+        ("</think><think>4", 0, "text_before_think"),
+    ],
+)
+def test_if_graded_the_share_of_right_parts_is_the_score(text: str, score: float, reason: str) -> None:
+    (verdict,) = ThinkFormatVerifier(graded=True).judge([text])
+    assert (verdict.score, verdict.reason) == (pytest.approx(score), reason)
+    assert verdict.status == (Status.CORRECT if score == 1 else Status.PARTIAL if score else Status.INCORRECT)
+
+
+def test_what_the_prompt_has_done_earns_nothing() -> None:
+    verifier = ThinkFormatVerifier(graded=True)
+    scores = [
+        verifier.verify(Sample(text=text, prefill="<think>\n")).score
+        for text in ("2+2=4", "2+2=4</think>", "2+2=4</think>4", "<think>2+2=4</think>4")
+    ]
+    assert scores == [0.0, 0.5, 1.0, 0.0]
+
+
+def test_a_block_that_is_too_short_earns_its_opening_only() -> None:
+    assert ThinkFormatVerifier(graded=True, min_chars=2)(["<think>a</think>4"]) == [pytest.approx(1 / 3)]
+
+
+@given(
+    st.lists(st.sampled_from(["<think>", "</think>", "x", " "]), max_size=8).map("".join),
+    st.sampled_from([None, "", "<think>"]),
+)
+def test_any_text_scores_between_0_and_1_and_1_only_if_strict_does_too(text: str, prefill: str | None) -> None:
+    sample = Sample(text=text, prefill=prefill)
+    strict, graded = (ThinkFormatVerifier(graded=graded).verify(sample) for graded in (False, True))
+    assert graded.score is not None and 0 <= graded.score <= 1
+    assert strict.score == float(graded.score == 1)
+    assert strict.reason == graded.reason

@@ -1,0 +1,161 @@
+"""Text that must be the gold's, as it is or in a normal form."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters
+from trl_grpo_ext.rewards.parsing.final_answer import (
+    AnswerFrom,
+    AnswerVerifier,
+    check_answer_from,
+    right,
+    unreadable,
+    wrong,
+)
+from trl_grpo_ext.verdict import Verdict
+
+MAX_CHARS = 10_000  # of an answer, or twice its gold: sorting the marks of hostile Unicode takes quadratic time
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+_ENCLOSED = re.compile(r"(\*\*|[\"'`*“‘])(.+?)(?:\1|[”’])", re.DOTALL)
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
+    r"""Compares the completion's final answer with the gold as text; they must be equal, not alike.
+
+    For names, words, labels, codes and short spans. A full stop at an answer's end and what encloses all of it (quotes,
+    dollars, `\text{}`, Markdown) do not count; turn on what else the task does not care about. Case, punctuation and
+    articles ignored together are SQuAD's normal form (Rajpurkar et al., 2016, arXiv:1606.05250). For numbers and
+    formulas use `NumericVerifier` or `MathVerifier`, which know that 1.0 is 1.
+
+    The gold is a text; numbers and bools are taken as Python writes them. A list has several of which any will do.
+
+    Args:
+        column: The gold's column; by default `solution`, else `answer`.
+        nfkc: Take characters for equal that Unicode calls compatible, such as full-width letters, and leave invisible
+            ones out.
+        collapse_spaces: Take every run of white space, line ends included, for one space.
+        ignore_case: Take `Paris` for `PARIS`.
+        ignore_punctuation: Leave punctuation and symbols out. `C++` is `C` then, and `-5` is `5`.
+        ignore_articles: Leave `a`, `an` and `the` out.
+        answer_from: Where the answer stands; see `final_answer`.
+        name: The metric key.
+
+    | completion | gold `The Beatles` | reason |
+    |---|---|---|
+    | `The Beatles`, `<answer>The  Beatles</answer>`, `The answer is **The Beatles**.` | CORRECT, 1 | |
+    | `the beatles` | INCORRECT, 0 | `not_equal`; with `ignore_case` 1 |
+    | `Beatles!` | INCORRECT, 0 | `not_equal`; as SQuAD has it 1 |
+    | `The Beatles or The Kinks` | INCORRECT, 0 | `not_equal` |
+    | `<answer>The Kinks</answer><answer>The Beatles</answer>` | INCORRECT, 0 | `ambiguous` |
+    | `<answer> </answer>` | UNPARSEABLE, 0 | `empty_answer` |
+    | `<think>The Beatles` | UNPARSEABLE, 0 | `unclosed_think` |
+    | more than 10,000 characters | UNPARSEABLE, 0 | `answer_too_long` |
+    | anything, without a gold | SKIPPED, none | `gold_missing` |
+    | anything, with a gold of which nothing is left | SKIPPED, none | `gold_empty` |
+
+    Raises:
+        ValueError: for an `answer_from` that does not exist, or a switch that is no bool.
+
+    Example:
+        >>> exact_text_reward(["Answer: Paris", "Answer: Paris or Rome"], answer=["Paris", "Paris"])
+        [1.0, 0.0]
+        >>> ExactTextVerifier(ignore_case=True)(["new york"], answer=[["NYC", "New York"]])
+        [1.0]
+    """
+
+    advice: ClassVar[Mapping[str, str]] = {
+        "gold_empty": "Drop the row, or ignore less: nothing is left of its gold to compare with."
+    }
+
+    column: str | None = None
+    nfkc: bool = True
+    collapse_spaces: bool = True
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+    ignore_articles: bool = False
+    answer_from: AnswerFrom = "marked"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_answer_from(self.answer_from)
+        for switch in ("nfkc", "collapse_spaces", "ignore_case", "ignore_punctuation", "ignore_articles"):
+            if not isinstance(getattr(self, switch), bool):
+                raise ValueError(f"{switch} is true or false, got {getattr(self, switch)!r}.")
+
+    def read_gold(self, row: Mapping[str, Any]) -> tuple[str, ...] | str:
+        golds = self.golds(row)
+        if not golds:
+            return "gold_missing"
+        return tuple(filter(None, (self._normal(str(gold)) for gold in golds))) or "gold_empty"
+
+    def judge_answer(self, answer: str, gold: tuple[str, ...]) -> Verdict:
+        if len(answer) > max(MAX_CHARS, 2 * max(map(len, gold))):
+            return unreadable("answer_too_long")
+        said = self._normal(answer)
+        if not said:
+            return unreadable("empty_answer")
+        same = said in gold or self._normal(unwrapped(answer)) in gold
+        return right(answer=answer) if same else wrong("not_equal", answer=answer)
+
+    def _normal(self, text: str) -> str:
+        return normal_text(
+            text,
+            nfkc=self.nfkc,
+            collapse_spaces=self.collapse_spaces,
+            ignore_case=self.ignore_case,
+            ignore_punctuation=self.ignore_punctuation,
+            ignore_articles=self.ignore_articles,
+        )
+
+
+def unwrapped(text: str) -> str:
+    r"""The text without a full stop at its end, and without what encloses all of it: dollars, `\text{}`, quotes, stars.
+
+    Example:
+        >>> [unwrapped(text) for text in (r"$\text{Paris}$", '"Paris".', "Paris, 'the city'")]
+        ['Paris', 'Paris', "Paris, 'the city'"]
+    """
+    text = strip_delimiters(text.strip().removesuffix("."))
+    command = _TEXT_COMMAND.fullmatch(text)
+    text = (command[1] if command else text).strip().removesuffix(".")
+    quoted = _ENCLOSED.fullmatch(text)
+    return (quoted[2].strip().removesuffix(".") if quoted else text).strip()
+
+
+def normal_text(
+    text: str,
+    *,
+    nfkc: bool = True,
+    collapse_spaces: bool = True,
+    ignore_case: bool = False,
+    ignore_punctuation: bool = False,
+    ignore_articles: bool = False,
+) -> str:
+    """The text in the normal form that these switches say; without white space at its ends.
+
+    Example:
+        >>> normal_text(" The  U.S.A.!", ignore_case=True, ignore_punctuation=True, ignore_articles=True)
+        'usa'
+    """
+    if nfkc:
+        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    if ignore_case:
+        text = text.casefold()
+    if ignore_punctuation:
+        text = "".join(char for char in text if unicodedata.category(char)[0] not in "PS")
+    if ignore_articles:
+        text = _ARTICLES.sub(" ", text)
+    return " ".join(text.split()) if collapse_spaces or ignore_articles else text.strip()
+
+
+exact_text_reward = ExactTextVerifier(name="exact_text_reward")
+"""`ExactTextVerifier` with its defaults, ready for a list of reward functions."""

@@ -1,0 +1,103 @@
+"""Several verifiers, of which the first that can judge a sample does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from trl_grpo_ext.data_check import DataProblem
+from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.compositions.composition import Composition
+from trl_grpo_ext.rewards.compositions.verdicts import ComposedVerdict, compose, unscored_first
+from trl_grpo_ext.verdict import Blame, Verdict
+
+PassOn = Literal["unscored", "bad_data"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstScored(Composition):
+    """The first verdict that has a score: a verifier, and others to fall back on.
+
+    Use it for a dataset whose rows can be judged in different ways: unit tests where there are some, else a gold
+    answer, else a judge. Each verifier is asked once a batch, and only about the samples that none before has scored.
+
+    A wrong or an unreadable answer has a score, 0, and is not passed on. A failure of the grader is, unless
+    `pass_on="bad_data"`: then only rows that a verifier has nothing to judge by go to the next. All completions of a
+    group share their row, but not a failure. So the strict setting never compares the verdicts of two verifiers within
+    one group, and gives a policy that makes a verifier fail no milder one.
+
+    Scores outside [0, 1] are taken as they are.
+
+    Args:
+        verifiers: At least one, each with a name of its own. In a recipe: mappings as in `rewards:`, without what is
+            the term's.
+        pass_on: Which samples go to the next verifier: `"unscored"`, all that have no score, or `"bad_data"`, those
+            whose row cannot be judged.
+        name: The metric key.
+
+    | `unit_test` | `math` | score | reason |
+    |---|---|---|---|
+    | 1 | not asked | 1 | `unit_test` |
+    | 0, `failed` | not asked | 0 | `unit_test: failed` |
+    | none, `tests_missing` | 1 | 1 | `math` |
+    | none, `no_verdict`, the grader's fault | 1 | 1 | `math` |
+    | the same, `pass_on="bad_data"` | not asked | none, the grader's fault | `unit_test: no_verdict` |
+    | none, `tests_missing` | none, `gold_missing` | none, the data's fault | `unit_test: tests_missing` |
+    | none, `tests_missing` | none, `lost` | none, the grader's fault | `math: lost` |
+
+    Raises:
+        ValueError: for no verifiers, two of one name, what is no verifier, one that judges groups, or a `pass_on` that
+            there is not.
+
+    Example:
+        >>> from trl_grpo_ext.rewards.math import MathVerifier
+        >>> from trl_grpo_ext.rewards.regex import RegexVerifier
+        >>> first = FirstScored(verifiers=[MathVerifier(), RegexVerifier(pattern="[0-9]")])
+        >>> first(["5", "5", "five"], solution=["4", None, None])
+        [0.0, 1.0, 0.0]
+    """
+
+    pass_on: PassOn = "unscored"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pass_on not in get_args(PassOn):
+            raise ValueError(
+                f"{self.__name__} has no pass_on {self.pass_on!r}. {did_you_mean(str(self.pass_on), get_args(PassOn))}"
+            )
+
+    def is_decided(self, verdict: Verdict) -> bool:
+        return verdict.score is not None or (self.pass_on == "bad_data" and verdict.blame is not Blame.DATA)
+
+    def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
+        last = list(parts)[-1]
+        return compose(parts, last if parts[last].score is not None else unscored_first(parts))
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise a ValueError if none of the verifiers can judge such a dataset."""
+        reasons = [reason for member in self.members.values() if (reason := _refusal(member, columns))]
+        if len(reasons) == len(self.members):
+            raise ValueError(f"None of the verifiers of {self.__name__} can judge this dataset. {' '.join(reasons)}")
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """The rows that none of the verifiers can judge, with the first one's reason."""
+        first: dict[int, DataProblem] | None = None
+        for name, member in self.members.items():
+            if rows and _refusal(member, rows[0]):
+                continue  # it judges no row, so that it has no say in which are good
+            found = {
+                problem.row: replace(problem, reason=f"{name}: {problem.reason}")
+                for problem in member.check_rows(rows, thorough=thorough)
+            }
+            first = found if first is None else {row: each for row, each in first.items() if row in found}
+        return list((first or {}).values())
+
+
+def _refusal(member: Verifier, columns: Collection[str]) -> str:
+    try:
+        member.check_columns(columns)
+    except ValueError as error:
+        return str(error)
+    return ""

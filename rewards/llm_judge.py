@@ -1,0 +1,274 @@
+"""A language model that judges completions by a rubric."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl_grpo_ext.data_check import DataProblem
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.llm_judging import settings
+from trl_grpo_ext.rewards.llm_judging.asking import Failure, Reply, ask_all, request_key
+from trl_grpo_ext.rewards.llm_judging.breaker import REST_SECONDS, EndpointError
+from trl_grpo_ext.rewards.llm_judging.cache import Scored, shared_cache
+from trl_grpo_ext.rewards.llm_judging.endpoint import Endpoint, close_client, shared_client
+from trl_grpo_ext.rewards.llm_judging.question import JudgePrompt, Question, QuestionError
+from trl_grpo_ext.rewards.llm_judging.reply import Contract, Form
+from trl_grpo_ext.rewards.llm_judging.untrusted import harmless
+from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
+
+ADVICE = {
+    "gold_missing": "Drop the row, or name the right column: column=...",
+    "column_missing": "Drop the row, or take the column out of the judge's prompt.",
+    "column_unreadable": "Drop the row, or mend the place in the judge's prompt.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmJudgeVerifier(Verifier):
+    """Asks a model, behind any OpenAI-compatible endpoint (vLLM, TGI, llama.cpp, OpenAI), to grade by a rubric.
+
+    Use it for what no rule can check, and never alone: **a judge can be talked over.** A policy under RL finds the
+    texts that a judge likes, whatever they are worth. Start with it as a shadow (weight 0), compare it with people's
+    verdicts, and then let a verifier gate it: docs/llm_judge.md.
+
+    The completion is shown without its thinking, between marks that are drawn anew for each request, without special
+    tokens and hidden characters, and cut in its middle if it is long. The judge must repeat the mark beside its score,
+    so that a score that it only copied from the completion does not count. Whatever goes wrong on the way is the
+    grader's fault: the sample has no score, and is not trained on as a 0.
+
+    Requests are made from a thread of their own, `concurrency` at a time in each process (each rank has its own). Of
+    equal requests one is sent. An endpoint that has failed five times running is left alone for half a minute, so that
+    a dead one costs a batch about one `timeout`.
+
+    Args:
+        model: The judge's name, as the endpoint knows it. Not the policy under another name: it likes its own errors.
+        base_url: The endpoint, such as `http://localhost:8000/v1`. The prompts and completions are sent there.
+        api_key_env: The name of the environment variable that holds the key; by default no key is sent.
+        rubric: What makes a response good, in words. By default: correct, complete, in the form asked for.
+        prompt: A template of what the judge reads, in place of the default: `{question}`, `{answer}` (the completion),
+            `{gold}`, `{rubric}`, and the dataset's columns. The rules, and the form of the reply, are added to it.
+        column: The column of a reference answer to show the judge as `{gold}`; by default none is shown.
+        reply: `"score_line"`, reasons and a last line with the score, or `"json"`, one object with both.
+        min_score: The worst score on the judge's scale; it becomes 0.
+        max_score: The best; it becomes 1.
+        pass_mark: On the judge's scale, the least score that is right: at or above it the score is 1, below it 0. By
+            default scores keep their place between 0 and 1.
+        include_thinking: Whether the judge also reads the thinking.
+        max_chars: Characters of each text to show; of a longer one the head and the tail. At least 200.
+        temperature: None sends none, for models that refuse it.
+        max_tokens: Tokens of a reply, its thinking included; None sends no limit.
+        extra_body: More fields for each request, such as `{"chat_template_kwargs": {"enable_thinking": false}}`.
+        system_role: Whether the model takes a system message; if not, the rules are put before the question.
+        timeout: Seconds for a reply, from when its request is sent, its retries included.
+        batch_timeout: Seconds for a batch, at least `timeout`; samples without a reply by then have no score. Keep it
+            below the time after which other ranks give up waiting.
+        max_retries: How often a request that was refused for now (429, 5xx), or reached nobody, is sent again, after a
+            growing pause or the one that the endpoint asks for. A request that hangs is not.
+        concurrency: Requests at a time.
+        requests_per_minute: Requests in a minute, retries included; by default as many as it takes.
+        cache_size: Scores to remember in memory; 0 for none.
+        cache_folder: A folder in which to keep scores, for other processes and later runs too; by default none.
+        name: The metric key.
+
+    | completion | judge | verdict | reason |
+    |---|---|---|---|
+    | `<think>...</think>Because ...` | 10 of 10 | CORRECT, 1 | |
+    | the same | 7 of 10 | PARTIAL, 0.7 | |
+    | the same, `pass_mark=8` | 7 of 10 | INCORRECT, 0 | `below_pass_mark` |
+    | the same | 0 of 10 | INCORRECT, 0 | |
+    | `<think>...` | not asked | UNPARSEABLE, 0 | `unclosed_think` |
+    | `<think>...</think>` and nothing | not asked | UNPARSEABLE, 0 | `no_answer` |
+    | any | no score, a score off the scale, twice | ERROR, none | `judge_reply_unparseable`, `_out_of_range` |
+    | any | a score without the mark, twice | ERROR, none | `judge_reply_wrong_mark` |
+    | any | cut short, filtered or empty, twice | ERROR, none | `judge_reply_cut`, `_filtered`, `_empty` |
+    | any | fails | ERROR, none | `judge_http_500`, `judge_timeout`, `judge_unreachable`, `judge_malformed` |
+    | any | not asked, it has failed too often | ERROR, none | `judge_endpoint_down` |
+    | any | not in time for the batch | ERROR, none | `judge_batch_timeout` |
+    | any, the row has no gold | not asked | SKIPPED, none | `gold_missing` |
+    | any, the row lacks another text | not asked | SKIPPED, none | `column_missing`, `question_missing` |
+
+    Raises:
+        ValueError: for settings that cannot be, a key that is not in the environment, or if `openai` is not installed.
+
+    Example:
+        >>> judge = LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1", rubric="It is polite.")
+        >>> judge.judge(["<think>How to be polite?"])[0].reason
+        'unclosed_think'
+    """
+
+    model: str
+    base_url: str
+    api_key_env: str | None = None
+    rubric: str | None = None
+    prompt: str | None = None
+    column: str | None = None
+    reply: Form = "score_line"
+    min_score: float = 0.0
+    max_score: float = 10.0
+    pass_mark: float | None = None
+    include_thinking: bool = False
+    max_chars: int = 20_000
+    temperature: float | None = 0.0
+    max_tokens: int | None = 1024
+    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    system_role: bool = True
+    timeout: float = 60.0
+    batch_timeout: float = 300.0
+    max_retries: int = 3
+    concurrency: int = 16
+    requests_per_minute: float | None = None
+    cache_size: int = 10_000
+    cache_folder: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        settings.check_installed()
+        if not isinstance(self.model, str) or not self.model:
+            raise ValueError(f"model is the name of the judging model, as its endpoint knows it; got {self.model!r}.")
+        object.__setattr__(self, "base_url", settings.check_base_url(self.base_url))
+        settings.check_api_key_env(self.api_key_env)
+        settings.check_form(self.reply)
+        settings.check_scale(self.min_score, self.max_score, self.pass_mark)
+        settings.check_extra_body(self.extra_body)
+        self._check_limits()
+        self._prompt()
+
+    def _check_limits(self) -> None:
+        settings.check_counts(
+            max_chars=(self.max_chars, settings.MIN_CHARS),
+            max_retries=(self.max_retries, 0),
+            concurrency=(self.concurrency, 1),
+            cache_size=(self.cache_size, 0),
+        )
+        settings.check_positive(timeout=self.timeout, batch_timeout=self.batch_timeout)
+        if self.max_tokens is not None:
+            settings.check_counts(max_tokens=(self.max_tokens, 1))
+        if self.requests_per_minute is not None:
+            settings.check_positive(requests_per_minute=self.requests_per_minute)
+        if self.batch_timeout < self.timeout:
+            raise ValueError(
+                f"batch_timeout ({self.batch_timeout:g} s) is below timeout ({self.timeout:g} s), so that a reply in "
+                f"time would come too late. Raise the one or lower the other."
+            )
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        self._prompt().check(columns, verifier=self.__name__)
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """The rows without what the judge is to be shown of them."""
+        prompt, found = self._prompt(), []
+        for number, row in enumerate(rows):
+            try:
+                prompt.check_row(row)
+            except QuestionError as error:
+                reason, value = str(error), {column: row.get(column) for column in prompt.row_columns}
+                found.append(DataProblem(row=number, reason=reason, value=str(value), advice=ADVICE[reason]))
+        return found
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.judge_samples([sample])[0]
+
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        prompt = self._prompt()
+        asked = [self.guarded(lambda sample: self._question(prompt, sample), sample) for sample in samples]
+        questions = {self._key(each): each for each in asked if isinstance(each, Question)}
+        found = self.guarded(self._verdicts, questions)
+        if isinstance(found, Verdict):
+            found = dict.fromkeys(questions, found)
+        return [each if isinstance(each, Verdict) else found[self._key(each)] for each in asked]
+
+    def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
+        """The share of the verdicts for which the judge was not asked again."""
+        cached = sum(verdict is not None and verdict.details.get("cached") == "yes" for verdict in verdicts)
+        return {"cached": cached / max(len(verdicts), 1)}
+
+    def facts(self) -> dict[str, str]:
+        return {"judge": f"{self.model} at {self.base_url}"}
+
+    def close(self) -> None:
+        """End requests that are under way, and close the connections; they are opened again when they are needed."""
+        close_client(self._endpoint)
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(
+            base_url=self.base_url,
+            api_key_env=self.api_key_env,
+            timeout=self.timeout,
+            max_retries=self.max_retries,
+            concurrency=self.concurrency,
+            requests_per_minute=self.requests_per_minute,
+            rest_seconds=REST_SECONDS,
+        )
+
+    @property
+    def _body(self) -> dict[str, Any]:
+        sent = {"temperature": self.temperature, "max_tokens": self.max_tokens, "extra_body": dict(self.extra_body)}
+        return {"model": self.model} | {key: value for key, value in sent.items() if value is not None}
+
+    def _prompt(self) -> JudgePrompt:
+        return JudgePrompt.parse(self.prompt, rubric=self.rubric, column=self.column, max_chars=self.max_chars)
+
+    def _key(self, question: Question) -> str:
+        return request_key(question, base_url=self.base_url, body=self._body)
+
+    def _question(self, prompt: JudgePrompt, sample: Sample) -> Verdict | Question:
+        """The question about a sample, or the verdict on one about which there is nothing to ask."""
+        answer = sample.text if self.include_thinking else after_thinking((sample.prefill or "") + sample.text)
+        if answer is None:
+            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="unclosed_think")
+        if not harmless(answer).strip():
+            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_answer")
+        contract = Contract(form=self.reply, low=self.min_score, high=self.max_score)
+        try:
+            return prompt.question(
+                sample.row, prompt=sample.prompt, answer=answer.strip(), contract=contract, system_role=self.system_role
+            )
+        except QuestionError as error:
+            return skipped(str(error))
+
+    def _verdicts(self, questions: Mapping[str, Question]) -> dict[str, Verdict]:
+        """The verdict on each question, by its key; only those that are new are asked."""
+        cache = shared_cache(self.cache_size, self.cache_folder)
+        verdicts = {}
+        for key, question in questions.items():
+            scored = cache.get(key)
+            if scored is not None and self.min_score <= scored.score <= self.max_score:  # a file may hold anything
+                verdicts[key] = self._verdict(question, Reply(outcome=scored), cached=True)
+        rest = [key for key in questions if key not in verdicts]
+        for key, reply in zip(rest, self._replies([questions[key] for key in rest]), strict=True):
+            if isinstance(reply.outcome, Scored):
+                cache.put(key, reply.outcome)
+            verdicts[key] = self._verdict(questions[key], reply, cached=False)
+        return verdicts
+
+    def _replies(self, questions: Sequence[Question]) -> list[Reply]:
+        if not questions:
+            return []
+        started = time.monotonic()
+        client = shared_client(self._endpoint)
+        try:
+            return client.run(lambda: ask_all(client, questions, body=self._body, timeout=self.batch_timeout))
+        except EndpointError as error:
+            failed = Reply(outcome=Failure(reason=error.reason), seconds=time.monotonic() - started)
+            return [failed] * len(questions)
+
+    def _verdict(self, question: Question, reply: Reply, *, cached: bool) -> Verdict:
+        if isinstance(reply.outcome, Failure):
+            return grader_error(reply.outcome.reason, seconds=reply.seconds)
+        judged = reply.outcome.score
+        details = {"judge": self.model, "judged": f"{judged:g}", "reply": reply.outcome.reply}
+        details |= {"cached": "yes"} if cached else {}
+        details |= {"shortened": "yes"} if question.is_shortened else {}
+        share = (judged - self.min_score) / (self.max_score - self.min_score)
+        reason = ""
+        if self.pass_mark is not None:
+            share = float(judged >= self.pass_mark)
+            reason = "" if share else "below_pass_mark"
+        status = Status.CORRECT if share == 1 else Status.PARTIAL if share else Status.INCORRECT
+        return Verdict(status=status, score=share, reason=reason, seconds=reply.seconds, details=details)

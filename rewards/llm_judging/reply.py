@@ -1,0 +1,113 @@
+"""What a judge must reply, and reading it: strictly, since a reply that was talked into being lax is worth nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
+
+Form = Literal["score_line", "json"]
+FORMS: tuple[str, ...] = get_args(Form)
+
+MAX_LINE_CHARS = 200
+_NUMBER = r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?"
+_SCORE_LINE = re.compile(
+    r"[\s*_#`>]*score[\s\[(*_`]*([0-9a-f]{8})?[\s\])*_`]*[:=][\s*_`<]*"
+    rf"({_NUMBER})(?:\s*/\s*({_NUMBER}))?[\s*_`>.]*",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n?```", re.DOTALL | re.IGNORECASE)
+
+
+class ReplyError(Exception):
+    """A judge's reply that gives no score; the reason code says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """The form and the scale of a judge's score.
+
+    The mark that the request bears must be in the reply, beside the score. Only the judge has seen it; so a score that
+    the judge copied from the text that it was shown does not count as the judge's.
+
+    Attributes:
+        form: A last line with the score, or a JSON object.
+        low: The worst score.
+        high: The best.
+
+    Example:
+        >>> Contract(form="score_line", low=0, high=10).read("Sound.\\nSCORE 1a2b3c4d: 7", "1a2b3c4d")
+        7.0
+    """
+
+    form: Form
+    low: float
+    high: float
+
+    def instruction(self, mark: str) -> str:
+        """What to tell the judge."""
+        scale = f"a number from {self.low:g} (worst) to {self.high:g} (best)"
+        if self.form == "json":
+            return (
+                "Reply with one JSON object and nothing else:\n"
+                f'{{"reason": "<one or two sentences>", "mark": "{mark}", "score": <{scale}>}}'
+            )
+        return (
+            "Give your reasons in a few sentences. Then end with this line, and nothing after it:\n"
+            f"SCORE {mark}: <{scale}>"
+        )
+
+    def read(self, reply: str, mark: str) -> float:
+        """The score, on the judge's scale.
+
+        Raises:
+            ReplyError: for a reply without it, or with one off the scale.
+        """
+        said = after_thinking(reply)
+        if said is None or not said.strip():
+            raise ReplyError("judge_reply_empty")
+        score = _json_score(said, mark) if self.form == "json" else self._line_score(said, mark)
+        if not self.low <= score <= self.high:
+            raise ReplyError("judge_reply_out_of_range")
+        return score
+
+    def _line_score(self, said: str, mark: str) -> float:
+        last = said.rstrip().removesuffix("```").rstrip().rpartition("\n")[2]
+        found = _SCORE_LINE.fullmatch(last) if len(last) <= MAX_LINE_CHARS else None
+        if found is None or (found[3] is not None and float(found[3]) != self.high):
+            raise ReplyError("judge_reply_unparseable")
+        if (found[1] or "").lower() != mark:
+            raise ReplyError("judge_reply_wrong_mark")
+        return float(found[2])
+
+
+def _json_score(said: str, mark: str) -> float:
+    fenced = _FENCE.fullmatch(said.strip())
+    try:
+        reply = json.loads(fenced[1] if fenced else said, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError):
+        raise ReplyError("judge_reply_unparseable") from None
+    score = reply.get("score") if isinstance(reply, dict) else None
+    if isinstance(score, bool) or not isinstance(score, int | float) or not _is_finite(score):
+        raise ReplyError("judge_reply_unparseable")
+    if str(reply.get("mark")).lower() != mark:
+        raise ReplyError("judge_reply_wrong_mark")
+    return float(score)
+
+
+def _is_finite(score: float) -> bool:
+    try:
+        return math.isfinite(score)
+    except OverflowError:  # an integer that no float can hold
+        return False
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):  # which of two scores is meant?
+        raise ValueError("a repeated key")
+    return found

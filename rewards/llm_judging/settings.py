@@ -1,0 +1,112 @@
+"""Whether a judge's settings can be."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.rewards.llm_judging.reply import FORMS
+
+MIN_CHARS = 200  # a text that is cut to less cannot be judged
+# What the verifier sets itself, or what would make more of a reply than one message.
+OWN_KEYS = ("messages", "model", "n", "stream", "temperature", "max_tokens")
+
+
+def check_installed() -> None:
+    """Raise a ValueError if the client is missing."""
+    if importlib.util.find_spec("openai") is None:
+        raise ValueError("An LLM judge needs the `openai` package: pip install 'trl-grpo-ext[llm-judge]'.")
+
+
+def check_base_url(url: object) -> str:
+    """The address without a slash at its end.
+
+    Raises:
+        ValueError: for what is no address of an API, or holds a secret.
+    """
+    if not isinstance(url, str):
+        raise ValueError(f"base_url is the address of the API, such as http://localhost:8000/v1; got {url!r}.")
+    try:
+        parts = urlsplit(url)
+        port_is_fine = parts.port != 0
+    except ValueError:
+        port_is_fine = False
+    if not port_is_fine or parts.scheme not in ("http", "https") or not parts.hostname:
+        # It may hold a password, and is not repeated.
+        raise ValueError("base_url must be an http or https address, such as http://localhost:8000/v1.")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError(
+            "base_url must not hold a user, a password or a query; put the key into an environment variable, and "
+            "its name into api_key_env."
+        )
+    if parts.path.rstrip("/").endswith("/completions"):
+        raise ValueError("base_url ends before `/chat/completions`, which the client adds: http://localhost:8000/v1.")
+    return url.rstrip("/")
+
+
+def check_api_key_env(name: object) -> None:
+    """Raise a ValueError unless this names an environment variable that holds a key."""
+    if name is None:
+        return
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
+        # It may be the key itself, and is not repeated.
+        raise ValueError(
+            "api_key_env is the name of an environment variable, in capitals, such as OPENAI_API_KEY; never the key."
+        )
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise ValueError(f"The environment variable {name} is not set: export {name}=..., or leave api_key_env out.")
+    if not re.fullmatch(r"[!-~]+", key):
+        raise ValueError(f"The environment variable {name} holds characters that no key has.")
+
+
+def check_form(form: object) -> None:
+    """Raise a ValueError unless replies may have this form."""
+    if form not in FORMS:
+        raise ValueError(f"There is no form of reply {form!r}. {did_you_mean(str(form), FORMS)}")
+
+
+def check_scale(low: object, high: object, pass_mark: object) -> None:
+    """Raise a ValueError unless this is a scale, with the pass mark on it."""
+    if not _is_number(low) or not _is_number(high) or not low < high:  # type: ignore[operator]
+        raise ValueError(f"min_score and max_score are two numbers, the first below the second; got {low!r}, {high!r}.")
+    if pass_mark is not None and (not _is_number(pass_mark) or not low < pass_mark <= high):  # type: ignore[operator]
+        raise ValueError(
+            f"pass_mark is a score above {low:g} and up to {high:g}, the least that passes: {pass_mark!r}."
+        )
+
+
+def check_counts(**counts: tuple[object, int]) -> None:
+    """Raise a ValueError unless each is a whole number and at least as large as the number after it."""
+    for name, (count, least) in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise ValueError(f"{name} is a whole number, {least} or more; got {count!r}.")
+
+
+def check_positive(**numbers: object) -> None:
+    """Raise a ValueError unless each is a number above 0."""
+    for name, number in numbers.items():
+        if not _is_number(number) or not number > 0:  # type: ignore[operator]
+            raise ValueError(f"{name} is a finite number above 0, got {number!r}.")
+
+
+def check_extra_body(extra: object) -> None:
+    """Raise a ValueError unless this can be a part of every request."""
+    if not isinstance(extra, Mapping):
+        raise ValueError(f"extra_body maps names to what a request should have besides, got {extra!r}.")
+    taken = [key for key in OWN_KEYS if key in extra]
+    if taken:
+        raise ValueError(f"extra_body cannot set `{taken[0]}`, which the verifier does itself.")
+    try:
+        json.dumps(extra, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"extra_body cannot be written as JSON: {error}.") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9

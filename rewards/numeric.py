@@ -1,0 +1,280 @@
+"""Numbers, to within a tolerance."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.rewards.math_answers.gold import gold_texts
+from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters, without_text_commands
+from trl_grpo_ext.rewards.math_answers.policy import unit
+from trl_grpo_ext.rewards.parsing.final_answer import (
+    AnswerFrom,
+    AnswerVerifier,
+    check_answer_from,
+    right,
+    unreadable,
+    wrong,
+)
+from trl_grpo_ext.verdict import Verdict
+
+Percent = Literal["fraction", "number", "either"]
+PERCENTS: tuple[str, ...] = get_args(Percent)
+MAX_CHARS = 400  # no honest number is longer
+MAX_EXPONENT = 400  # beyond the range of floats; 10**10**10 must not be computed
+
+_DIGITS = r"\d+(?:\.\d*)?|\.\d+"
+_POWER = r"(?:\^|\*\*)\s*[{(]?\s*([+-]?\s*\d+)\s*[})]?"
+_NUMBER = re.compile(
+    rf"([+-]?)\s*(?:(?P<digits>{_DIGITS})(?:[eE]([+-]?\d+)|\s*(?:\\times|\\cdot|×|·|\*|x)\s*10\s*{_POWER})?"
+    rf"|10\s*{_POWER})",
+    re.ASCII,
+)
+_FRACTION = re.compile(
+    rf"([+-]?)\s*(?:(?P<whole>\d+)(?:\s+|(?=\\)))?"
+    rf"(?:\\[dct]?frac\s*\{{\s*([+-]?(?:{_DIGITS}))\s*\}}\s*\{{\s*([+-]?(?:{_DIGITS}))\s*\}}"
+    rf"|\\[dct]?frac\s*(\d)\s*(\d)|({_DIGITS})\s*/\s*({_DIGITS}))",
+    re.ASCII,
+)
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:([, ']|\{,\})\d{3})(?:\1\d{3})*(?![\d,])", re.ASCII)
+_SEPARATOR = re.compile(r"[, ']|\{,\}")
+_LEAD = re.compile(
+    r"(?:\\?[A-Za-z](?:_\{?\w{1,10}\}?)?\s*)?(?:=|≈|~|\\approx(?![a-z])|\\simeq(?![a-z]))\s*"
+    r"|(?:approximately|about|around|roughly)\s+",
+    re.IGNORECASE,
+)
+_DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?")
+_THIN_SPACE = re.compile(r"\\[,;: ]|(?<=\S)~")
+_CURRENCY = re.compile(r"\A([+-]?)\s*(?:\\?\$|[€£¥₹])\s*|\s*(?:\\?\$|[€£¥₹])\Z")
+_PERCENT = re.compile(r"\s*(?:\\?%|percent\b)\Z", re.IGNORECASE)
+_UNIT = re.compile(r"(?:[^\W_]|°)(?:[^\W_]|[°\\/^{}·.* -])*")
+_POWER_OF_UNIT = re.compile(r"(?:(?<=[A-Za-zµμ^{])|(?<=[\^{]-))\d(?!\d)")
+_STRAY = frozenset(("and", "or", "not", "to", "than", "minus", "plus", "times", "half", "maybe", "about", "hundred"))
+_SCALES = frozenset(("thousand", "million", "billion", "trillion", "dozen", "k", "bn", "mn"))
+_FULL_WIDTH = str.maketrans("－−–—＋．，％／０１２３４５６７８９", "----+.,%/0123456789")
+_RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
+_LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
+
+
+class Quantity(NamedTuple):
+    """A number as it was written.
+
+    Attributes:
+        values: What it may mean; with `percent: either` more than one.
+        unit: What stands after it, without a percent sign; empty if nothing does.
+    """
+
+    values: tuple[Fraction, ...]
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
+    r"""Compares the completion's final number with the gold, to within a tolerance.
+
+    For measurements, estimates and plain arithmetic. Numbers are read by rule and compared as exact fractions, so that
+    0.1 + 0.2 is 0.3 and nothing has to be evaluated: a sum, a root or a word such as `twelve` is no number here. For
+    mathematics use `MathVerifier`.
+
+    Read are `1,234.5`, `1 234`, `-3/4`, `\frac{3}{4}`, `1 1/2`, `1.5e3`, `1.5 \times 10^3`, `$5.20`, `28%`, `x = 5` and
+    `\approx 5`. The gold is a number or such a text (GSM8K's `... #### 42` and boxes too); a list has several of which
+    any will do.
+
+    Args:
+        column: The gold's column; by default `solution`, else `answer`.
+        absolute: The largest difference that is accepted, 0 or more, in the gold's unit.
+        relative: The largest difference that is accepted as a share of the gold, 0 or more and below 1: 0.01 is 1 %.
+            A difference within either tolerance is accepted. A gold of 0 has no relative one.
+        percent: `28%` is 0.28 (`fraction`), 28 (`number`), or any of the two (`either`), in golds and answers alike.
+        units: What may stand after a number: a list of units, or `any`, up to three words. Units are not converted: a
+            known unit other than the gold's is wrong. By default nothing may; percent and currency signs always may.
+        answer_from: Where the answer stands; see `final_answer`.
+        name: The metric key.
+
+    | completion | gold `1500`, `relative=0.01` | reason |
+    |---|---|---|
+    | `1500`, `1,500.00`, `1.5e3`, `\boxed{1.5 \times 10^3}`, `Answer: $1490` | CORRECT, 1 | |
+    | `1400` | INCORRECT, 0 | `not_equal` |
+    | `\boxed{1500} or rather \boxed{1600}` | INCORRECT, 0 | `ambiguous` |
+    | `1500 apples`, `1000 + 500`, `1500 or 1600` | UNPARSEABLE, 0 | `not_a_number` |
+    | `1500 km` with `units="any"` and the gold `1500 m` | INCORRECT, 0 | `other_unit` |
+    | `nan`, `inf`, `1/0` | UNPARSEABLE, 0 | `not_a_number` |
+    | `1e999999999` | UNPARSEABLE, 0 | `out_of_range` |
+    | `I do not know.` | UNPARSEABLE, 0 | `not_a_number` |
+    | anything, without a gold | SKIPPED, none | `gold_missing` |
+    | anything, gold `many` or infinite | SKIPPED, none | `gold_not_a_number` |
+
+    Raises:
+        ValueError: for a tolerance that is negative or not finite, a `relative` of 1 or more, and for a `percent`,
+            `units` or `answer_from` that does not exist.
+
+    Example:
+        >>> NumericVerifier(absolute=0.01)(["The answer is 3.14.", "The answer is 3.2."], answer=[3.14159, 3.14159])
+        [1.0, 0.0]
+        >>> NumericVerifier(units=["km"])(["Answer: 1,200 km"], answer=["1200 km"])
+        [1.0]
+    """
+
+    advice: ClassVar[Mapping[str, str]] = {
+        "gold_not_a_number": "Write the gold as a number; if it has a unit, allow it: units=...",
+    }
+
+    column: str | None = None
+    absolute: float = 0.0
+    relative: float = 0.0
+    percent: Percent = "fraction"
+    units: Sequence[str] = ()
+    answer_from: AnswerFrom = "marked"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_answer_from(self.answer_from)
+        for tolerance in ("absolute", "relative"):
+            _check_tolerance(tolerance, getattr(self, tolerance))
+        if self.relative >= 1:
+            raise ValueError(f"relative is a share of the gold below 1, since 1 accepts 0; got {self.relative!r}.")
+        if self.percent not in PERCENTS:
+            raise ValueError(f"There is no percent {self.percent!r}. {did_you_mean(str(self.percent), PERCENTS)}")
+        if self.units != "any":
+            if isinstance(self.units, str) or not all(isinstance(unit, str) and unit for unit in self.units):
+                raise ValueError(f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}.")
+            object.__setattr__(self, "units", tuple(self.units))
+
+    def read_gold(self, row: Mapping[str, Any]) -> tuple[Quantity, ...] | str:
+        golds = [self._gold(gold) for gold in self.golds(row)]
+        return tuple(gold for gold in golds if gold is not None) or ("gold_not_a_number" if golds else "gold_missing")
+
+    def _gold(self, gold: Any) -> Quantity | None:
+        texts = (
+            gold_texts(gold) if isinstance(gold, str) else (str(gold),)
+        )  # of a float the decimal that it is shown as
+        if not texts or isinstance(gold, bool):
+            return None
+        read = self._read(texts[0])
+        return read if isinstance(read, Quantity) else None
+
+    def judge_answer(self, answer: str, gold: tuple[Quantity, ...]) -> Verdict:
+        said = self._read(answer)
+        if not isinstance(said, Quantity):
+            return unreadable(said)
+        near = [
+            one for one in gold if any(self._is_near(value, wanted) for value in said.values for wanted in one.values)
+        ]
+        if not near:
+            return wrong("not_equal", answer=answer)
+        if all(_units_differ(one, said) for one in near):
+            return wrong("other_unit", answer=answer)
+        return right(answer=answer)
+
+    def _are_near(self, said: Quantity, gold: Quantity) -> bool:
+        return any(self._is_near(value, wanted) for value in said.values for wanted in gold.values)
+
+    def _is_near(self, value: Fraction, gold: Fraction) -> bool:
+        # As written: a tolerance of 0.1 is a tenth, not the float that is near to it.
+        tolerance = max(Fraction(str(self.absolute)), Fraction(str(self.relative)) * abs(gold))
+        return abs(value - gold) <= tolerance
+
+    def _read(self, text: str) -> Quantity | str:
+        """The number that a text is, or the reason code why it is none."""
+        if len(text) > MAX_CHARS:
+            return "not_a_number"
+        plain = _plain(text)
+        plain = _LEAD.sub("", plain, count=1) if _LEAD.match(plain) else plain
+        plain = _CURRENCY.sub(r"\1", plain).strip()
+        percent = _PERCENT.search(plain)
+        plain = plain[: percent.start()].strip() if percent else plain
+        plain, measure = self._without_unit(plain)
+        value = _value(plain)
+        if not isinstance(value, Fraction):
+            return value
+        if not percent:
+            return Quantity((value,), measure)
+        shares = {"fraction": (value / 100,), "number": (value,), "either": (value / 100, value)}
+        return Quantity(shares[self.percent], measure)
+
+    def _without_unit(self, text: str) -> tuple[str, str]:
+        text = _ungrouped(text)
+        number = _FRACTION.match(text) or _NUMBER.match(text)
+        rest = text[number.end() :].strip() if number and self.units else ""
+        rest = rest[1:-1].strip() if rest.startswith("(") and rest.endswith(")") else rest
+        return (text[: number.end()], rest) if number and rest and self._is_unit(rest) else (text, "")
+
+    def _is_unit(self, rest: str) -> bool:
+        if self.units != "any":
+            return rest.casefold() in {unit.casefold() for unit in self.units}
+        words = {word.casefold() for word in re.findall(r"[^\W\d_]+", rest)}
+        sober = _UNIT.fullmatch(rest) and not re.search(r"\d", _POWER_OF_UNIT.sub("", rest))
+        return bool(sober) and bool(words or "°" in rest) and len(rest.split()) <= 3 and not words & (_STRAY | _SCALES)
+
+
+def _check_tolerance(name: str, value: object) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type,operator]
+        raise ValueError(f"{name} is a tolerance, a finite number that is 0 or more; got {value!r}.")
+
+
+def _units_differ(gold: Quantity, said: Quantity) -> bool:
+    """Whether both have a unit and not the same; a unit that is left out is fine."""
+    one, other = _unit_form(gold.unit), _unit_form(said.unit)
+    if not one or not other or one.removesuffix("s") == other.removesuffix("s"):
+        return False
+    return unit(f"1 {one}") is None or unit(f"1 {one}") != unit(f"1 {other}")
+
+
+def _unit_form(text: str) -> str:
+    text = " ".join(re.sub(r"[{}.]", "", text).split()).casefold()
+    return re.sub(r"(?<=[a-z])\s*\^?(-?\d)", r"^\1", text)  # cm2 is cm^2
+
+
+def _plain(text: str) -> str:
+    """The text in one form: ASCII digits and signs, no Markdown, no LaTeX around it."""
+    text = strip_delimiters(_BOLD.sub("", text.translate(_FULL_WIDTH)).replace("`", "").strip())
+    text = _RAISED.sub(lambda match: f"^{{{match[0].translate(_LOWERED)}}}", text)
+    text = without_text_commands(text).replace("\\left", "").replace("\\right", "").replace("\\!", "")
+    text = _THIN_SPACE.sub(" ", _DEGREE.sub("°", text))
+    text = " ".join(text.split()).rstrip(".,;").strip()
+    return text[1:-1].strip() if text.startswith("(") and text.endswith(")") else text
+
+
+def _ungrouped(text: str) -> str:
+    """The text without the separators of thousands."""
+    return _GROUPED.sub(lambda match: _SEPARATOR.sub("", match[0]), text)
+
+
+def _value(text: str) -> Fraction | str:
+    try:
+        fraction = _FRACTION.fullmatch(text)
+        if fraction:
+            return _fraction(fraction)
+        number = _NUMBER.fullmatch(text)
+    except ZeroDivisionError:
+        return "not_a_number"
+    if not number:
+        return "not_a_number"
+    exponent = next((group for group in (number[3], number[4], number[5]) if group), "0").replace(" ", "")
+    if len(exponent) > 6 or abs(int(exponent)) > MAX_EXPONENT:
+        return "out_of_range"
+    value = Fraction(_decimal(number["digits"] or "1")) * Fraction(10) ** int(exponent)
+    return -value if number[1] == "-" else value
+
+
+def _fraction(match: re.Match[str]) -> Fraction:
+    pairs = ((match[3], match[4]), (match[5], match[6]), (match[7], match[8]))
+    above, below = next(pair for pair in pairs if pair[0])
+    value = Fraction(_decimal(above)) / Fraction(_decimal(below))
+    value = value + int(match["whole"]) if match["whole"] else value
+    return -value if match[1] == "-" else value
+
+
+def _decimal(digits: str) -> str:
+    return digits + "0" if digits.endswith(".") else digits
+
+
+numeric_reward = NumericVerifier(name="numeric_reward")
+"""`NumericVerifier` with its defaults, ready for a list of reward functions."""

@@ -1,0 +1,1 @@
+"""How verifiers read completions: the final answer, what comes after the thinking, tags, JSON, linear patterns."""

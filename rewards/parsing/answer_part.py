@@ -1,0 +1,124 @@
+"""The part of a completion that is its answer, bare or in a fence. Shared by the verifiers of formats."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
+from trl_grpo_ext.rewards.unit_test_suites.code_block import fenced_blocks
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Status, Verdict
+
+Fence = Literal["optional", "required", "forbidden"]
+FENCES: tuple[str, ...] = get_args(Fence)
+
+SHOWN_CHARS = 200  # of an answer, in a verdict
+_MARK = "\x00"  # a line that is no fence
+
+
+def wrong(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
+    """The verdict for an answer that was read and is not as asked."""
+    return Verdict(status=Status.INCORRECT, score=0.0, reason=reason, answer=shown(answer), details=details or {})
+
+
+def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
+    """The verdict for a completion in which there is no answer to read."""
+    return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=reason, answer=shown(answer), details=details or {})
+
+
+def right(answer: str, *, details: dict[str, str] | None = None) -> Verdict:
+    """The verdict for an answer that is as asked."""
+    return Verdict(status=Status.CORRECT, score=1.0, answer=shown(answer), details=details or {})
+
+
+def shown(answer: str | None) -> str | None:
+    """As much of an answer as a verdict carries."""
+    return answer if answer is None else answer[:SHOWN_CHARS]
+
+
+def answer_part(sample: Sample) -> str | Verdict:
+    """What follows the thinking, without white space around it; a verdict if that is nothing.
+
+    A `</think>` ends no thinking where it is known that none began, or text before it would go unseen.
+
+    Example:
+        >>> answer_part(Sample(text="<think>2+2</think> 4 "))
+        '4'
+        >>> answer_part(Sample(text="2+2 is", prefill="<think>")).reason
+        'unclosed_think'
+    """
+    text = (sample.prefill or "") + sample.text
+    no_thinking = sample.prefill is not None and "<think>" not in text
+    spoken = text if no_thinking else after_thinking(text)
+    if spoken is None:
+        return unreadable("unclosed_think")
+    return spoken.strip() or unreadable("no_answer")
+
+
+def check_fence(fence: object) -> None:
+    """Raise a ValueError unless this is one of `FENCES`."""
+    if fence not in FENCES:
+        raise ValueError(f"There is no setting fence={fence!r}. {did_you_mean(str(fence), FENCES)}")
+
+
+def unfenced(answer: str, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
+    r"""What stands in the answer's one fence with that tag, or the bare answer; a verdict if neither is as asked.
+
+    Args:
+        answer: The answer, without white space around it.
+        tag: The fence's language, such as `json`.
+        fence: Whether there is to be a fence.
+        text_around: Whether there may be text before and after a fence.
+
+    Example:
+        >>> unfenced("```json\n{}\n```", "json", fence="optional", text_around=False)
+        '{}'
+        >>> unfenced("Here:\n```json\n{}\n```", "json", fence="required", text_around=False).reason
+        'text_outside'
+    """
+    if fence == "forbidden" or (fence == "optional" and not text_around and not _is_fence(answer)):
+        return answer
+    blocks = closed_blocks(answer)
+    if isinstance(blocks, Verdict):
+        return blocks
+    tagged = [code for found, code in blocks if found == tag]
+    if not tagged:
+        return _without_tagged_fence(answer, fence, any_blocks=bool(blocks))
+    if len(tagged) > 1:
+        return unreadable("several_fences")
+    if not text_around and not _is_one_fence(answer):
+        return unreadable("text_outside")
+    return tagged[0].strip() or unreadable("no_answer")
+
+
+def _without_tagged_fence(answer: str, fence: Fence, *, any_blocks: bool) -> str | Verdict:
+    if any_blocks:
+        return unreadable("wrong_fence")
+    return unreadable("no_fence") if fence == "required" else answer
+
+
+def closed_blocks(text: str) -> list[tuple[str, str]] | Verdict:
+    r"""The tag and the content of each fenced block; a verdict if the last is never closed.
+
+    Example:
+        >>> closed_blocks("~~~py\n1\n~~~")
+        [('py', '1\n')]
+        >>> closed_blocks("~~~py\n1").reason
+        'unclosed_fence'
+    """
+    # A block that is open at the end would hold this line.
+    blocks = fenced_blocks(f"{text}\n{_MARK}")
+    if blocks and blocks[-1].code.endswith(f"{_MARK}\n"):
+        return unreadable("unclosed_fence")
+    return [(block.tag, block.code) for block in blocks]
+
+
+def _is_one_fence(answer: str) -> bool:
+    """Whether the first and the last line are fences, with none between them: the whole answer is one block."""
+    first, *inner, last = answer.split("\n")
+    return _is_fence(first) and _is_fence(last) and not any(_is_fence(line) for line in inner)
+
+
+def _is_fence(line: str) -> bool:
+    return line.lstrip(" \t").startswith(("```", "~~~"))

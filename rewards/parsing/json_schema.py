@@ -1,0 +1,188 @@
+"""JSON Schema by `jsonschema`, without the network: what is wrong with a schema, and with a value.
+
+What runs here on a completion may take for ever (`pattern`, `uniqueItems`), so it is called inside a worker.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from trl_grpo_ext.rewards.parsing.answer_part import SHOWN_CHARS, right, unreadable, wrong
+from trl_grpo_ext.rewards.parsing.json_text import JsonFaultError, read_json
+from trl_grpo_ext.verdict import Status, Verdict, skipped
+
+ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
+CONTAINER = (dict, list)
+MAX_SCHEMA_DEPTH = 100
+_FRAMES = 6_000  # Python calls that a validation may nest: far more than an honest schema needs at any allowed depth
+_PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})
+
+
+class BadSchemaError(Exception):
+    """The schema is none, or cannot be used; the message says why."""
+
+
+def check_schema(schema: str) -> None:
+    """Raise a BadSchemaError unless this text is a schema that any value can be held against.
+
+    Example:
+        >>> check_schema('{"type": "objekt"}')
+        Traceback (most recent call last):
+            ...
+        trl_grpo_ext.rewards.parsing.json_schema.BadSchemaError: at $.type: 'objekt' is not valid under any of ...
+    """
+    validator = _validator(schema)
+    if isinstance(validator, str):
+        raise BadSchemaError(validator)
+
+
+def check_here(schema: str) -> dict[str, Any]:
+    """CORRECT for a schema that can be used, SKIPPED for any other. Called inside a worker."""
+    with _more_frames():
+        problem = _validator(schema)
+    if isinstance(problem, str):
+        return {**skipped("schema_bad").to_record(), "details": {"schema": problem[:300]}}
+    return Verdict(status=Status.CORRECT, score=1.0).to_record()
+
+
+def judge_here(text: str, schema: str, root: str | None, max_depth: int) -> dict[str, Any]:
+    """Judge a text by a schema that `check_schema` has passed. Called inside a worker."""
+    with _more_frames():
+        return judge_json(text, schema, root, max_depth).to_record()
+
+
+def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) -> Verdict:
+    """The verdict on a JSON text; without a schema in linear time."""
+    try:
+        value = read_json(text, max_depth=max_depth)
+    except JsonFaultError as fault:
+        return unreadable(fault.reason, answer=text, details={"json": fault.detail})
+    validator = _validator(schema) if schema is not None else None
+    if isinstance(validator, str):
+        return skipped("schema_bad")
+    if not isinstance(value, _allowed(root, validator)):
+        return wrong("wrong_root", answer=text, details={"root": type(value).__name__})
+    if validator is None:
+        return right(text) if value or not isinstance(value, CONTAINER) else wrong("empty_json", answer=text)
+    return _held_against(validator, value, text)
+
+
+def _held_against(validator: Any, value: Any, text: str) -> Verdict:
+    from referencing.exceptions import Unresolvable
+
+    try:
+        error = next(validator.iter_errors(value), None)
+    except RecursionError:  # the schema has an end, so it is the value that is too deep for it
+        return unreadable("too_deep", answer=text)
+    except Unresolvable:
+        return skipped("schema_bad", answer=text[:SHOWN_CHARS])
+    if error is None:
+        return right(text)
+    where = {"path": str(error.json_path)[:200], "keyword": str(error.validator)}
+    return wrong("schema_mismatch", answer=text, details=where)
+
+
+def _allowed(root: str | None, validator: Any) -> tuple[type, ...]:
+    """The types that the value may have before any schema is asked.
+
+    A schema without a `type`, `{"required": ["name"]}`, accepts every number and every text.
+    """
+    if root is not None:
+        return ROOTS[root]
+    types = validator is not None and isinstance(validator.schema, dict) and "type" in validator.schema
+    return (object,) if types else CONTAINER
+
+
+@lru_cache(maxsize=64)
+def _validator(schema: str) -> Any:
+    """The validator for a schema's text; what is wrong with it, as text, if it has none."""
+    from jsonschema.exceptions import SchemaError
+    from referencing.exceptions import Unresolvable
+
+    try:
+        return _usable(read_json(schema, max_depth=MAX_SCHEMA_DEPTH))
+    except JsonFaultError as fault:
+        return f"it is not JSON: {fault.reason} {fault.detail}".strip()
+    except SchemaError as error:
+        return f"at {error.json_path}: {error.message[:200]}"
+    except Unresolvable as error:
+        return f"the reference {error.ref!r} leads nowhere inside the schema, and nothing is fetched"
+    except RecursionError:
+        return "it refers to itself without an end"
+
+
+def _usable(schema: Any) -> Any:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+    from jsonschema_specifications import REGISTRY
+
+    dialect = schema.get("$schema") if isinstance(schema, dict) else None
+    found: Any = validator_for(schema, default=Draft202012Validator) if _is_known(dialect) else None
+    if found is None:
+        raise SchemaError(f"the dialect {dialect!r} is not known", path=["$schema"])
+    found.check_schema(schema, format_checker=found.FORMAT_CHECKER)  # which also compiles its patterns
+    # A registry of our own: the default one fetches what it does not know.
+    validator = found(schema, registry=REGISTRY)
+    for part in _parts(found, schema):
+        for probe in _PROBES:
+            next(validator.evolve(schema=part).iter_errors(probe), None)
+    return validator
+
+
+def _is_known(dialect: object) -> bool:
+    from jsonschema_specifications import REGISTRY
+
+    return dialect is None or (
+        isinstance(dialect, str) and dialect.rstrip("#") in {uri.rstrip("#") for uri in REGISTRY}
+    )
+
+
+def _parts(dialect: Any, schema: Any) -> Iterator[Any]:
+    """The schema and every schema in it, after each reference was found to lead somewhere."""
+    from jsonschema_specifications import REGISTRY
+    from referencing import Resource
+    from referencing.jsonschema import specification_with
+
+    specification = specification_with(dialect.META_SCHEMA.get("$schema"))
+    root = Resource(contents=schema, specification=specification)
+    pending = [(root, REGISTRY.resolver_with_root(root))]
+    while pending:
+        part, resolver = pending.pop()
+        for keyword in ("$ref", "$dynamicRef"):
+            if isinstance(part.contents, dict) and isinstance(part.contents.get(keyword), str):
+                resolver.lookup(part.contents[keyword])
+        yield part.contents
+        pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+
+
+@contextmanager
+def _more_frames() -> Iterator[None]:
+    """Let calls nest more deeply for a while; only for a process of its own, whose main thread has a large stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def schema_text(schema: object) -> str:
+    """A schema, given as an object or as its JSON text, as JSON text.
+
+    Raises:
+        BadSchemaError: if it is neither.
+    """
+    if isinstance(schema, str):
+        return schema
+    if not isinstance(schema, Mapping | bool):
+        raise BadSchemaError(f"a schema is an object or its JSON text, not {type(schema).__name__}")
+    try:
+        return json.dumps(schema if isinstance(schema, bool) else dict(schema), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadSchemaError(f"it is not JSON: {error}") from None

@@ -1,0 +1,187 @@
+"""A structure of tags, as written in a list, and what a text has of it. Takes time linear in the text's length."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+_ENTRY = re.compile(r"((?:[A-Za-z_][\w.:-]*/)*)([A-Za-z_][\w.:-]*)([?*+]|\{[0-9]+(?:,[0-9]*)?\})?", re.ASCII)
+_COUNTS: Mapping[str, tuple[int, int | None]] = {"": (1, 1), "?": (0, 1), "*": (0, None), "+": (1, None)}
+
+
+@dataclass(frozen=True, slots=True)
+class TagPart:
+    """An entry of the list: a tag in its place.
+
+    Attributes:
+        name: The tag's, without brackets.
+        path: The names from the outermost tag to this one, joined by slashes.
+        place: Its place among the tags inside the same one, from 0.
+        least: How often it must be there, in each of those it belongs into.
+        most: How often it may be; None for any number.
+        children: The tags inside it, by name, in order.
+    """
+
+    name: str
+    path: str
+    place: int
+    least: int
+    most: int | None
+    children: dict[str, TagPart] = field(default_factory=dict)
+
+    def walk(self) -> Iterator[TagPart]:
+        """This part and all inside it."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+    def required(self) -> Iterator[TagPart]:
+        """This part and those inside it that must always be there; none of what is inside an optional one."""
+        if self.least:
+            yield self
+            for child in self.children.values():
+                yield from child.required()
+
+
+def read_structure(entries: Sequence[str]) -> dict[str, TagPart]:
+    """The outermost parts of a structure, by name.
+
+    Raises:
+        ValueError: for an entry that cannot be read, stands twice, or stands in a tag that is not listed before it.
+
+    Example:
+        >>> structure = read_structure(["plan?", "reasoning", "reasoning/step{2,}", "answer"])
+        >>> [(part.path, part.least, part.most) for top in structure.values() for part in top.walk()]
+        [('plan', 0, 1), ('reasoning', 1, 1), ('reasoning/step', 2, None), ('answer', 1, 1)]
+    """
+    top: dict[str, TagPart] = {}
+    parts: dict[str, TagPart] = {}
+    for entry in entries:
+        match = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
+        if match is None:
+            raise ValueError(
+                f"{entry!r} is no tag. Write its name without brackets, the tags it stands in before it, and how often "
+                "after it, as in `answer`, `reasoning/step+`, `note?`, `step*` or `step{2,4}`."
+            )
+        parent = match[1].removesuffix("/")
+        if parent and parent not in parts:
+            raise ValueError(f"The tag {entry!r} stands in {parent!r}, which is not listed before it; list it.")
+        siblings = parts[parent].children if parent else top
+        name = match[2]
+        if name in siblings:
+            raise ValueError(f"The tag {match[1] + name!r} is listed twice; say how often it is there, as in {name}+.")
+        least, most = _counts(match[3] or "", entry)
+        part = TagPart(name, match[1] + name, len(siblings), least, most)
+        siblings[name] = parts[part.path] = part
+    return top
+
+
+def _counts(written: str, entry: str) -> tuple[int, int | None]:
+    if written in _COUNTS:
+        return _COUNTS[written]
+    least, comma, most = written.strip("{}").partition(",")
+    counts = int(least), (int(most) if most else None) if comma else int(least)
+    if counts[1] is not None and not counts[0] <= counts[1] != 0:
+        raise ValueError(f"The tag {entry!r} can never be there as often as that; write the smaller number first.")
+    return counts
+
+
+@dataclass(slots=True)
+class Element:
+    """A pair of tags in a text: where it begins, its content does, that ends, and it ends."""
+
+    part: TagPart | None  # None: it is where nothing of its name belongs
+    name: str
+    start: int
+    opened: int
+    closed: int = -1
+    end: int = -1
+    children: list[Element] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a text has of a structure.
+
+    Attributes:
+        elements: The outermost ones that stand where they belong.
+        faults: Reason codes and the names of the tags that they are about, in the order of the text.
+    """
+
+    elements: list[Element] = field(default_factory=list)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+
+def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = False) -> Reading:
+    """The elements in a text, and what is wrong with its tags one by one.
+
+    Args:
+        text: Any text. Tags that are not of the structure's names, spelled exactly so, are text.
+        structure: From `read_structure`.
+        mentions: Whether other tags are text in one that has no tags listed inside it.
+
+    Example:
+        >>> reading = read_tags("<a>1</a></b>", read_structure(["a", "b"]))
+        >>> [element.name for element in reading.elements], reading.faults
+        (['a'], [('unopened', 'b')])
+    """
+    names = {part.name for top in structure.values() for part in top.walk()}
+    tags = re.compile(f"<(/?)({'|'.join(map(re.escape, sorted(names)))})>")
+    reader = _Reader(structure, mentions=mentions)
+    for tag in tags.finditer(text):
+        reader.close(tag) if tag[1] else reader.open(tag)
+    reader.finish()
+    return reader.reading
+
+
+class _Reader:
+    def __init__(self, structure: Mapping[str, TagPart], *, mentions: bool) -> None:
+        self.structure = structure
+        self.mentions = mentions
+        self.reading = Reading()
+        self.stack: list[Element] = []
+        self.depths: Counter[str] = Counter()  # how many of each name are open
+
+    def open(self, tag: re.Match[str]) -> None:
+        if self._is_mention(tag[2]):
+            return
+        belongs = self.structure
+        if self.stack:
+            belongs = self.stack[-1].part.children if self.stack[-1].part else {}
+        element = Element(belongs.get(tag[2]), tag[2], tag.start(), tag.end())
+        if element.part is None:
+            self.reading.faults.append(("misplaced", tag[2]))
+        self.stack.append(element)
+        self.depths[tag[2]] += 1
+
+    def close(self, tag: re.Match[str]) -> None:
+        if self._is_mention(tag[2]):
+            return
+        if not self.depths[tag[2]]:
+            self.reading.faults.append(("unopened", tag[2]))
+            return
+        while self.stack[-1].name != tag[2]:
+            self._drop()
+        element = self._pop()
+        element.closed, element.end = tag.start(), tag.end()
+        if element.part is not None:
+            (self.stack[-1].children if self.stack else self.reading.elements).append(element)
+
+    def finish(self) -> None:
+        while self.stack:
+            self._drop()
+
+    def _is_mention(self, name: str) -> bool:
+        inside = self.stack[-1] if self.stack else None
+        leaf = inside is not None and inside.part is not None and not inside.part.children
+        return self.mentions and leaf and inside is not None and inside.name != name
+
+    def _drop(self) -> None:
+        self.reading.faults.append(("unclosed", self._pop().name))
+
+    def _pop(self) -> Element:
+        element = self.stack.pop()
+        self.depths[element.name] -= 1
+        return element

@@ -1,0 +1,243 @@
+"""Problems of reasoning-gym, judged by the task's own scorer."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.data_check import DataProblem
+from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers, required_column
+from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, check_answer_from, final_answer
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
+
+MAX_CHARS = 20_000  # of an answer; the boards of the largest tasks have some thousands
+SCORING = "trl_grpo_ext.rewards.reasoning_gym_tasks.scoring"
+
+ADVICE = {
+    "entry_missing": "Write each problem, with its metadata, as JSON into the column `entry`: json.dumps(problem).",
+    "entry_unreadable": "An entry is JSON, or a mapping, with a problem's `question`, `answer` and `metadata`.",
+    "task_unknown": "Install the reasoning-gym that the data was made with, or name the task: task=...",
+    "entry_unscorable": "The task's scorer does not take this entry; keep its metadata, and name its options=...",
+    "gold_not_itself": "The scorer turns the entry's own answer down; name the options it was made with: options=...",
+    "gold_timeout": "The scorer takes longer than the timeout on the entry's own answer.",
+    "grader": "Try again: a worker failed, not the data.",
+}
+
+
+class Problem(NamedTuple):
+    """One problem as a worker needs it: the task's name, and its entry as JSON."""
+
+    task: str
+    entry: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasoningGymVerifier(Verifier):
+    r"""Asks the scorer of the reasoning-gym task that the problem comes from.
+
+    For problems made with reasoning-gym (https://github.com/open-thought/reasoning-gym): a hundred tasks, many with
+    several right answers, that no comparison with a gold can judge. Needs the extra `reasoning-gym`.
+
+    A row has its problem in the column `entry`, as JSON or as a mapping with `question`, `answer` and `metadata`; or it
+    has these three as columns. JSON is safer: Arrow adds the keys of other rows to each mapping.
+
+    Many scorers pay for an attempt: 0.01 for any text (`countdown`, `puzzle24`), 0.05 for a grid of any content
+    (`arc_agi`), 0.3 and more for one right name (`knights_knaves`), the gold's share of a longer text that holds it
+    (all tasks without a scorer of their own), up to 0.9999 for a gold with text behind it (`spell_backward`). So by
+    default only a full score counts. With `least=0` the scorer's own figure is the score.
+
+    The scorers were written to measure models, not to be trained against. Some are asked only after a check. Those that
+    evaluate the answer as Python (`binary_matrix`, `n_queens`, `spiral_matrix`, `string_insertion`; through sympy
+    `countdown`, `puzzle24`, `polynomial_multiplication`, `simple_integration`, `intermediate_integration`) get literals
+    and formulas only, without `Integral(...)`. And 1 is not paid for `nan` (`complex_arithmetic`), any text
+    (`game_of_life_halting`), other numbers (`puzzle24`, `number_sorting`), the first of many numbers (`gsm_symbolic`),
+    letters in prose (`quantum_lock`) or the first digits (`coin_flip`). What is left: `propositional_logic` pays for a
+    premise said again, as in `(P ∧ P)`; `letter_jumble`, `sokoban` and `knights_knaves` for text beside the right
+    answer; `decimal_arithmetic` and `number_format` for nearly the right number. A scorer runs in a worker process,
+    which can be killed, and is no sandbox.
+
+    Args:
+        column: The column with the entry; by default `entry`, else the columns `question`, `answer` and `metadata`.
+        task: The task's name; by default what the entry's metadata has as `source_dataset`.
+        options: The options that the task's problems were made with, where its scorer depends on them, as that of
+            `decimal_arithmetic` on `max_num_decimal_places`. Needs `task`.
+        least: From 0 to 1: scores below this count as 0.
+        answer_from: Where the answer stands; see `final_answer`. Reasoning-gym's own prompts ask for the tag.
+        timeout: Seconds that scoring one answer may take in its worker before that is killed.
+        name: The metric key.
+
+    | completion | verdict | reason |
+    |---|---|---|
+    | `<answer>` with what the scorer gives 1 for | CORRECT, 1 | |
+    | the scorer gives 0 | INCORRECT, 0 | `wrong` |
+    | the scorer gives 0.05 | INCORRECT, 0 | `below_least`; with `least=0` PARTIAL, 0.05 |
+    | `<answer>__import__("os")</answer>` for `countdown` | INCORRECT, 0 | `not_a_formula` |
+    | no closed `<answer>` after the thinking | UNPARSEABLE, 0 | `no_answer_tag` |
+    | two tags that differ | INCORRECT, 0 | `ambiguous` |
+    | the scorer raises on it, but not on the entry's answer | UNPARSEABLE, 0 | `scorer_raised` |
+    | the scorer runs for more than `timeout` seconds | TIMEOUT, 0 | `timeout` |
+    | anything, without an entry | SKIPPED, none | `entry_missing` |
+    | anything, entry of a task that reasoning-gym does not have | SKIPPED, none | `task_unknown` |
+    | anything, entry that its scorer cannot judge | SKIPPED, none | `entry_unscorable` |
+    | fails a check that the entry's own answer fails as well | SKIPPED, none | `gold_not_itself` |
+
+    Raises:
+        ValueError: if reasoning-gym is not installed, for a task, option or `answer_from` that does not exist, options
+            without a task, a `least` outside [0, 1], or a timeout that is not above 0.
+
+    Example:
+        >>> entry = {"question": "2 + 3?", "answer": "5", "metadata": {"source_dataset": "chain_sum"}}
+        >>> ReasoningGymVerifier()(["<answer>5</answer>", "<answer>15</answer>"], entry=[entry, entry])
+        [1.0, 0.0]
+        >>> ReasoningGymVerifier(least=0)(["<answer>15</answer>"], entry=[entry])
+        [0.5]
+    """
+
+    column: str | None = None
+    task: str | None = None
+    options: Mapping[str, Any] | None = None
+    least: float = 1.0
+    answer_from: AnswerFrom = "answer_tag"
+    timeout: float = 5.0
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout)
+        check_answer_from(self.answer_from)
+        if isinstance(self.least, bool) or not isinstance(self.least, int | float) or not 0 <= self.least <= 1:
+            raise ValueError(f"least is the lowest score that counts, from 0 to 1; got {self.least!r}.")
+        if importlib.util.find_spec("reasoning_gym") is None:
+            raise ValueError("Its scorers need reasoning-gym: pip install 'trl-grpo-ext[reasoning-gym]'")
+        if self.options and not self.task:
+            raise ValueError("options are those of one task; name it: task=...")
+        if self.task is not None:
+            _check_task(self.task, self.options or {})
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        if self.column or "entry" in columns:
+            required_column(columns, (self.column or "entry",), verifier=self.__name__)
+        elif not (self.task and "answer" in columns):
+            required_column(columns, ("entry", "metadata"), verifier=self.__name__)
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """The rows without a problem; if `thorough`, those as well whose own answer their scorer does not accept."""
+        found = [self._problem(row) for row in rows]
+        reasons = {place: problem for place, problem in enumerate(found) if isinstance(problem, str)}
+        asked = {place: problem for place, problem in enumerate(found) if not isinstance(problem, str)}
+        if thorough:
+            calls = [(problem.task, self._options, problem.entry) for problem in asked.values()]
+            for place, verdict in zip(asked, self._run("check_entry", calls), strict=True):
+                if verdict.status is not Status.CORRECT:
+                    reasons[place] = _data_reason(verdict)
+        return [
+            DataProblem(row=place, reason=reason, value=str(found[place])[:200], advice=ADVICE[reason])
+            for place, reason in sorted(reasons.items())
+        ]
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.judge_samples([sample])[0]
+
+    def close(self) -> None:
+        """End this process's workers; they are started again when they are needed."""
+        close_workers()
+
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        questions = [self.guarded(self._question, sample) for sample in samples]
+        asked = list(dict.fromkeys(question for question in questions if isinstance(question, tuple)))
+        calls = [(problem.task, self._options, problem.entry, answer, self.least) for problem, answer in asked]
+        verdicts = dict(zip(asked, self._run("score_here", calls), strict=True))
+        return [
+            replace(verdicts[question], answer=question[1][:2_000]) if isinstance(question, tuple) else question
+            for question in questions
+        ]
+
+    def _question(self, sample: Sample) -> Verdict | tuple[Problem, str]:
+        problem = self._problem(sample.row)
+        if isinstance(problem, str):
+            return skipped(problem)
+        found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
+        if found.problem:
+            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=found.problem)
+        if len(found.answers) > 1:  # only its scorer could tell whether they mean the same
+            return Verdict(status=Status.INCORRECT, score=0.0, reason="ambiguous")
+        if len(found.answers[0]) > MAX_CHARS:
+            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="answer_too_long")
+        return problem, found.answers[0]
+
+    def _problem(self, row: Mapping[str, Any]) -> Problem | str:
+        """The problem of a row, or the reason code why there is none."""
+        cell = row.get(self.column or "entry")
+        if cell is None and self.column is None and (self.task or row.get("metadata") is not None):
+            cell = {key: row.get(key) for key in ("question", "answer")} | {
+                "metadata": _read(row.get("metadata")) or {}
+            }
+        if cell is None:
+            return "entry_missing"
+        entry = _read(cell)
+        metadata = _read(entry.get("metadata", {})) if entry is not None else None
+        if entry is None or metadata is None:
+            return "entry_unreadable"
+        task = self.task or metadata.get("source_dataset")
+        if not isinstance(task, str) or not _has_task(task):
+            return "task_unknown"
+        try:
+            return Problem(task, json.dumps(entry | {"metadata": metadata}))
+        except (TypeError, ValueError):
+            return "entry_unreadable"
+
+    @property
+    def _options(self) -> str:
+        return json.dumps(self.options or {}, sort_keys=True)
+
+    def _run(self, function: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
+        from trl_grpo_ext.execution.workers import judge_in_workers
+
+        return judge_in_workers(f"{SCORING}:{function}", arguments, timeout=self.timeout)
+
+
+def _read(cell: Any) -> dict[str, Any] | None:
+    """The mapping that a cell is, or that its JSON is; None if it is neither."""
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except ValueError:
+            return None
+    return dict(cell) if isinstance(cell, Mapping) else None
+
+
+def _has_task(task: str) -> bool:
+    from reasoning_gym.factory import DATASETS
+
+    return task in DATASETS
+
+
+def _check_task(task: str, options: Mapping[str, Any]) -> None:
+    """Raise a ValueError unless reasoning-gym has this task, and it these options."""
+    from reasoning_gym.factory import DATASETS, create_dataset
+
+    if task not in DATASETS:
+        raise ValueError(f"reasoning-gym has no task {task!r}. {did_you_mean(str(task), DATASETS)}")
+    try:
+        create_dataset(task, **options)
+    except (TypeError, AssertionError, ValueError) as error:
+        raise ValueError(f"The task {task!r} does not take these options: {error}.") from None
+
+
+def _data_reason(verdict: Verdict) -> str:
+    if verdict.blame is Blame.GRADER:
+        return "grader"
+    return "gold_timeout" if verdict.status is Status.TIMEOUT else verdict.reason
+
+
+@cache
+def __getattr__(name: str) -> Any:
+    """Make `reasoning_gym_reward`, the verifier with its defaults, when it is asked for: it needs the extra."""
+    if name != "reasoning_gym_reward":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return ReasoningGymVerifier(name=name)

@@ -1,0 +1,1 @@
+"""What `ReasoningGymVerifier` runs in its workers: a task's own scorer, behind checks of what it overlooks."""

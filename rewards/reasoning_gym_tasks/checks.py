@@ -1,0 +1,152 @@
+"""What some scorers of reasoning-gym overlook, checked before they are asked. Found in version 0.1.25.
+
+A check returns a reason code, or "" where the scorer may be asked. Two kinds of hole are closed here: scorers that
+evaluate the answer as Python, by `eval` or by sympy's parser, and scorers that pay in full for what the question did
+not ask for.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+Check = Callable[[str, Mapping[str, Any]], str]
+
+MAX_FORMULA_CHARS = 1_000
+_FUNCTIONS = (
+    *("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("exp", "log", "ln", "sqrt", "Abs", "pi"),
+)
+# Letters, functions, numbers and operators: no attribute, no subscript, no string, nothing that does the work.
+_FORMULA = re.compile(
+    rf"(?:[-+*/^(),\s]|[0-9]++(?:\.[0-9]++)?|(?<!\w)(?:(?:{'|'.join(_FUNCTIONS)})(?!\w)|[A-Za-z](?!\w|\s*\()))*+"
+)
+_ARITHMETIC = re.compile(r"[-+*/()\s0-9]*")
+_OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_WORDS = re.compile(r"[\w\s]*")
+_NUMBER = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
+_PROBABILITY = re.compile(r"(?:[0-9]{1,30}\.?|[0-9]{0,30}\.[0-9]{1,30})(?:e-[0-9]{1,2})?|[0-9]{1,30}/[1-9][0-9]{0,29}")
+_LOCK = re.compile(r"[A-Ca-c\s,→>\[\]\"'-]*")
+
+
+def finds_formula(answer: str, entry: Mapping[str, Any]) -> str:
+    """Sympy's parser evaluates its text as Python; and `Integral(...)` or `expand(...)` leave the work to it."""
+    return "" if len(answer) <= MAX_FORMULA_CHARS and _FORMULA.fullmatch(answer) else "not_a_formula"
+
+
+def finds_literal(answer: str, entry: Mapping[str, Any]) -> str:
+    """The scorer calls `eval`, which is harmless for literals and for text that cannot call anything."""
+    if _WORDS.fullmatch(answer):
+        return ""
+    try:
+        ast.literal_eval(answer)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return "not_a_literal"
+    return ""
+
+
+def finds_arithmetic(answer: str, entry: Mapping[str, Any]) -> str:
+    """Both scorers evaluate what they are given; `puzzle24` takes any four numbers, and 24.9 for 24."""
+    if len(answer) > MAX_FORMULA_CHARS or not _ARITHMETIC.fullmatch(answer):
+        return "not_a_formula"
+    used = sorted(int(number) for number in re.findall(r"[0-9]{1,9}", answer))
+    if used != sorted(entry["metadata"]["numbers"]):
+        return "other_numbers"
+    value = _value(answer)
+    if value is None:
+        return "not_a_formula"
+    return "" if value == entry["metadata"].get("target", 24) else "other_value"
+
+
+def _value(formula: str) -> Fraction | None:
+    """The value of a formula of integers and + - * /; None if it has none."""
+    try:
+        return _evaluated(ast.parse(" ".join(formula.split()), mode="eval").body)
+    except (ValueError, SyntaxError, ZeroDivisionError, MemoryError, RecursionError):
+        return None
+
+
+def _evaluated(node: ast.expr) -> Fraction:
+    match node:
+        case ast.Constant(value=int(number)):
+            return Fraction(number)
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
+            return _evaluated(operand) * (-1 if isinstance(sign, ast.USub) else 1)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+            return _OPERATORS[type(sign)](_evaluated(left), _evaluated(right))
+    raise ValueError("neither an integer nor a sum, difference, product or quotient")
+
+
+def finds_finite_number(answer: str, entry: Mapping[str, Any]) -> str:
+    """`complex_arithmetic` pays in full for `nan`: no distance from it is greater than any other."""
+    return "not_a_number" if re.search(r"nan|inf", answer, re.IGNORECASE) else ""
+
+
+def finds_probability(answer: str, entry: Mapping[str, Any]) -> str:
+    """`coin_flip` compares first digits, so that it takes 0 for 0.003; and 1e999999999 keeps it busy for ever."""
+    if not _PROBABILITY.fullmatch(answer.strip()):
+        return "not_a_number"
+    given, wanted = Fraction(answer.strip()), Fraction(str(entry["answer"]))
+    return "" if abs(given - wanted) <= min(Fraction(1, 10_000), wanted / 20) else "other_value"
+
+
+def finds_one_number(answer: str, entry: Mapping[str, Any]) -> str:
+    """`gsm_symbolic` takes the first number of a text, whatever else it says."""
+    return "" if len(_NUMBER.findall(answer)) == 1 else "several_numbers"
+
+
+def finds_gold(answer: str, entry: Mapping[str, Any]) -> str:
+    """`game_of_life_halting` takes any text for `True` or for `False`."""
+    return "" if answer.strip().casefold() == str(entry["answer"]).casefold() else "not_equal"
+
+
+def finds_same_numbers(answer: str, entry: Mapping[str, Any]) -> str:
+    """`number_sorting` lets every number be off by 1."""
+    wanted = [float(number) for number in entry["metadata"]["sorted_numbers"]]
+    try:
+        given = [float(number) for number in ast.literal_eval(answer)]
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, OverflowError):
+        return "not_a_literal"
+    pairs = zip(given, wanted, strict=False)
+    alike = len(given) == len(wanted) and all(math.isclose(one, other, abs_tol=1e-6) for one, other in pairs)
+    return "" if alike else "other_numbers"
+
+
+def finds_moves(answer: str, entry: Mapping[str, Any]) -> str:
+    """`quantum_lock` passes over every character but A, B and C, also within words."""
+    return "" if _LOCK.fullmatch(answer) else "stray_text"
+
+
+CHECKS: Mapping[str, Check] = {
+    "binary_matrix": finds_literal,
+    "coin_flip": finds_probability,
+    "complex_arithmetic": finds_finite_number,
+    "countdown": finds_arithmetic,
+    "game_of_life_halting": finds_gold,
+    "gsm_symbolic": finds_one_number,
+    "intermediate_integration": finds_formula,
+    "n_queens": finds_literal,
+    "number_sorting": finds_same_numbers,
+    "polynomial_multiplication": finds_formula,
+    "puzzle24": finds_arithmetic,
+    "quantum_lock": finds_moves,
+    "simple_integration": finds_formula,
+    "spiral_matrix": finds_literal,
+    "string_insertion": finds_literal,
+}
+
+
+def problem_with(task: str, answer: str, entry: Mapping[str, Any]) -> str:
+    """The reason code of what a task's scorer would overlook in an answer; empty if there is nothing."""
+    check = CHECKS.get(task)
+    return check(answer, entry) if check else ""

@@ -1,0 +1,108 @@
+"""Scoring with a reasoning-gym task's own scorer. Runs inside a worker, which imports reasoning-gym once."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from reasoning_gym.factory import create_dataset
+
+from trl_grpo_ext.rewards.reasoning_gym_tasks.checks import problem_with
+from trl_grpo_ext.verdict import Status, Verdict, skipped
+
+# Their scorers judge any of many right answers, and their entries name none.
+TASKS_WITHOUT_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"})
+
+Scorer = Callable[[str | None, dict[str, Any]], float]
+
+
+def score_here(task: str, options: str, entry: str, answer: str, least: float) -> dict[str, Any]:
+    """Score one answer in this process, as a verdict's record.
+
+    Args:
+        task: The name of a reasoning-gym task.
+        options: The task's options, as JSON.
+        entry: The question, the answer and the metadata of the problem, as JSON.
+        answer: What the completion gives as its answer.
+        least: Scores below this count as 0.
+    """
+    return _score(task, options, _restored(task, json.loads(entry)), answer, least).to_record()
+
+
+def check_entry(task: str, options: str, entry: str) -> dict[str, Any]:
+    """CORRECT if the entry's own answer scores 1, or if it has none since many answers are right; else SKIPPED."""
+    problem = _restored(task, json.loads(entry))
+    if problem.get("answer") is None and task in TASKS_WITHOUT_GOLD:
+        return Verdict(status=Status.CORRECT, score=1.0, reason="no_gold").to_record()
+    try:
+        fine = not _gold_has_problem(task, problem) and score_of(task, options, problem, str(problem["answer"])) >= 1
+    except Exception:
+        return skipped("entry_unscorable").to_record()
+    return (Verdict(status=Status.CORRECT, score=1.0) if fine else skipped("gold_not_itself")).to_record()
+
+
+def _score(task: str, options: str, entry: dict[str, Any], answer: str, least: float) -> Verdict:
+    try:
+        problem = problem_with(task, answer, entry)
+    except (KeyError, TypeError, ValueError):
+        return skipped("entry_unscorable")
+    if problem and _gold_has_problem(task, entry):
+        return skipped("gold_not_itself")
+    if problem:
+        return Verdict(status=Status.INCORRECT, score=0.0, reason=problem)
+    try:
+        score = score_of(task, options, entry, answer)
+    except Exception as error:
+        return _verdict_of_error(task, options, entry, error)
+    details = {"scorer": repr(score)}
+    if not 0 <= score <= 1:
+        return Verdict(status=Status.INCORRECT, score=0.0, reason="score_out_of_range", details=details)
+    if score < least or score == 0:
+        reason = "wrong" if score == 0 else "below_least"
+        return Verdict(status=Status.INCORRECT, score=0.0, reason=reason, details=details)
+    return Verdict(status=Status.CORRECT if score == 1 else Status.PARTIAL, score=score, details=details)
+
+
+def _gold_has_problem(task: str, entry: Mapping[str, Any]) -> bool:
+    """Whether the entry's own answer does not pass the check: some of `intermediate_integration` hold an `Integral`."""
+    gold = entry.get("answer")
+    return gold is not None and problem_with(task, str(gold), entry) != ""
+
+
+def score_of(task: str, options: str, entry: Mapping[str, Any], answer: str) -> float:
+    """What the task's scorer says; NaN is out of its range. It gets a copy, since some scorers write into the entry."""
+    score = float(scorer(task, options)(answer, copy.deepcopy(dict(entry))))
+    return -1.0 if math.isnan(score) else score
+
+
+def _verdict_of_error(task: str, options: str, entry: dict[str, Any], error: Exception) -> Verdict:
+    """The answer's fault if the scorer can judge the entry's own answer, else the entry's."""
+    gold = entry.get("answer")
+    if gold is None and task not in TASKS_WITHOUT_GOLD:
+        return skipped("entry_unscorable")
+    try:
+        score_of(task, options, entry, "" if gold is None else str(gold))
+    except Exception:
+        return skipped("entry_unscorable")
+    details = {"scorer": f"raised {type(error).__name__}"}
+    return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="scorer_raised", details=details)
+
+
+@lru_cache(maxsize=256)
+def scorer(task: str, options: str) -> Scorer:
+    """The scorer of a task with these options, as JSON."""
+    found: Scorer = create_dataset(task, **json.loads(options)).score_answer
+    return found
+
+
+def _restored(task: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry as the task made it: a board is a tuple of tuples, which JSON and Arrow know as lists only."""
+    metadata = entry.get("metadata")
+    if task in ("arc_agi", "rearc") and isinstance(metadata, dict) and isinstance(metadata.get("output"), list):
+        output = tuple(tuple(row) for row in metadata["output"])
+        return entry | {"metadata": metadata | {"output": output}}
+    return entry

@@ -1,0 +1,178 @@
+"""Tags in a completion, such as `<reasoning>...</reasoning><answer>...</answer>`: which, where and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.parsing.answer_part import answer_part, shown
+from trl_grpo_ext.rewards.parsing.tag_structure import Element, TagPart, read_structure, read_tags
+from trl_grpo_ext.sample import Sample, completion_text
+from trl_grpo_ext.verdict import Status, Verdict
+
+THINK = "think"
+WRONG_ORDER, TEXT_OUTSIDE = ("wrong_order", ""), ("text_outside", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagsVerifier(Verifier):
+    """Whether the completion has a structure of tags: all of it, or, if `graded`, how much of it.
+
+    For formats that a prompt asks for, `<reasoning>...</reasoning><answer>...</answer>` and the like. Tags are spelled
+    exactly as listed, without attributes; any other tag is text. If `think` is not listed, only what follows the
+    thinking counts. If the prompt opens the first tag, in its last words or by a chat template, the completion does
+    not repeat it.
+
+    Args:
+        tags: The tags, in order. `answer` is there exactly once, `note?` at most once, `step+` at least once, `step*`
+            any number of times, `step{2,4}` two to four times. `reasoning/step+` stands inside `reasoning`, which is
+            listed before it. No tag stands anywhere else, not even as a mention in the reasoning.
+        text_outside: Whether there may be text outside of the outermost tags.
+        mentions: Whether a tag without tags listed inside it may mention the others, as in "I must write <answer>".
+        min_chars: The least number of characters, white space at the ends aside, that each tag must hold.
+        prefilled: Whether the prompt opens the first tag; None finds out.
+        graded: Score the share of the parts that are right. A tag that is listed as required is a part: right if it
+            stands where it belongs as often as it may, closed and not too short, and nowhere else. So a repeated tag
+            is a wrong part. The order is one part more, and so, unless it is allowed, is the absence of text outside;
+            both are earned only if no tag is wrong. A tag that may be missing is no part: it earns nothing.
+        name: The metric key.
+
+    | completion | `tags=["reasoning", "answer"]` | `graded` | reason |
+    |---|---|---|---|
+    | `<reasoning>2+2</reasoning><answer>4</answer>` | 1 | 1 | |
+    | the same, with `So: ` before it | 0 | 0.75 | `text_outside` |
+    | `<answer>4</answer><reasoning>2+2</reasoning>` | 0 | 0.75 | `wrong_order` |
+    | `<answer>4</answer>` | 0 | 0.25 | `missing_reasoning` |
+    | `<reasoning>2+2</reasoning><answer>4` | 0 | 0.25 | `unclosed_answer` |
+    | `2+2</reasoning><answer>4</answer>` | 0 | 0.25 | `unopened_reasoning` |
+    | `<reasoning>2+2</reasoning><answer></answer>` | 0 | 0.25 | `empty_answer` |
+    | `<reasoning>2+2</reasoning>`, and then 50 times `<answer>4</answer>` | 0 | 0.25 | `too_many_answer` |
+    | `<reasoning>2+2<answer>4</answer></reasoning>` | 0 | 0.25 | `misplaced_answer` |
+    | `4` | 0 | 0 | `missing_reasoning` |
+    | `<think>2+2` | 0 | 0 | `unclosed_think` |
+    | `<step>1</step>` with `tags=["step{2}"]` | 0 | 0 | `too_few_step` |
+    | `2+2</think>4` with `tags=["think"], text_outside=True`, prefill unknown | 1 | 1 | `prefill_assumed` |
+
+    Raises:
+        ValueError: for tags that are none, stand twice or stand in one that is not listed, or are all optional.
+
+    Example:
+        >>> TagsVerifier(tags=["reasoning", "answer"], graded=True)(
+        ...     ["<reasoning>2+2</reasoning><answer>4</answer>", "<answer>4</answer>" * 50, "<answer>4</answer>"]
+        ... )
+        [1.0, 0.0, 0.25]
+    """
+
+    tags: Sequence[str]
+    text_outside: bool = False
+    mentions: bool = False
+    min_chars: int = 1
+    prefilled: bool | None = None
+    graded: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.tags, str) or not isinstance(self.tags, Sequence) or not self.tags:
+            raise ValueError(f"tags is a list of tags, such as ['reasoning', 'answer']; got {self.tags!r}.")
+        structure = read_structure(self.tags)
+        if not any(part.least for part in structure.values()):
+            raise ValueError(f"Every tag of {list(self.tags)} may be missing, so that any completion is right.")
+        if not isinstance(self.min_chars, int) or self.min_chars < 0:
+            raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars!r}.")
+
+    def verify(self, sample: Sample) -> Verdict:
+        structure = _structure(tuple(self.tags))
+        listed = {part.name for top in structure.values() for part in top.walk()}
+        text = sample.text if THINK in listed else answer_part(sample)
+        if isinstance(text, Verdict):
+            return text
+        first = next(iter(structure))
+        prefix, assumed = self._prefix(sample, first), False
+        if prefix is None:
+            assumed = f"<{first}>" not in text and f"</{first}>" in text
+            prefix = f"<{first}>" if assumed else ""
+        return self._verdict(prefix + text, structure, assumed=assumed)
+
+    def _prefix(self, sample: Sample, first: str) -> str | None:
+        """What the prompt holds of the completion, from the first tag on; None if nobody knows."""
+        tag = f"<{first}>"
+        if self.prefilled is not None:
+            return tag if self.prefilled else ""
+        if first == THINK:
+            return None if sample.prefill is None else sample.prefill
+        if sample.prompt is None or isinstance(sample.prompt, str):
+            return tag if (sample.prompt or "").rstrip().endswith(tag) else ""
+        said = completion_text(sample.prompt[-1:])
+        return said[said.find(tag) :] if tag in said else ""
+
+    def _verdict(self, text: str, structure: Mapping[str, TagPart], *, assumed: bool) -> Verdict:
+        reading = read_tags(text, structure, mentions=self.mentions)
+        faults = [*reading.faults, *self._faults(text, structure, reading.elements)]
+        if not faults:
+            faults = list(self._faults_of_the_whole(text, reading.elements))
+        answer = shown(_content(text, reading.elements[-1])) if reading.elements else None
+        if not faults:
+            reason = "prefill_assumed" if assumed else ""
+            return Verdict(status=Status.CORRECT, score=1.0, answer=answer, reason=reason)
+        score = self._share(structure, faults) if self.graded else 0.0
+        status = Status.PARTIAL if score else Status.INCORRECT
+        return Verdict(status=status, score=score, answer=answer, reason="_".join(filter(None, faults[0])))
+
+    def _faults(
+        self, text: str, structure: Mapping[str, TagPart], elements: Sequence[Element]
+    ) -> Iterator[tuple[str, str]]:
+        """Tags that are there too often or not often enough, or hold too little: reason codes and names."""
+        found: dict[str, list[Element]] = {name: [] for name in structure}
+        for element in elements:
+            found[element.name].append(element)
+        for name, part in structure.items():
+            count = len(found[name])
+            if not count and part.least:
+                yield from (("missing", missing.name) for missing in part.required())
+            elif count < part.least:
+                yield "too_few", name
+            elif part.most is not None and count > part.most:
+                yield "too_many", name
+            for element in found[name]:
+                content = _content(text, element)
+                if len(content) < self.min_chars:
+                    yield ("short" if content else "empty"), name
+                yield from self._faults(text, part.children, element.children)
+
+    def _faults_of_the_whole(self, text: str, elements: Sequence[Element]) -> Iterator[tuple[str, str]]:
+        if not _in_order(elements):
+            yield WRONG_ORDER
+        if not self.text_outside and _has_text_outside(text, elements):
+            yield TEXT_OUTSIDE
+
+    def _share(self, structure: Mapping[str, TagPart], faults: Sequence[tuple[str, str]]) -> float:
+        """The share of the parts that are right, where not all are."""
+        required = [part.name for top in structure.values() for part in top.required()]
+        whole = [WRONG_ORDER] if self.text_outside else [WRONG_ORDER, TEXT_OUTSIDE]
+        wrong = {name for _, name in faults if name}
+        right = sum(name not in wrong for name in required)
+        if not wrong:
+            right += sum(fault not in faults for fault in whole)
+        return right / (len(required) + len(whole))
+
+
+@lru_cache(maxsize=64)
+def _structure(tags: tuple[str, ...]) -> dict[str, TagPart]:
+    return read_structure(tags)
+
+
+def _content(text: str, element: Element) -> str:
+    return text[element.opened : element.closed].strip()
+
+
+def _in_order(elements: Sequence[Element]) -> bool:
+    places = [element.part.place for element in elements if element.part]
+    return places == sorted(places) and all(_in_order(element.children) for element in elements)
+
+
+def _has_text_outside(text: str, elements: Sequence[Element]) -> bool:
+    ends = [0, *(element.end for element in elements)]
+    starts = [*(element.start for element in elements), len(text)]
+    return any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))

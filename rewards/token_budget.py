@@ -1,0 +1,152 @@
+"""The length of a completion against a budget of tokens, the same for all rows or one a row."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Literal, TypeGuard
+
+from trl_grpo_ext.data_check import DataProblem
+from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.protocol import Verifier, required_column
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
+
+MODES = ("max", "exact")
+MAX_BUDGET = 10**9  # tokens; more is a mistake in the data
+ADVICE = {
+    "budget_missing": "Drop the row, or give it a number of tokens.",
+    "budget_unreadable": "Write the budget as a whole number of tokens, 1 or more.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenBudgetVerifier(Verifier):
+    """Scores how well a completion keeps to a budget of tokens, which the prompt should name.
+
+    Train with budgets of many sizes, written into the prompts ("Think for 512 tokens.") and into a column, and the
+    model learns to do with as many tokens as it is told. The scores are L1's (LCPO) without its accuracy, which is a
+    term of its own. Gate this term on that: the empty completion keeps to any budget.
+
+    A completion is as long as its `completion_ids`, which a TRL trainer always passes on; the end token counts.
+
+    Args:
+        budget: Tokens, for all rows; or
+        column: the dataset column that holds the tokens of each row, as whole numbers of 1 or more.
+        mode: `"max"` asks for no more tokens than the budget: `slope * (budget - tokens) + at_budget`, cut off at 0 and
+            1. `"exact"` asks for as many: `1 - slope * |budget - tokens|`, cut off at 0. L1's own has no 1 and no
+            cut-off; a constant is nothing to GRPO, and a gated term must not fall below what the gate gives others.
+        slope: What a token is worth, above 0; L1's `alpha`. The default suits budgets of thousands; `1 / budget`
+            is a start for small ones.
+        at_budget: What `"max"` gives a completion that uses its budget up, in (0, 1]; L1's `delta`. With 1, every
+            completion within its budget scores 1, and none gains by being shorter.
+        name: The metric key.
+
+    | tokens | budget, mode, slope | score | status, reason |
+    |---|---|---|---|
+    | 100 | 100, `max`, 0.01 | 0.5 | CORRECT |
+    | 80 | 100, `max`, 0.01 | 0.7 | CORRECT |
+    | 50 or fewer | 100, `max`, 0.01 | 1 | CORRECT |
+    | 120 | 100, `max`, 0.01 | 0.3 | PARTIAL, `over_budget` |
+    | 150 or more | 100, `max`, 0.01 | 0 | INCORRECT, `over_budget` |
+    | 100 | 100, `exact`, 0.01 | 1 | CORRECT |
+    | 80 | 100, `exact`, 0.01 | 0.8 | PARTIAL, `under_budget` |
+    | 120 | 100, `exact`, 0.01 | 0.8 | PARTIAL, `over_budget` |
+    | 200 or more | 100, `exact`, 0.01 | 0 | INCORRECT, `over_budget` |
+    | any | none in this row | none, the data's fault | SKIPPED, `budget_missing` |
+    | any | `"many"`, 0, 1.5 | none, the data's fault | SKIPPED, `budget_unreadable` |
+    | nobody knows (`completion_ids` is None) | 100 | none, the grader's fault | ERROR, `tokens_unknown` |
+
+    Raises:
+        ValueError: unless there is one of `budget` and `column`, or for settings that cannot be.
+
+    Example:
+        >>> verifier = TokenBudgetVerifier(column="budget", slope=0.01)
+        >>> verifier(["short", "long"], budget=[100, 100], completion_ids=[[1] * 80, [1] * 120])
+        [0.7, 0.3]
+
+    Source: L1, controlling how long a reasoning model thinks (https://huggingface.co/papers/2503.04697).
+    """
+
+    budget: int | None = None
+    column: str | None = None
+    mode: Literal["max", "exact"] = "max"
+    slope: float = 0.0003
+    at_budget: float = 0.5
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.budget is None) == (self.column is None):
+            raise ValueError(
+                "A token budget needs either budget=..., the tokens for all rows, or column=..., the dataset column "
+                "that holds each row's; got " + ("neither." if self.budget is None else "both.")
+            )
+        if self.budget is not None and _budget_of(self.budget) is None:
+            raise ValueError(f"budget is a whole number of tokens, 1 or more; got {self.budget!r}.")
+        if self.column is not None and not isinstance(self.column, str):
+            raise ValueError(f"column is the name of a dataset column, got {self.column!r}.")
+        if self.mode not in MODES:
+            raise ValueError(f"There is no budget mode {self.mode!r}. {did_you_mean(str(self.mode), MODES)}")
+        if not is_number(self.slope) or not self.slope > 0:
+            raise ValueError(f"slope is what a token is worth, a number above 0; got {self.slope!r}.")
+        if not is_number(self.at_budget) or not 0 < self.at_budget <= 1:
+            raise ValueError(f"at_budget is a score above 0 and up to 1, got {self.at_budget!r}.")
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        if self.column is not None:
+            required_column(columns, [self.column], verifier=self.__name__)
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """The rows whose budget is missing or no number of tokens."""
+        found = [(position, row.get(self.column or ""), self._row_budget(row)) for position, row in enumerate(rows)]
+        return [
+            DataProblem(row=position, reason=budget, value=str(value), advice=ADVICE[budget])
+            for position, value, budget in found
+            if isinstance(budget, str)
+        ]
+
+    def verify(self, sample: Sample) -> Verdict:
+        budget = self._row_budget(sample.row)
+        if isinstance(budget, str):
+            return skipped(budget)
+        if sample.completion_ids is None:
+            return grader_error("tokens_unknown")
+        over = len(sample.completion_ids) - budget
+        kept = over <= 0 if self.mode == "max" else over == 0
+        score = self._score(over)
+        if kept:
+            return Verdict(status=Status.CORRECT, score=score)
+        status = Status.PARTIAL if score > 0 else Status.INCORRECT
+        return Verdict(status=status, score=score, reason="over_budget" if over > 0 else "under_budget")
+
+    def _score(self, over: int) -> float:
+        score = self.at_budget - self.slope * over if self.mode == "max" else 1 - self.slope * abs(over)
+        return min(max(score, 0.0), 1.0)
+
+    def _row_budget(self, row: Mapping[str, Any]) -> int | str:
+        """The row's tokens, or the reason code why there are none."""
+        if self.column is None:
+            return int(self.budget or 0)
+        value = row.get(self.column)
+        if value is None:
+            return "budget_missing"
+        return _budget_of(value) or "budget_unreadable"
+
+
+def _budget_of(value: object) -> int | None:
+    """The tokens that a column says; None if it says no whole number of them. A column with gaps is one of floats."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return int(value) if is_whole_number(value, least=1) and value <= MAX_BUDGET else None
+
+
+def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:
+    """Whether a setting is a whole number, of `least` or more, and no bool."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a setting is a finite number, and no bool."""
+    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= sys.float_info.max

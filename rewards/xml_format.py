@@ -1,0 +1,202 @@
+"""An answer in XML, with the elements that it must have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.parsing.answer_part import Fence, answer_part, check_fence, right, unfenced, unreadable, wrong
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Verdict
+
+MAX_DEPTH = 100  # elements inside each other
+
+_NAME = r"[^\W\d][\w.:-]*"
+_PATH = re.compile(rf"{_NAME}(?:/{_NAME})*(?:/?@{_NAME})?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class XmlVerifier(Verifier):
+    """Whether the answer is well-formed XML and has certain elements.
+
+    The answer is all that follows the thinking: one XML document, bare or in one `xml` fence, with nothing beside it.
+    It is read by expat, which comes with Python, in linear time. A document type declaration is refused, so that there
+    are no entities to expand and nothing to fetch. For tags around free text, in which `x < 3` is no fault,
+    `TagsVerifier` is the better one.
+
+    Args:
+        required: Paths from the root of what must be there at least once: `recipe/title` for an element,
+            `recipe/step@number` for an attribute. The root itself is `recipe`.
+        allow_empty: Whether required elements and attributes, and the root, may hold nothing but white space.
+        fence: Whether the XML stands in a fence: `"optional"`, `"required"` or `"forbidden"`.
+        text_around: Whether there may be text before and after the fence.
+        name: The metric key.
+
+    | completion | `required=["recipe/title"]` | reason |
+    |---|---|---|
+    | `<recipe><title>Soup</title></recipe>`, also in an `xml` fence | 1 | |
+    | `<recipe><title>Soup</recipe>`, `Soup` | 0 | `not_xml` |
+    | `<recipe>Soup</recipe>` | 0 | `missing_element` |
+    | `<meal><title>Soup</title></meal>` | 0 | `wrong_root` |
+    | `<recipe><title/></recipe>` | 0 | `empty_element` |
+    | `<!DOCTYPE recipe><recipe>...` | 0 | `doctype` |
+    | 200 elements inside each other | 0 | `too_deep` |
+    | bare, with `fence="required"` | 0 | `no_fence` |
+    | a fence of another language; two of them; one that is never closed | 0 | `wrong_fence`, `several_fences`, ... |
+    | `Here:` before a required fence | 0 | `text_outside` |
+    | nothing after the thinking; thinking that does not end | 0 | `no_answer`, `unclosed_think` |
+
+    Raises:
+        ValueError: for a path that is none, paths with several roots, or a setting that does not exist.
+
+    Example:
+        >>> XmlVerifier(required=["recipe/title"])(["<recipe><title>Soup</title></recipe>", "<recipe/>"])
+        [1.0, 0.0]
+    """
+
+    required: Sequence[str] = ()
+    allow_empty: bool = False
+    fence: Fence = "optional"
+    text_around: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fence(self.fence)
+        if self.text_around and self.fence == "forbidden":
+            raise ValueError("Without a fence, nothing tells XML from the text around it; set fence='required'.")
+        if isinstance(self.required, str):
+            raise ValueError(f"required is a list of paths, got the text {self.required!r}.")
+        for path in self.required:
+            if not isinstance(path, str) or not _PATH.fullmatch(path):
+                raise ValueError(f"{path!r} is no path. Write names with slashes, such as `recipe/step@number`.")
+        roots = sorted({_root(path) for path in self.required})
+        if len(roots) > 1:
+            raise ValueError(
+                f"A document has one root, and the paths have {', '.join(roots)}; begin all with the same."
+            )
+
+    def verify(self, sample: Sample) -> Verdict:
+        answer = answer_part(sample)
+        if not isinstance(answer, Verdict):
+            answer = unfenced(answer, "xml", fence=self.fence, text_around=self.text_around)
+        if isinstance(answer, Verdict):
+            return answer
+        try:
+            document = _read(answer, self._wanted)
+        except _XmlFaultError as fault:
+            return unreadable(fault.reason, answer=answer, details={"xml": fault.detail})
+        return self._verdict(document, answer)
+
+    def _verdict(self, document: _Document, answer: str) -> Verdict:
+        wanted = self._wanted
+        if wanted and document.root != _root(wanted[0]):
+            return wrong("wrong_root", answer=answer, details={"root": document.root[:100]})
+        missing = next((path for path in wanted if path not in document.found), None)
+        if missing is not None:
+            return wrong("missing_element", answer=answer, details={"path": missing})
+        if self.allow_empty:
+            return right(answer)
+        if document.is_empty:
+            return wrong("empty_element", answer=answer, details={"path": document.root[:100]})
+        hollow = next((path for path in wanted if path not in document.filled), None)
+        return right(answer) if hollow is None else wrong("empty_element", answer=answer, details={"path": hollow})
+
+    @property
+    def _wanted(self) -> list[str]:
+        return [path.replace("/@", "@") for path in self.required]
+
+
+def _root(path: str) -> str:
+    return re.split("[/@]", path, maxsplit=1)[0]
+
+
+def _prefixes(path: str) -> list[str]:
+    """The path without its attribute, and the paths on the way to it."""
+    names = path.partition("@")[0].split("/")
+    return ["/".join(names[:count]) for count in range(1, len(names) + 1)]
+
+
+class _XmlFaultError(Exception):
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class _Document:
+    """What a document has of the wanted paths. It remembers no others, so that names may be of any length and number.
+
+    Attributes:
+        looked_for: The wanted paths, and those to them.
+        root: The root's name.
+        is_empty: Whether the root holds nothing but white space.
+        found: The paths of `looked_for` that are there.
+        filled: Those of them that hold something.
+    """
+
+    looked_for: frozenset[str]
+    root: str = ""
+    is_empty: bool = True
+    found: set[str] = field(default_factory=set)
+    filled: set[str] = field(default_factory=set)
+    open: list[str | None] = field(default_factory=list)  # the open elements' paths; None for one that none looks for
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self.open) == MAX_DEPTH:
+            raise _XmlFaultError("too_deep", f"more than {MAX_DEPTH} elements inside each other")
+        path: str | None = name
+        if self.open:
+            self._fill()
+            path = f"{self.open[-1]}/{name}" if self.open[-1] is not None else None
+        else:
+            self.root = name
+        if path not in self.looked_for:
+            path = None
+        self.open.append(path)
+        if path is not None:
+            self._note(path, attributes)
+
+    def end(self, _: str) -> None:
+        self.open.pop()
+
+    def text(self, text: str) -> None:
+        if text.strip():
+            self._fill()
+
+    def _fill(self) -> None:
+        self.is_empty = False
+        if self.open[-1] is not None:
+            self.filled.add(self.open[-1])
+
+    def _note(self, path: str, attributes: dict[str, str]) -> None:
+        self.found.add(path)
+        for attribute, value in attributes.items():
+            self.found.add(f"{path}@{attribute}")
+            if value.strip():
+                self.filled.add(f"{path}@{attribute}")
+
+
+def _read(text: str, wanted: Sequence[str]) -> _Document:
+    """Read a document; raises an _XmlFaultError for what is none."""
+    document = _Document(frozenset(prefix for path in wanted for prefix in _prefixes(path)))
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.StartElementHandler = document.start
+    parser.EndElementHandler = document.end
+    parser.CharacterDataHandler = document.text
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    try:
+        parser.Parse(text.encode(), True)
+    except expat.ExpatError as error:
+        raise _XmlFaultError("not_xml", f"{expat.ErrorString(error.code)}, line {error.lineno}") from None
+    except UnicodeEncodeError:
+        raise _XmlFaultError("not_xml", "characters that no text can hold") from None
+    return document
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise _XmlFaultError("doctype", "document type declarations are refused")

@@ -1,0 +1,170 @@
+"""Where a completion's final answer stands, for verifiers that compare text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext.rewards.parsing.final_answer import (
+    ANSWER_FROM,
+    AnswerFrom,
+    alternatives,
+    check_answer_from,
+    final_answer,
+)
+
+MARKED = {
+    r"So it is $\boxed{Paris}$.": ("Paris",),
+    r"\boxed{\text{a}}, \boxed{b}": (r"\text{a}, b",),
+    "<answer> Paris </answer>": ("Paris",),
+    "<ANSWER>Paris</ANSWER>": ("Paris",),
+    "<answer>1 2\n3 4</answer>": ("1 2\n3 4",),
+    "<answer>The answer is Paris.</answer>": ("Paris",),
+    r"<answer>\boxed{Paris}</answer>": ("Paris",),
+    "Put it in <answer>...</answer>. <answer>Paris</answer>": ("Paris",),
+    "Answer: Paris": ("Paris",),
+    "**Answer:** Paris": ("Paris",),
+    "**Answer: Paris**": ("Paris",),
+    "### Final Answer\n\nParis": ("Paris",),
+    "**Final Answer**\nParis.": ("Paris",),
+    "It is so.\nFinal answer: the answer is Paris.": ("Paris",),
+    "2 + 2 = 4\n#### 4": ("4",),
+    r"Final Answer: The final answer is $\boxed{4}$. I hope it is correct.": ("4",),
+    "Final Answer: The final answer is Paris. I hope it is correct.": ("Paris",),
+    "**Answer:** My final answer is **Paris**.": ("Paris",),
+    "The answer is Paris, which is large.": ("Paris",),
+    "**Final Answer:**\n\n\\[\n\\boxed{4}\n\\]": ("4",),
+    "The final answer is\n$$\n4\n$$": ("4",),
+    "Answer：Paris": ("Paris",),
+    "The answer is Paris since it is large.": ("Paris",),
+    "The answer is Paris... or Rome.": ("Paris... or Rome",),
+    "The answer is Paris. It is large.": ("Paris",),
+    "The correct answer is **Paris**. It is large.": ("Paris",),
+    "The answer to the question is therefore Paris.": ("Paris",),
+    "The answer is St. Petersburg. It is large.": ("St. Petersburg",),
+    "The answer is the U.S. Navy. It is large.": ("the U.S. Navy",),
+    "The answer is 3.14.": ("3.14",),
+    "The answer is not Rome. The answer is Paris.": ("Paris",),
+    "The answer is Rome. No: the answer is Paris.": ("Paris",),
+    "Paris": ("Paris",),
+    "**Paris**": ("Paris",),
+    "I would say\nParis": ("I would say\nParis",),
+    "<answer>Paris</answer>\nAnswer: Paris": ("Paris",),
+    "<answer>Paris": ("<answer>Paris",),
+}
+CONFLICTS = [
+    "<answer>A</answer><answer>B</answer>",
+    r"\boxed{A}. No, wait: \boxed{B}",
+    "<answer>A</answer> Final answer: B",
+    r"\boxed{A}" + "\nAnswer: B",
+    "Answer: A\nAnswer: B",
+    "Answer: A. Answer: B",
+    "Final answer: A\nIn short, the final answer is B",
+]
+
+
+@pytest.mark.parametrize(("text", "answers"), MARKED.items())
+def test_by_default_marks_count_and_without_any_the_whole_text(text: str, answers: tuple[str, ...]) -> None:
+    assert final_answer(text).answers == answers
+
+
+@pytest.mark.parametrize("text", CONFLICTS)
+def test_marks_that_differ_are_several_answers(text: str) -> None:
+    assert set(final_answer(text).answers) == {"A", "B"}
+
+
+def test_marks_that_say_the_same_are_one_answer() -> None:
+    assert final_answer("<answer>a  b</answer> <answer>a b</answer>").answers == ("a  b",)
+
+
+@pytest.mark.parametrize(
+    ("answer_from", "answer"),
+    [("boxed", "1"), ("answer_tag", "2"), ("phrase", "3"), ("last_line", "4"), ("text", None)],
+)
+def test_each_rule_takes_its_own_mark_alone(answer_from: AnswerFrom, answer: str | None) -> None:
+    text = "\\boxed{1}\n<answer>2</answer>\nAnswer: 3\n**4**\n"
+    assert final_answer(text, answer_from=answer_from).answers == (answer or text.strip(),)
+
+
+@pytest.mark.parametrize(
+    ("answer_from", "problem"),
+    [
+        ("marked", "no_answer"),
+        ("boxed", "no_boxed"),
+        ("answer_tag", "no_answer_tag"),
+        ("phrase", "no_answer_phrase"),
+        ("last_line", "no_answer"),
+        ("text", "no_answer"),
+    ],
+)
+def test_an_empty_text_has_no_answer_and_says_why(answer_from: AnswerFrom, problem: str) -> None:
+    found = final_answer(" \n", answer_from=answer_from)
+    assert (found.answers, found.problem) == ((), problem)
+
+
+@pytest.mark.parametrize("text", [r"\boxed{}", "<answer> </answer>", "Answer:\n\n"])
+def test_a_mark_around_nothing_is_an_empty_answer(text: str) -> None:
+    assert final_answer(text).problem == "empty_answer"
+
+
+def test_only_what_follows_the_thinking_counts() -> None:
+    assert final_answer("<think><answer>A</answer></think><answer>B</answer>").answers == ("B",)
+    assert final_answer("<answer>A</answer></think>B", prefill="<think>").answers == ("B",)
+
+
+def test_an_unclosed_think_block_holds_no_answer() -> None:
+    assert final_answer("<think><answer>A</answer>").problem == "unclosed_think"
+    assert final_answer("<answer>A</answer>", prefill="<think>\n").problem == "unclosed_think"
+
+
+def test_a_flood_of_answers_is_none() -> None:
+    text = "".join(f"<answer>{number}</answer>" for number in range(100))
+    assert final_answer(text).problem == "too_many_answers"
+
+
+def test_a_tag_is_found_behind_letters_whose_small_form_is_longer() -> None:
+    assert final_answer("İİİİ <answer>A</answer>").answers == ("A",)
+
+
+def test_a_rule_that_does_not_exist_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match="Did you mean `boxed`"):
+        check_answer_from("boxd")
+
+
+def test_alternatives_are_flat_and_hold_nothing_that_is_missing() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert alternatives(numpy.array(["a", "b"])) == ["a", "b"]
+    assert alternatives(["a", None, ("b", float("nan"))]) == ["a", "b"]
+    assert alternatives(None) == []
+
+
+PIECES = [
+    "\\boxed{",
+    "}",
+    "<answer>",
+    "</answer>",
+    "Answer:",
+    "the answer is ",
+    "final answer",
+    "\n",
+    "**",
+    "####",
+    ". ",
+]
+
+
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))))
+def test_any_text_has_answers_or_a_problem_never_both(pieces: list[str]) -> None:
+    for answer_from in ANSWER_FROM:
+        found = final_answer("".join(pieces), answer_from=answer_from)  # type: ignore[arg-type]
+        assert bool(found.answers) != bool(found.problem)
+        assert all(answer == answer.strip() != "" for answer in found.answers)
+
+
+@pytest.mark.parametrize(
+    "piece", [*PIECES, "answer to ", "Answer:\n", "St. ", " ", "answer is answer is ", "<answer></"]
+)
+def test_a_megabyte_of_one_mark_is_read(piece: str) -> None:
+    for answer_from in ANSWER_FROM:
+        final_answer(piece * (1_000_000 // len(piece)), answer_from=answer_from)  # type: ignore[arg-type]

@@ -1,0 +1,241 @@
+"""Multiple choice: one option must be chosen, however it is said; hedges and prose choose none."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext import Status
+from trl_grpo_ext.rewards.multiple_choice import MultipleChoiceVerifier, multiple_choice_reward
+
+CITIES = ["Rome", "Paris"]
+
+
+def judge(text: str, gold: Any = "B", choices: Any = CITIES, **settings: Any) -> Any:
+    columns = {"answer": [gold]} | ({} if choices is None else {"choices": [choices]})
+    return MultipleChoiceVerifier(**settings).judge([text], **columns)[0]
+
+
+SAY_B = [
+    "B",
+    "b",
+    "(B)",
+    "[B]",
+    "B.",
+    "b)",
+    "**B**",
+    r"\boxed{B}",
+    r"$\boxed{\text{(B)}}$",
+    r"\boxed{\textbf{B}}",
+    "Answer: B",
+    "**Answer**: (B) Paris",
+    "<answer>B</answer>",
+    "<answer>B) Paris</answer>",
+    "<think>A or B?</think>\n\nB",
+    "Option B",
+    "B) Paris",
+    "B. Paris",
+    "B: Paris",
+    "B - Paris",
+    "B (Paris)",
+    "B) Paris, the capital of France",
+    "The correct option is B.",
+    "The answer is B because Rome is in Italy.",
+    "The answer is B. Rome is in Italy.",
+    "So the correct answer is **B) Paris**.",
+    "Therefore, the best choice is B.",
+    "The answer is not A. So the answer is B.",
+    "**B) Paris**\n\nRome is in Italy.",
+    "Ｂ",
+    "Ⓑ",
+]
+
+
+@pytest.mark.parametrize("text", SAY_B)
+@pytest.mark.parametrize("choices", [CITIES, None], ids=["options known", "options unknown"])
+def test_a_choice_is_read_however_it_is_said(text: str, choices: Any) -> None:
+    assert (judge(text, "B", choices).score, judge(text, "A", choices).score) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["Paris", "paris.", "The answer is Paris.", "Paris (B)", r"\boxed{\text{Paris}}"])
+def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str) -> None:
+    assert judge(text).score == 1.0
+    assert judge(text, choices=None).reason == "no_choice"
+
+
+@pytest.mark.parametrize("gold", ["A", "B"])
+@pytest.mark.parametrize("choices", [CITIES, None], ids=["options known", "options unknown"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A or B",
+        "A and B",
+        "A, B",
+        "A B",
+        "A/B",
+        "(A) or (B)",
+        "A) B)",
+        "A. B.",
+        "AB",
+        "A) Rome B) Paris",
+        "A) Rome or B) Paris",
+        "Answer: either A or B",
+        "Answer: A\nAnswer: B",
+        r"\boxed{A} \boxed{B}",
+        r"\boxed{A}, or else \boxed{B}",
+        "<answer>A</answer><answer>B</answer>",
+        "Both",
+        "A good answer needs care.",
+        "I think A is what B is not.",
+        "",
+        "<think>B</think>",
+        "<think>B",
+        "<answer></answer>",
+        "not B, not A",
+        "A is wrong. B is wrong.",
+    ],
+)
+def test_hedges_prose_and_nothing_score_0_whatever_the_gold_is(text: str, choices: Any, gold: str) -> None:
+    assert judge(text, gold, choices).score == 0.0
+
+
+@pytest.mark.parametrize("gold", ["A", "B", "C", "D"])
+def test_a_list_of_all_letters_scores_0_whatever_the_gold_is(gold: str) -> None:
+    for text in ("A, B, C, D", "ABCD", "A B C D", "A) B) C) D)", "(A)(B)(C)(D)", "A or B or C or D"):
+        assert judge(text, gold, None).score == 0.0
+
+
+REASONS = {
+    "A": "not_equal",
+    "A or B": "several_choices",
+    "B) Paris or A) Rome": "several_choices",
+    "B) Rome": "letter_and_text_differ",
+    "Rome (B)": "letter_and_text_differ",
+    "Answer: A\nFinal answer: B": "ambiguous",
+    "C": "no_such_choice",
+    "B is wrong": "taken_back",
+    "B) is not it": "taken_back",
+    "A good answer needs care.": "no_choice",
+    "": "no_answer",
+    "<think>B": "unclosed_think",
+    "B) " + "x" * 3_000: "answer_too_long",
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), REASONS.items())
+def test_what_scores_0_says_why(text: str, reason: str) -> None:
+    verdict = judge(text)
+    assert (verdict.score, verdict.reason) == (0.0, reason)
+
+
+@pytest.mark.parametrize(
+    ("gold", "choices"),
+    [
+        ("B", None),
+        ("(B)", None),
+        ("b", CITIES),
+        ("B) Paris", CITIES),
+        (1, CITIES),
+        (1, None),
+        (1.0, CITIES),
+        ("1", CITIES),
+        ("Paris", CITIES),
+        (["B"], CITIES),
+        (["C", "B"], ["x", "y", "z"]),
+        ("B", ["A) Rome", "B) Paris"]),
+        ("B", {"text": CITIES, "label": ["A", "B"]}),
+        ("B", {"A": "Rome", "B": "Paris", "C": None}),
+        (True, ["False", "True"]),
+    ],
+)
+def test_golds_and_options_of_every_form_mean_b(gold: Any, choices: Any) -> None:
+    assert [judge(text, gold, choices).score for text in ("B", "A")] == [1.0, 0.0]
+
+
+def test_numbered_options_are_chosen_by_their_number() -> None:
+    options = {"text": ["Rome", "Paris"], "label": ["1", "2"]}
+    assert [judge(text, "2", options).score for text in ("2", "(2)", "Paris", "1", "B")] == [1.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_the_first_index_may_be_1() -> None:
+    assert judge("B", 2, index_base=1).score == 1.0
+
+
+def test_a_gold_that_can_be_read_in_two_ways_is_skipped_until_it_is_said_how() -> None:
+    numbers = ["2", "1", "0"]
+    assert judge("B", "1", ["0", "2", "1"]).reason == "gold_ambiguous"
+    assert judge("B", "1", numbers).score == 1.0  # index and text agree
+    assert judge("C", "1", ["0", "2", "1"], gold_as="text").score == 1.0
+    assert judge("B", "1", ["0", "2", "1"], gold_as="index").score == 1.0
+
+
+def test_options_that_say_the_same_are_equally_right() -> None:
+    assert judge("Paris", "A", ["Paris", "Rome", "Paris"]).score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "choices", "reason"),
+    [
+        (None, CITIES, "gold_missing"),
+        ([], CITIES, "gold_missing"),
+        (float("nan"), CITIES, "gold_missing"),
+        ("Oslo", CITIES, "gold_not_among_choices"),
+        ("C", CITIES, "gold_not_among_choices"),
+        (7, CITIES, "gold_not_among_choices"),
+        ("B, C", None, "gold_not_among_choices"),
+        ("B", "Rome, Paris", "choices_unreadable"),
+        ("B", [], "choices_unreadable"),
+        ("B", {"text": CITIES, "label": ["A", "A"]}, "choices_unreadable"),
+    ],
+)
+def test_a_row_that_cannot_be_judged_is_skipped_and_listed(gold: Any, choices: Any, reason: str) -> None:
+    verdict = judge("B", gold, choices)
+    assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
+    (problem,) = MultipleChoiceVerifier().check_rows([{"answer": gold, "choices": choices}, {"answer": "B"}])
+    assert (problem.row, problem.reason) == (0, reason)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"answer_from": "box"}, "Did you mean `boxed`"),
+        ({"gold_as": "letters"}, "Did you mean `letter`"),
+        ({"index_base": 2}, "0 or 1"),
+        ({"index_base": True}, "0 or 1"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MultipleChoiceVerifier(**settings)
+
+
+def test_a_dataset_without_the_gold_is_refused() -> None:
+    with pytest.raises(ValueError, match="`solution` or `answer`"):
+        multiple_choice_reward(["B"], choices=[CITIES])
+
+
+def test_it_pickles() -> None:
+    verifier = MultipleChoiceVerifier(column="gold", index_base=1)
+    assert pickle.loads(pickle.dumps(verifier)) == verifier
+    assert multiple_choice_reward.__name__ == "multiple_choice_reward"
+
+
+PIECES = ["A", "B", "(", ")", ". ", " or ", ", ", "Paris", "Rome", "Answer: ", "\\boxed{", "}", "is not ", "<answer>"]
+
+
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))))
+def test_no_text_is_right_for_two_golds(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    for choices in (CITIES, None):
+        verdicts = [judge(text, gold, choices) for gold in ("A", "B")]
+        assert all(verdict.score in (0.0, 1.0) for verdict in verdicts)
+        assert sum(verdict.score for verdict in verdicts) <= 1
+
+
+@pytest.mark.parametrize("piece", ["A", "A ", "(A", "A) ", "A or ", "ﷺ", "a\u0301\u0323", "\x00", "answer "])
+def test_a_megabyte_is_judged(piece: str) -> None:
+    assert judge(piece * (1_000_000 // len(piece))).score == 0.0

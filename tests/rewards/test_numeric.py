@@ -1,0 +1,250 @@
+"""Numbers: every way to write one, tolerances that are exact, and what is no number."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext import Status
+from trl_grpo_ext.rewards.numeric import NumericVerifier, numeric_reward
+
+
+def judge(text: str, gold: Any = 1500, **settings: Any) -> Any:
+    return NumericVerifier(**settings).judge([text], answer=[gold])[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1500",
+        "+1500",
+        "1500.",
+        "1,500.00",
+        "1 500",
+        "1\u202f500",
+        r"1{,}500",
+        r"1\,500",
+        "１５００",
+        "$1,500",
+        r"\$1500",
+        "1500 €",
+        "1.5e3",
+        "15E+2",
+        r"\boxed{1.5 \times 10^3}",
+        r"1.5 \cdot 10^{3}",
+        "1.5×10³",
+        "1.5*10**3",
+        "3000/2",
+        r"\frac{3000}{2}",
+        r"1499\frac{2}{2}",
+        "1499 1/1",
+        "150000%",
+        "x = 1500",
+        r"\approx 1500",
+        "The answer is approximately 1500.",
+        "**1500**",
+        "The answer is $1,500.00.",
+        "<answer>1500</answer>",
+        "#### 1500",
+        "<think>1600?</think>1500",
+        "(1500)",
+    ],
+)
+def test_a_number_is_read_however_it_is_written(text: str) -> None:
+    assert (judge(text).score, judge(text, 1501).score) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1500 apples",
+        "1500 or 1600",
+        "1500, 1600",
+        "1000 + 500",
+        "1500 - 0",
+        "1500**1",
+        "15²",
+        "--1500",
+        "5$6",
+        "1,50,0",
+        "15,00",
+        "1_500",
+        "0x5dc",
+        "fifteen hundred",
+        "nan",
+        "inf",
+        "-infinity",
+        "1/0",
+        r"\frac{1}{0}",
+        "10^10^10",
+        "1500\n1500",
+        "I do not know.",
+        "1" * 500,
+        "١٥٠٠",
+    ],
+)
+def test_what_is_no_number_by_itself_is_not_read(text: str) -> None:
+    verdict = judge(text)
+    assert (verdict.status, verdict.score, verdict.reason) == (Status.UNPARSEABLE, 0.0, "not_a_number")
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "1e-999999999", "10^999999999999999999999", "1.5*10**100000"])
+def test_an_exponent_that_nobody_can_compute_is_not_computed(text: str) -> None:
+    assert judge(text).reason == "out_of_range"
+
+
+@pytest.mark.parametrize(
+    ("settings", "gold", "right", "wrong"),
+    [
+        ({}, 0.3, ["0.3", "3/10", "30%"], ["0.30000000000000004", "0.3000001"]),
+        ({"absolute": 0.1}, 1.0, ["0.9", "1.1"], ["0.89", "1.10000001"]),
+        ({"relative": 0.01}, 100, ["99", "101"], ["98.999", "101.001", "0", "-100"]),
+        ({"relative": 0.01}, -100, ["-99", "-101"], ["-98.999", "100"]),
+        ({"relative": 0.01}, 0, ["0", "-0"], ["0.0001"]),
+        ({"relative": 0.01, "absolute": 0.5}, 0, ["0.5"], ["0.51"]),
+        ({"percent": "fraction"}, "28%", ["28%", "0.28"], ["28", "0.28%"]),
+        ({"percent": "number"}, 28, ["28%", r"28\%", "28 percent"], ["0.28"]),
+        ({"percent": "either"}, 0.28, ["28%", "0.28"], ["28"]),
+    ],
+)
+def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list[str], wrong: list[str]) -> None:
+    assert [judge(text, gold, **settings).score for text in right] == [1.0] * len(right)
+    assert [judge(text, gold, **settings).score for text in wrong] == [0.0] * len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("units", "gold", "text", "reason"),
+    [
+        ("any", "5 km", "5 kilometers", ""),
+        ("any", "5 km", "5", ""),
+        ("any", "5", "5 apples", ""),
+        ("any", "5 cm²", r"5 \text{ cm}^2", ""),
+        ("any", "5 m/s", "5 m/s", ""),
+        ("any", "90°", r"\boxed{90^\circ}", ""),
+        ("any", "5 km", r"\boxed{5 \, \text{km}}", ""),
+        ("any", "5 km", r"\boxed{5~\mathrm{km}}", ""),
+        ("any", "5 km", "5 (km)", ""),
+        ("any", "1200 km", "1,200 km", ""),
+        ("any", "0.5", "1/2 cup", ""),
+        ("any", "5 km", "5 m", "other_unit"),
+        ("any", "5 cm", "5 cm3", "other_unit"),
+        ("any", "5 apples", "5 oranges", "other_unit"),
+        ("any", "5 km", "6 km", "not_equal"),
+        ("any", "5", "5 or 6", "not_a_number"),
+        ("any", "5", "5 minus 3", "not_a_number"),
+        ("any", "5", "5 million", "not_a_number"),
+        ("any", "5", "5 -3", "not_a_number"),
+        ("any", "5", "5 kg 6", "not_a_number"),
+        ("any", "5", "5 is what I would say", "not_a_number"),
+        (["km"], "5", "5 KM", ""),
+        (["km"], "5", "5 m", "not_a_number"),
+    ],
+)
+def test_units_are_allowed_by_name_and_never_converted(units: Any, gold: str, text: str, reason: str) -> None:
+    verdict = judge(text, gold, units=units)
+    assert (verdict.score, verdict.reason) == (float(not reason), reason)
+
+
+@pytest.mark.parametrize(
+    "gold",
+    [
+        1500,
+        1500.0,
+        "1,500",
+        "3000/2",
+        Decimal("1500"),
+        Fraction(1500),
+        "so 5 * 300\n#### 1500",
+        r"\boxed{1500}",
+        [3, 1500],
+    ],
+)
+def test_golds_of_every_form_and_any_of_several_will_do(gold: Any) -> None:
+    assert [judge(text, gold).score for text in ("1500", "1499")] == [1.0, 0.0]
+
+
+def test_a_float_is_the_decimal_that_it_is_written_as() -> None:
+    assert judge("0.1", 0.1).score == 1.0
+    assert judge("0.1000000000000000055511151231257827", 0.1).score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "reason"),
+    [
+        (None, "gold_missing"),
+        (float("nan"), "gold_missing"),
+        ([], "gold_missing"),
+        (float("inf"), "gold_not_a_number"),
+        ("many", "gold_not_a_number"),
+        ("5 km", "gold_not_a_number"),
+        (True, "gold_not_a_number"),
+        ("1e99999", "gold_not_a_number"),
+    ],
+)
+def test_a_row_without_a_number_is_skipped_and_listed(gold: Any, reason: str) -> None:
+    verdict = judge("1", gold)
+    assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
+    assert [problem.reason for problem in NumericVerifier().check_rows([{"answer": gold}, {"answer": 1}])] == [reason]
+
+
+def test_answers_that_contradict_each_other_are_ambiguous_and_those_that_agree_are_not() -> None:
+    assert judge(r"\boxed{1500}. Or rather \boxed{1600}").reason == "ambiguous"
+    assert judge("\\boxed{1500}\nFinal answer: 1,500.0").score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"absolute": -1}, "absolute is a tolerance"),
+        ({"absolute": float("nan")}, "absolute is a tolerance"),
+        ({"relative": float("inf")}, "relative is a tolerance"),
+        ({"relative": True}, "relative is a tolerance"),
+        ({"relative": "1%"}, "relative is a tolerance"),
+        ({"relative": 1.0}, "below 1"),
+        ({"percent": "fractions"}, "Did you mean `fraction`"),
+        ({"units": "km"}, "list of units"),
+        ({"units": [1]}, "list of units"),
+        ({"answer_from": "last"}, "last_line"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NumericVerifier(**settings)
+
+
+def test_it_pickles() -> None:
+    verifier = NumericVerifier(relative=0.01, units=["km"])
+    assert pickle.loads(pickle.dumps(verifier)) == verifier
+    assert numeric_reward(["4"], solution=["4"]) == [1.0]
+
+
+@given(st.fractions())
+def test_every_fraction_and_its_decimals_equal_themselves(value: Fraction) -> None:
+    assert judge(f"{value.numerator}/{value.denominator}", value).score == 1.0
+    assert judge(f"{value.numerator:,}", value.numerator).score == 1.0
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300))
+def test_every_float_equals_itself(value: float) -> None:
+    assert judge(repr(value), value).score == 1.0
+
+
+PIECES = ["1", ",", ".", "e", "^", "{", "}", "/", "\\frac", " ", "-", "%", "$", "*", "10", "km", "\\boxed{", "²"]
+
+
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))))
+def test_any_text_of_any_unicode_scores_0_or_1(pieces: list[str]) -> None:
+    for units in ((), "any"):
+        assert judge("".join(pieces), 1, units=units).score in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_megabyte_and_the_longest_text_that_is_read_are_judged(piece: str) -> None:
+    for length in (395, 1_000_000):
+        assert judge("5" + piece * (length // len(piece)) + "!", 1, units="any").score == 0.0

@@ -1,0 +1,179 @@
+"""Lists: the share of items in common, by each measure, in order or not; naming everything does not pay."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext import Status
+from trl_grpo_ext.rewards.overlap import OverlapVerifier, common_subsequence, overlap_reward
+
+COLOURS = ["red", "green", "blue"]
+
+
+def judge(answer: str, gold: Any = COLOURS, **settings: Any) -> Any:
+    return OverlapVerifier(**settings).judge([f"<answer>{answer}</answer>"], answer=[gold])[0]
+
+
+def test_the_score_table() -> None:
+    scores = {
+        "blue, green, red": 1.0,
+        "red, green": 0.8,
+        "red, red, red": 0.5,
+        "red, green, blue, pink, grey, black, white": 0.6,
+        "pink": 0.0,
+    }
+    assert {answer: judge(answer).score for answer in scores} == scores
+    assert [judge(answer).status for answer in scores] == [Status.CORRECT, *[Status.PARTIAL] * 3, Status.INCORRECT]
+
+
+@pytest.mark.parametrize(
+    ("measure", "score"), [("f1", 0.5), ("jaccard", 1 / 3), ("recall", 1 / 3), ("precision", 1.0), ("exact", 0.0)]
+)
+def test_each_measure_sees_one_item_of_three(measure: Any, score: float) -> None:
+    assert judge("red", measure=measure, max_items=9).score == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("order", "answer", "hits"),
+    [
+        ("ignored", "blue, green, red", 3),
+        ("subsequence", "blue, green, red", 1),
+        ("subsequence", "red, pink, blue", 2),
+        ("position", "blue, green, red", 1),
+        ("position", "green, blue, red", 0),
+    ],
+)
+def test_order_counts_as_it_is_asked_for(order: Any, answer: str, hits: int) -> None:
+    assert judge(answer, order=order).score == pytest.approx(hits / 3)
+
+
+def test_an_item_counts_once_as_a_set_and_each_time_in_an_order() -> None:
+    assert judge("a, a, b", ["a", "b"]).score == 1.0
+    assert judge("a, a, b", ["a", "b"], order="subsequence").score == pytest.approx(0.8)
+    assert judge("a, b", ["a", "b", "b"], order="subsequence", measure="exact").score == 0.0
+
+
+@pytest.mark.parametrize("measure", ["f1", "jaccard", "exact"])
+@pytest.mark.parametrize("order", ["ignored", "subsequence", "position"])
+def test_naming_everything_pays_less_than_one_right_item(measure: Any, order: Any) -> None:
+    everything = ", ".join([*COLOURS, *map(str, range(100))])
+    one_of_three = judge("red", measure=measure, order=order).score
+    assert judge(everything, measure=measure, order=order).score < max(one_of_three, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "settings"),
+    [
+        ("[red, green, blue]", {}),
+        ('["red", "green", "blue"]', {}),
+        ("{red,green,blue}", {}),
+        ("red, green, and blue", {}),
+        (" red ,, green , **blue** ,", {}),
+        ("- red\n- green\n\n- blue", {"separator": "\n"}),
+        ("1. red\n2) green\n(3) blue", {"separator": "\n"}),
+        ("red; green; blue", {"separator": ";"}),
+        ("RED, Green, blue", {"ignore_case": True}),
+    ],
+)
+def test_lists_of_every_form_are_read(answer: str, settings: dict[str, Any]) -> None:
+    assert judge(answer, measure="exact", **settings).score == 1.0
+
+
+@pytest.mark.parametrize("gold", [COLOURS, "red, green, blue", '["red", "green", "blue"]', ("red", "green", "blue")])
+def test_the_gold_is_a_list_or_a_text_that_is_split_as_the_answer_is(gold: Any) -> None:
+    assert judge("green, red, blue", gold).score == 1.0
+
+
+def test_an_item_of_a_list_is_not_split() -> None:
+    assert judge("Paris, France; Oslo", ["Paris, France", "Oslo"], separator=";").score == 1.0
+    assert judge("Paris, France", ["Paris, France"], separator=";").score == 1.0
+    assert judge("Paris, France", ["Paris, France"]).score == 0.0
+
+
+def test_numbers_are_items_as_they_are_written() -> None:
+    assert judge("1, 2", [1, 2]).score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("<answer>pink</answer>", "no_overlap"),
+        ("<answer>Red</answer>", "no_overlap"),
+        ("<answer>, ,</answer>", "no_items"),
+        ("<answer>red</answer><answer>red, green</answer>", "ambiguous"),
+        ("<answer>a, b, c, d, e</answer>", "too_many_items"),
+        ("<answer>" + "red," * 5_000 + "</answer>", "answer_too_long"),
+        ("<think>red", "unclosed_think"),
+        ("", "no_answer"),
+    ],
+)
+def test_what_scores_0_says_why(text: str, reason: str) -> None:
+    verdict = OverlapVerifier(max_items=4).judge([text], answer=[COLOURS])[0]
+    assert (verdict.score, verdict.reason) == (0.0, reason)
+
+
+def test_an_exact_measure_says_that_the_lists_differ() -> None:
+    assert judge("red", measure="exact").reason == "not_equal"
+
+
+@pytest.mark.parametrize(
+    ("gold", "reason"), [(None, "gold_missing"), ([], "gold_missing"), ([""], "gold_empty"), (" , ", "gold_empty")]
+)
+def test_an_empty_gold_is_skipped_and_listed(gold: Any, reason: str) -> None:
+    verdict = judge("red", gold)
+    assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
+    assert [problem.reason for problem in OverlapVerifier().check_rows([{"answer": gold}])] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"measure": "jacard"}, "Did you mean `jaccard`"),
+        ({"order": "ordered"}, "`subsequence`"),
+        ({"separator": ""}, "between two items"),
+        ({"max_items": 0}, "1 or more"),
+        ({"measure": "recall"}, "max_items"),
+        ({"answer_from": "tag"}, "no rule"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OverlapVerifier(**settings)
+
+
+def test_it_pickles() -> None:
+    verifier = OverlapVerifier(measure="recall", max_items=3)
+    assert pickle.loads(pickle.dumps(verifier)) == verifier
+    assert overlap_reward(["b, a"], solution=[["a", "b"]]) == [1.0]
+
+
+def plain_common_subsequence(one: str, other: str) -> int:
+    best = [0] * (len(other) + 1)
+    for item in one:
+        diagonal = 0
+        for place, wanted in enumerate(other, 1):
+            diagonal, best[place] = best[place], diagonal + 1 if item == wanted else max(best[place], best[place - 1])
+    return best[-1]
+
+
+@given(st.text("abc", max_size=12), st.text("abc", max_size=12))
+def test_the_longest_common_subsequence_is_that_of_the_textbook(one: str, other: str) -> None:
+    assert common_subsequence(one, other) == plain_common_subsequence(one, other)
+
+
+@given(st.text(alphabet=st.characters(codec=None)), st.lists(st.text(), max_size=4))
+def test_any_text_has_a_score_from_0_to_1_or_none(text: str, gold: list[str]) -> None:
+    for order in ("ignored", "subsequence", "position"):
+        verdict = OverlapVerifier(order=order).judge([text], answer=[gold])[0]  # type: ignore[arg-type]
+        assert verdict.score is None or 0 <= verdict.score <= 1
+
+
+@pytest.mark.parametrize("piece", ["a,", ",", "red, ", "[", "and ", "1. "])
+def test_a_megabyte_is_judged(piece: str) -> None:
+    verdict = OverlapVerifier(order="subsequence").judge([piece * (1_000_000 // len(piece))], answer=[COLOURS])[0]
+    assert verdict.score == 0.0

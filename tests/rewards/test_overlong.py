@@ -1,0 +1,78 @@
+"""The soft overlong punishment: TRL's formula, and verdicts that say what it found."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext import Blame, Sample, Status
+from trl_grpo_ext.rewards.overlong import OverlongVerifier
+
+VERIFIER = OverlongVerifier(max_completion_len=100, soft_punish_cache=20)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "score", "status", "reason"),
+    [
+        (0, 0.0, Status.CORRECT, ""),
+        (80, 0.0, Status.CORRECT, ""),
+        (81, -0.05, Status.INCORRECT, "near_limit"),
+        (90, -0.5, Status.INCORRECT, "near_limit"),
+        (100, -1.0, Status.INCORRECT, "overlong"),
+        (5000, -1.0, Status.INCORRECT, "overlong"),
+    ],
+)
+def test_the_last_tokens_before_the_limit_are_punished_softly(
+    tokens: int, score: float, status: Status, reason: str
+) -> None:
+    (verdict,) = VERIFIER.judge(["text"], completion_ids=[[1] * tokens])
+    assert (verdict.score, verdict.status, verdict.reason) == (score, status, reason)
+
+
+def test_without_a_soft_zone_only_what_is_longer_than_the_limit_is_punished() -> None:
+    verifier = OverlongVerifier(max_completion_len=10, soft_punish_cache=0)
+    assert verifier(["a", "b"], completion_ids=[[1] * 10, [1] * 11]) == [0.0, -1.0]
+
+
+@given(limit=st.integers(1, 300), cache=st.integers(0, 300), tokens=st.integers(0, 700))
+def test_every_score_is_that_of_trl(limit: int, cache: int, tokens: int) -> None:
+    from trl.rewards import get_soft_overlong_punishment
+
+    cache = min(cache, limit)
+    ours = OverlongVerifier(max_completion_len=limit, soft_punish_cache=cache)(["x"], completion_ids=[[7] * tokens])
+    assert ours == get_soft_overlong_punishment(limit, cache)(completion_ids=[[7] * tokens])
+
+
+def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
+    (verdict,) = VERIFIER.judge(["text"])
+    assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.GRADER, "tokens_unknown")
+
+
+def test_the_text_does_not_matter() -> None:
+    samples = [Sample(text=text, completion_ids=[1] * 90) for text in ("", "\ud800\0" * 99, "<think>")]
+    assert {verdict.score for verdict in VERIFIER.judge_samples(samples)} == {-0.5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_completion_len": 0, "soft_punish_cache": 0}, "max_completion_len is a number of tokens"),
+        ({"max_completion_len": 9.5, "soft_punish_cache": 0}, "max_completion_len is a number of tokens"),
+        ({"max_completion_len": True, "soft_punish_cache": 0}, "max_completion_len is a number of tokens"),
+        ({"max_completion_len": 10, "soft_punish_cache": 11}, "from 0 to all of them; got 11"),
+        ({"max_completion_len": 10, "soft_punish_cache": -1}, "from 0 to all of them; got -1"),
+    ],
+)
+def test_lengths_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OverlongVerifier(**arguments)
+
+
+def test_it_pickles() -> None:
+    copy = pickle.loads(pickle.dumps(VERIFIER))
+    assert copy == VERIFIER
+    assert copy(["x"], completion_ids=[[1] * 90]) == [-0.5]
