@@ -299,6 +299,9 @@ def test_problems_of_reasoning_gym_are_made_on_the_spot_with_test_apart_from_tra
     assert len(data["test"]) == 10
     assert asked["train"] and not asked["train"] & asked["test"]
     assert len(asked["test"]) == len(data["test"])
+    mix = build_mix([{"verifier": "reasoning_gym"}])
+    row = data["train"][0]
+    assert mix.terms[0].verifier([f"<answer>{row['answer']}</answer>"], entry=[row["entry"]]) == [1.0]  # type: ignore[misc]
     with pytest.raises(ValueError, match="Did you mean `chain_sum`"):
         load_data(parse(write(dataset_name="reasoning_gym:chain_sun", prompt_column="question")).data)
     with pytest.raises(ValueError, match="max_termz"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -111,11 +112,11 @@ def _problems(
     *,
     without: Collection[str] = (),
     distinct: bool = False,
-) -> list[dict[str, str]]:
+) -> list[dict[str, str | None]]:
     import reasoning_gym
 
     seen = set(without)
-    problems: list[dict[str, str]] = []
+    problems: list[dict[str, str | None]] = []
     try:
         drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
     except (TypeError, AssertionError) as error:
@@ -124,7 +125,8 @@ def _problems(
         if len(problems) == size:
             return problems
         if item["question"] not in seen:
-            problems.append({"question": item["question"], "answer": str(item["answer"])})
+            problem = {"question": item["question"], "entry": json.dumps(item, default=str)}
+            problems.append(problem | {"answer": None if item["answer"] is None else str(item["answer"])})
         if distinct:
             seen.add(item["question"])
     logger.warning("reasoning_gym:%s gave %d of the %d problems asked for; it has no more.", task, len(problems), size)

@@ -7,6 +7,7 @@ text. Nothing is parsed as mathematics here.
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -202,9 +203,13 @@ def _boxed_only(text: str) -> Extraction:
     return Extraction((found[0][2],), "boxed_only") if found else Extraction(problem="no_boxed")
 
 
+# `str.lower` makes two characters of some, such as `İ`, and the places would no longer be those of the text.
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
 def _tags(text: str) -> list[tuple[int, int]]:
     """Where each `<answer>` that is closed begins and ends; of nested ones, the innermost."""
-    lowered = text.lower()
+    lowered = text.translate(_ASCII_LOWER)
     found: list[tuple[int, int]] = []
     closed = lowered.find("</answer>")
     while closed >= 0:

@@ -147,3 +147,7 @@ def test_no_text_is_too_broken_to_be_looked_at(text: str, mode: Mode) -> None:
 @given(st.lists(ATOMS).map("".join), st.sampled_from(["1", r"\frac{1}{2}", r"\{1,2\}"]))
 def test_a_box_after_a_closed_block_is_found_whatever_stood_in_the_block(noise: str, answer: str) -> None:
     assert extract(f"<think>{noise}</think>" + rf"so \boxed{{{answer}}}").answers == (answer,)
+
+
+def test_letters_that_lower_case_makes_longer_do_not_move_an_answer_tag() -> None:
+    assert extract("İİİİİİİİİ <ANSWER>42</answer>", prefill="", mode="answer_tag").answers == ("42",)
