@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_test_suites.names import SOLUTION, is_solution_import, solution_names
 from trl_grpo_ext.rewards.unit_test_suites.prompt_code import PromptCode
-from trl_grpo_ext.rewards.unit_test_suites.source import Statement, joined, statements, unparsed
+from trl_grpo_ext.rewards.unit_test_suites.source import Statement, joined, packed, statements, unparsed
 from trl_grpo_ext.rewards.unit_test_suites.test_module import Module
 from trl_grpo_ext.sandbox.suite import CallSuite
 
@@ -38,9 +38,8 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         raise BadTests("tests_call_nothing", "\n".join(module.tests))
     once, each = _by_need(setup, set(taken.names) | _solution_modules(setup))
     imports = [part for line in taken.imports for part in statements(line)]
-    return CallSuite(
-        setup=joined([*module.preamble, *imports, *once]), tests=_snippets(module, joined(each)), names=taken.names
-    )
+    setup_text, snippets = joined([*module.preamble, *imports, *once]), _snippets(module, joined(each))
+    return CallSuite(setup=setup_text, tests=snippets, names=taken.names, code=packed(setup_text, snippets))
 
 
 def _snippets(module: Module, before: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from trl_grpo_ext.rewards.unit_test_suites import function_case
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_test_suites.source import packed
 from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite, Suite
 
 _INPUTS = ("input", "stdin", "inputs")
@@ -89,7 +90,7 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
     ]
     setup = f"{inspect.getsource(function_case)}\ncall = Call({name!r})"
     # No names: `Call` asks the module for what it needs, and a function called `same` must not replace ours.
-    return CallSuite(setup=setup, tests=tuple(tests), names=())
+    return CallSuite(setup=setup, tests=tuple(tests), names=(), code=packed(setup, tests))
 
 
 def _arguments(given: Any) -> list[Any]:

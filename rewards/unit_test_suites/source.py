@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_test_suites.usage import Usage, usage
+from trl_grpo_ext.sandbox.inside.compiled import BadTestsError, compile_tests, pack
 
 _NEWLINE = re.compile(r"\r\n?")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -82,6 +84,16 @@ def _compiles(tree: ast.Module) -> bool:
     except _UNREADABLE:
         return False
     return True
+
+
+def packed(setup: str, tests: Sequence[str]) -> str:
+    """Tests as code for judges, who would each take longer to compile them than to run them; "" if they do not."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pack(compile_tests(setup, tests))
+    except BadTestsError:  # to be said by a judge
+        return ""
 
 
 def statements(source: str) -> list[Statement]:

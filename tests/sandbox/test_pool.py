@@ -159,12 +159,17 @@ def test_tests_that_do_not_run_are_the_datas_fault(sandbox: LocalSandbox) -> Non
     assert endings(sandbox, job(RIGHT, broken), job(RIGHT, unparsed)) == [Ending.BAD_TESTS, Ending.BAD_TESTS]
 
 
-def test_tests_that_patch_python_do_not_reach_the_next_tests() -> None:
-    patches = CallSuite(
-        setup="import math, builtins\nmath.isclose = lambda *a, **k: True\nbuiltins.abs = lambda x: 0",
-        tests=("assert area(1) is not None",),
-        names=("area",),
-    )
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "import math, builtins\nmath.isclose = lambda *a, **k: True\nbuiltins.abs = lambda x: 0",
+        "exec('import math, builtins; math.isclose = lambda *a, **k: True; builtins.abs = lambda x: 0')",
+        "import math, types\ntypes.ModuleType.__setattr__(math, 'isclose', lambda *a, **k: True)",
+        "import math as m\nfor name in ['isclose']: m.__dict__[name] = lambda *a, **k: True",
+    ],
+)
+def test_tests_that_patch_python_do_not_reach_the_next_tests(setup: str) -> None:
+    patches = CallSuite(setup=setup, tests=("assert area(1) is not None",), names=("area",))
     asks = CallSuite(
         tests=("import math\nassert math.isclose(area(1), 3.0) and abs(area(1) - 3) < 1",), names=("area",)
     )
@@ -175,6 +180,25 @@ def test_tests_that_patch_python_do_not_reach_the_next_tests() -> None:
         assert endings(sandbox, job(wrong, asks)) == [Ending.FAILED]
     finally:
         sandbox.close()
+
+
+@pytest.mark.skipif(not BEST.namespaces, reason="there is no file system of its own here")
+def test_a_program_keeps_files_in_its_own_folder_and_nowhere_else(sandbox: LocalSandbox) -> None:
+    program = """\
+import os, tempfile
+def add(a, b):
+    with tempfile.NamedTemporaryFile("w+") as file, open("/tmp/kept", "w") as kept:
+        assert os.path.samefile("/tmp", os.getcwd()) and os.path.exists("kept")
+    for path in ("/x", "/scratch/x", "/dev/x", os.path.dirname(os.__file__) + "/x"):
+        for attempt in (os.mkdir, lambda path: open(path, "w"), lambda path: os.rename("kept", path)):
+            try:
+                attempt(path)
+                return 0
+            except OSError:
+                pass
+    return a + b
+"""
+    assert endings(sandbox, job(program)) == [Ending.PASSED]
 
 
 def test_a_program_finds_nothing_of_the_one_before() -> None:

@@ -117,6 +117,7 @@ def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
     return {
         "setup": suite.setup,
         "tests": suite.tests,
+        "code": suite.code,
         "names": suite.names,
         "stop_at_first": job.stop_at_first,
         "message_bytes": MESSAGE_BYTES,

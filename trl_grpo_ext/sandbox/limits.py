@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 
@@ -31,7 +31,7 @@ class Limits:
     disk_mb: int = 16
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name, value in self.to_record().items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ValueError(f"The limit {name} is a finite number above 0, got {value!r}.")
         for name in ("memory_mb", "processes", "output_kb", "disk_mb"):
@@ -40,4 +40,4 @@ class Limits:
 
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values."""
-        return asdict(self)
+        return {each.name: getattr(self, each.name) for each in fields(self)}

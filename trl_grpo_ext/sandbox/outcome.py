@@ -63,7 +63,9 @@ class Job:
 
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values."""
-        return asdict(self) | {"kind": "call" if isinstance(self.suite, CallSuite) else "stdio"}
+        record = asdict(self) | {"kind": "call" if isinstance(self.suite, CallSuite) else "stdio"}
+        record["suite"].pop("code", None)  # which is for this machine only
+        return record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

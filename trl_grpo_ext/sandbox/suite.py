@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,8 @@ class CallSuite:
         setup: Code to run first, once, such as imports, helpers and the functions that `tests` call. Trusted.
         tests: One snippet of code a test, run in the namespace that `setup` leaves. A test that raises has failed.
         names: What `setup` and `tests` take from the solution. They are bound to stand-ins that call it.
+        code: The setup and the tests compiled by this Python, by `inside.compiled.pack`; nothing to have each judge
+            compile them. It never leaves this machine, and none is taken from another.
 
     Example:
         >>> CallSuite(tests=("assert add(1, 2) == 3",), names=("add",)).setup
@@ -22,6 +24,7 @@ class CallSuite:
     tests: tuple[str, ...]
     names: tuple[str, ...]
     setup: str = ""
+    code: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,8 +77,7 @@ class Answers:
         self._handles = Table()
         self._callbacks: dict[int, Callback] = {}
         self._exceptions = Exceptions()
-        self._operations = {**_OPERATIONS, **_on_names(self._namespace, self._keep_methods)}
-        self._operations["call"] = self._call
+        self._own_operations = {**_on_names(self._namespace, self._keep_methods), "call": self._call}
 
     def serve(self) -> None:
         """Answer until the channel is closed."""
@@ -153,7 +152,8 @@ class Answers:
         names = message.get("names", ())
         first = len(values) - len(names)
         named = dict(zip(names, values[first:], strict=True)) if names else {}
-        return self._operations[message["do"]](*values[:first], **named)
+        do = message["do"]
+        return (self._own_operations.get(do) or _OPERATIONS[do])(*values[:first], **named)
 
     def _put(self, shared: Shared, reply: dict[str, Json], key: str, value: Any) -> None:
         mark, encoder = shared.mark(), Encoder(shared, self._write, self._known)

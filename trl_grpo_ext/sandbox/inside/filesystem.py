@@ -22,9 +22,9 @@ def readable_paths(extra: list[str]) -> list[str]:
     return [path for path in dict.fromkeys(paths) if not any(path.startswith(other + "/") for other in paths)]
 
 
-def scratch_in_private_root(readable: list[str]) -> str:
-    """Where a program's private folder is: `/tmp`, unless that would hide something that it must read."""
-    return "/scratch" if any(path.startswith("/tmp/") for path in readable) else "/tmp"
+PRIVATE_SCRATCH = "/scratch/tmp"
+"""Where a program's private folder is in a private root: the only thing in a folder that Landlock's rules can name
+before there is any program. `/tmp` is a link to it, unless that would hide something that a program must read."""
 
 
 def make_private_root(folder: str, readable: list[str]) -> None:
@@ -44,9 +44,10 @@ def make_private_root(folder: str, readable: list[str]) -> None:
     for device in DEVICES:
         if os.path.exists(device):
             _bind(device, folder + device)
-    scratch = scratch_in_private_root(readable)
-    os.mkdir(folder + scratch)
-    os.symlink(scratch, folder + "/dev/shm")
+    os.makedirs(folder + PRIVATE_SCRATCH)
+    for link in ("/dev/shm", "/tmp"):
+        if not os.path.exists(folder + link):
+            os.symlink(PRIVATE_SCRATCH, folder + link)
     kernel.enter_root(folder)
     kernel.mount(
         "none", "/", None, kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV

@@ -29,7 +29,14 @@ def _no_constant(name: str) -> Any:
 
 # The values in a message are trees: a cycle has become a reference before it gets here.
 _encode = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
-_decode = json.JSONDecoder(parse_constant=_no_constant).decode
+_parse = json.JSONDecoder(parse_constant=_no_constant).raw_decode
+
+
+def _decode(text: str) -> Any:
+    value, end = _parse(text)
+    if end != len(text):
+        raise FrameError("more than one message in a frame")
+    return value
 
 
 class Channel:

@@ -1,23 +1,27 @@
 """A jail: the walls around one process, put up once it has been forked, in the order in which each still can be.
 
-A zygote prepares a `Cell` once; every child that it forks calls `Cell.lock` before it reads the first byte of a
-program. What can be shared between children, such as the empty network, is the zygote's already.
+A zygote prepares a `Cell` once. Before each fork it makes a list of the system calls that put up the walls, and the
+child makes them before it reads the first byte of a program. A list, since a child must copy every page that Python
+writes to, if only to count references: a loop over calls touches few pages, code of its own for each wall touched 300.
+What can be shared between children, such as the empty network, is the zygote's already.
 """
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import resource
 import signal
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside import filesystem, kernel, landlock, seccomp
 
 _OPEN_FILES = 128
+DESCRIPTORS = 8
+"""A child finds its descriptors below this number; the zygote holds these, so that none that arrives is among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,128 +30,125 @@ class Cell:
 
     Attributes:
         namespaces: Whether the zygote has a file system, a process tree and an empty network of its own.
-        landlock_abi: Landlock's version, 0 to do without.
         filtered: Whether system calls are filtered.
         scratch: The folder in which a program may keep files, as its zygote sees it.
-        readable: What may be read, as O_PATH descriptors.
-        writable: Devices that may be written to as well.
+        rules: Landlock's, for a child that may keep files and for one that may not; none to do without.
+        null: A descriptor of /dev/null.
         user: The user to become, or None to stay who one is.
         base_bytes: Memory that a child has mapped at birth; limits come on top.
         tasks: Processes of this user that are there anyway, or None if they cannot be counted.
     """
 
     namespaces: bool
-    landlock_abi: int
     filtered: bool
     scratch: str
-    readable: tuple[int, ...] = ()
-    writable: tuple[int, ...] = ()
+    rules: dict[bool, landlock.Ruleset]
+    null: int
     user: int | None = None
     base_bytes: int = 0
     tasks: int | None = None
     _filter: bytes = field(default=b"", repr=False)
 
-    def lock(self, limits: dict[str, Any], descriptors: Sequence[int], *, keeps_files: bool) -> None:
-        """Put this process, a fresh child, into its jail.
+    def walls(self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool) -> list[kernel.Call]:
+        """The calls that put a child into its jail, once its descriptors are in their places; for `lock`.
 
         Args:
             limits: As `Limits.to_record` gives them.
-            descriptors: To be found at 0, 1 and so on; all others are closed. Missing ones of 0 to 2 are /dev/null.
+            descriptors: How many it has. All others are closed.
             keeps_files: Whether it may write to the scratch folder.
+        """
+        return [
+            kernel.call("setsid"),
+            *self._places(limits),
+            *self._limits(limits),
+            *(becoming(self.user) if self.user is not None else ()),
+            *([kernel.dropping_capabilities()] if self.rules or self.filtered else ()),
+            *([self.rules[keeps_files].restricting()] if self.rules else ()),
+            kernel.closing_from(descriptors),
+            # Its memory is measured from outside, which a process that cannot be dumped hides from all but root.
+            kernel.call("prctl", kernel.PR_SET_DUMPABLE, 1, 0, 0, 0),
+            *([seccomp.installing(self._filter)] if self.filtered and self.namespaces else ()),
+        ]
+
+    def place(self, descriptors: Sequence[int]) -> list[kernel.Call]:
+        """The calls that put these at 0, 1 and so on, /dev/null for -1."""
+        sources = [self.null if descriptor < 0 else descriptor for descriptor in descriptors]
+        return [kernel.dup2(source, target) for target, source in enumerate(sources)]
+
+    def lock(self, calls: Iterable[kernel.Call]) -> None:
+        """Put this process, a fresh child, into its jail.
 
         Raises:
             OSError: if a wall cannot be put up.
         """
-        os.setsid()
+        kernel.perform(calls)
         if self.namespaces:
-            kernel.unshare(kernel.CLONE_NEWNS)
-            size = f"size={limits['disk_mb']}m,nr_inodes=4096,mode=700"
-            flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-            owner = "" if self.user is None else f",uid={self.user},gid={self.user}"
-            kernel.mount("tmpfs", self.scratch, "tmpfs", flags, size + owner)
-        else:
-            kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.chdir(self.scratch)
-        self._limit(limits)
-        if self.user is not None:
-            become(self.user)
-        if self.landlock_abi or self.filtered:
-            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-            kernel.drop_capabilities()
-        if self.landlock_abi:
-            self._restrict_files(keeps_files)
-        _arrange(descriptors)
-        if self.filtered:
-            # Its memory is measured from outside, which a process that cannot be dumped hides from all but root.
-            kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-            seccomp.install(seccomp.for_process(self._filter, os.getpid()))
-        if not self.namespaces and os.getppid() == 1:  # the zygote went while PDEATHSIG was not yet set
+            return
+        if self.filtered:  # it may signal itself only, so the filter needs its number
+            kernel.perform([seccomp.installing(seccomp.for_process(self._filter, os.getpid()))])
+        if os.getppid() == 1:  # the zygote went while PDEATHSIG was not yet set
             os._exit(1)
 
-    def _restrict_files(self, keeps_files: bool) -> None:
-        rules = landlock.Ruleset(self.landlock_abi)
-        for path in self.readable:
-            rules.allow(path, landlock.READ)
-        for path in self.writable:
-            rules.allow(path, landlock.READ_FILE | landlock.WRITE_FILE)
-        if keeps_files:
-            rules.allow(os.open(".", os.O_PATH), landlock.KEEP_FILES)
-        rules.restrict_self()
+    def _places(self, limits: dict[str, Any]) -> Iterator[kernel.Call]:
+        if self.namespaces:
+            size = f"size={limits['disk_mb']}m,nr_inodes=4096,mode=700"
+            owner = "" if self.user is None else f",uid={self.user},gid={self.user}"
+            flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+            yield kernel.call("unshare", kernel.CLONE_NEWNS)
+            yield kernel.call("mount", b"tmpfs", self.scratch.encode(), b"tmpfs", flags, (size + owner).encode())
+        else:
+            yield kernel.call("prctl", kernel.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        yield kernel.call("chdir", os.fsencode(self.scratch))
 
-    def _limit(self, limits: dict[str, Any]) -> None:
-        _lower(resource.RLIMIT_CPU, max(1, math.ceil(limits["cpu_seconds"])))
-        _lower(resource.RLIMIT_AS, self.base_bytes + (limits["memory_mb"] << 20))
-        _lower(resource.RLIMIT_FSIZE, limits["disk_mb"] << 20)
+    def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.Call]:
+        yield _lowering(resource.RLIMIT_CPU, max(1, math.ceil(limits["cpu_seconds"])))
+        yield _lowering(resource.RLIMIT_AS, self.base_bytes + (limits["memory_mb"] << 20))
+        yield _lowering(resource.RLIMIT_FSIZE, limits["disk_mb"] << 20)
         if self.tasks is not None:
-            _lower(resource.RLIMIT_NPROC, self.tasks + limits["processes"])
+            yield _lowering(resource.RLIMIT_NPROC, self.tasks + limits["processes"])
 
 
 def prepare(*, namespaces: bool, landlock_abi: int, filtered: bool, scratch: str, readable: list[str]) -> Cell:
     """What the children of this process, a zygote that has entered its namespaces, will need."""
     for name in ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_RTPRIO"):
         if hasattr(resource, name):
-            _lower(getattr(resource, name), 0)
-    _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
+            kernel.perform([_lowering(getattr(resource, name), 0)])
+    kernel.perform([_lowering(resource.RLIMIT_NOFILE, _OPEN_FILES)])
     if filtered:
         kernel.drop_bounding_set()
-    # In a file system of its own there is nothing else; a rule for each path would cost every child.
-    paths = ["/"] if namespaces else [path for path in readable if os.path.exists(path)]
-    devices = ["/dev"] if namespaces else [path for path in filesystem.DEVICES if os.path.exists(path)]
+    if landlock_abi or filtered:
+        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    while (null := os.open("/dev/null", os.O_RDWR)) < DESCRIPTORS:
+        pass
     return Cell(
         namespaces=namespaces,
-        landlock_abi=landlock_abi,
         filtered=filtered,
         scratch=scratch,
-        readable=tuple(os.open(path, os.O_PATH) for path in paths) if landlock_abi else (),
-        writable=tuple(os.open(path, os.O_PATH) for path in devices) if landlock_abi else (),
+        rules=_rules(landlock_abi, namespaces, scratch, readable) if landlock_abi else {},
+        null=null,
         _filter=seccomp.build(own_world=namespaces) if filtered else b"",
     )
 
 
-def _lower(limit: int, value: int) -> None:
+def _rules(version: int, namespaces: bool, scratch: str, readable: list[str]) -> dict[bool, landlock.Ruleset]:
+    rights = dict.fromkeys(["/"] if namespaces else readable, landlock.READ)
+    rights |= dict.fromkeys(["/dev"] if namespaces else filesystem.DEVICES, landlock.READ_FILE | landlock.WRITE_FILE)
+    # In a file system of its own, each child's folder is mounted in this one, which is read-only.
+    keeping = rights | {os.path.dirname(scratch) if namespaces else scratch: landlock.KEEP_FILES}
+    return {keeps: landlock.Ruleset(version, keeping if keeps else rights) for keeps in (False, True)}
+
+
+def _lowering(limit: int, value: int) -> kernel.Call:
     """Set a limit, hard and soft, unless it is lower already: the signal that a soft one sends could be caught."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(limit, (value, value))
+    return kernel.call("setrlimit", limit, struct.pack("QQ", value, value))
 
 
-def become(user: int) -> None:
+def becoming(user: int) -> list[kernel.Call]:
     """Change to another user and group for good, with no other groups."""
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-
-
-def _arrange(descriptors: Sequence[int]) -> None:
-    """Put the descriptors at 0, 1, 2...; -1 stands for /dev/null."""
-    null = os.open("/dev/null", os.O_RDWR)
-    sources = [null if descriptor < 0 else descriptor for descriptor in descriptors]
-    # Copies above all targets first: a target may be the source of a later one.
-    copies = [_copy_high(source) for source in sources]
-    for target, copy in enumerate(copies):
-        os.dup2(copy, target, inheritable=True)
-    kernel.close_from(len(copies))
-
-
-def _copy_high(descriptor: int) -> int:
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64)
+    return [
+        kernel.call("setgroups", 0, None),
+        kernel.call("setresgid", user, user, user),
+        kernel.call("setresuid", user, user, user),
+    ]

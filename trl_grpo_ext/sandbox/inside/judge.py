@@ -13,10 +13,19 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from opcode import opmap
 from types import CodeType, ModuleType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.compiled import (
+    SETUP_FILE,
+    BadTestsError,
+    TestCode,
+    compile_tests,
+    file_of,
+    may_change_python,
+    unpack,
+    with_inner,
+)
 from trl_grpo_ext.sandbox.inside.failure import detail_of
 from trl_grpo_ext.sandbox.inside.frames import Channel
 from trl_grpo_ext.sandbox.inside.remote import Remote
@@ -26,10 +35,6 @@ TOTAL_BYTES = 64 << 20
 """The most that the program may send in all."""
 
 _RECURSION_LIMIT = 4000
-
-
-class BadTestsError(Exception):
-    """The tests do not run, whatever the program is."""
 
 
 class _Nowhere(io.StringIO):
@@ -93,8 +98,8 @@ def judge(control: int, rpc: int) -> None:
         while rpc >= 0:
             channel = Channel(rpc, frame_bytes=tests.message_bytes, total_bytes=TOTAL_BYTES)
             trainer.send(_judge_one(tests, trainer, channel) | {"clean": baseline.restore() and tests.confined})
-            os.close(rpc)
             kind, descriptors, _, _ = socket.recv_fds(channels, 1, 1)
+            os.close(rpc)  # not before: the program would wake up to end itself, when it is about to be killed
             rpc = descriptors[0] if descriptors else -1
             if kind == OTHER_TESTS:
                 tests = Tests(trainer.receive())
@@ -118,27 +123,27 @@ class Tests:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
-        self._compiled: tuple[CodeType, list[CodeType]] | None = None
+        self._compiled: TestCode | None = None
         self.confined = False
         self.words: frozenset[str] = frozenset()
-        self.sources = {f"<tests {number}>": test for number, test in enumerate(order["tests"])}
-        self.sources["<tests setup>"] = order["setup"]
+        self.sources = {file_of(number): test for number, test in enumerate(order["tests"])}
+        self.sources[SETUP_FILE] = order["setup"]
         self.names: list[str] = order["names"]
         self.stop_at_first: bool = order["stop_at_first"]
         self.message_bytes: int = order["message_bytes"]
 
-    def compiled(self) -> tuple[CodeType, list[CodeType]]:
-        """The setup and the tests, compiled at the first call.
+    def compiled(self) -> TestCode:
+        """The setup and the tests as code, made at the first call unless it came with them.
 
         Raises:
             BadTestsError: if they are not Python.
         """
         if self._compiled is None:
-            setup = _compile(self._order["setup"], "<tests setup>")
-            tests = [_compile(test, f"<tests {number}>") for number, test in enumerate(self._order["tests"])]
-            self._compiled = setup, tests
-            codes = [code for each in (setup, *tests) for code in _with_inner(each)]
-            self.confined = not any(map(_may_change_python, codes))
+            packed = self._order.get("code")
+            made = unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])
+            self._compiled = made
+            codes = [code for each in (made[0], *made[1]) for code in with_inner(each)]
+            self.confined = not any(map(may_change_python, codes))
             self.words = frozenset(name.partition(".")[0] for code in codes for name in code.co_names)
         return self._compiled
 
@@ -149,56 +154,6 @@ def _results(tests: Tests, remote: Remote) -> Iterator[tuple[str, str]]:
     namespace, early = _prepare(remote, setup, tests)
     for test in snippets:
         yield early or _run(remote, test, dict(namespace), tests)
-
-
-# With these, or by setting an attribute, tests can change Python where `Baseline` does not look.
-_REACHING = frozenset(
-    {
-        "modules",
-        "setattr",
-        "delattr",
-        "patch",
-        "vars",
-        "globals",
-        "__dict__",
-        "gc",
-        "signal",
-        "alarm",
-        "setitimer",
-        "locale",
-        "seed",
-        "setlocale",
-        "ctypes",
-        "atexit",
-        "tzset",
-        "setswitchinterval",
-        "set_int_max_str_digits",
-        "setdefaulttimeout",
-        "getLogger",
-        "basicConfig",
-        "register",
-        "install",
-    }
-)
-_SETS = frozenset({opmap["STORE_ATTR"], opmap["DELETE_ATTR"]})
-
-
-def _may_change_python(code: CodeType) -> bool:
-    return not _REACHING.isdisjoint(code.co_names) or not _SETS.isdisjoint(code.co_code[::2])
-
-
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _with_inner(each)
-
-
-def _compile(source: str, filename: str) -> CodeType:
-    try:
-        return compile(source, filename, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadTestsError(f"{type(error).__name__}: {error} in {filename}"[:500]) from None
 
 
 def _prepare(remote: Remote, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
@@ -217,7 +172,7 @@ def _prepare(remote: Remote, setup: CodeType, tests: Tests) -> tuple[dict[str, A
     _bind(namespace, stand_ins)
     if "seed" in tests.words:
         _share_seeds(remote)
-    if tests.sources["<tests setup>"]:
+    if tests.sources[SETUP_FILE]:
         early = _run(remote, setup, namespace, tests)
         if early[0] != "passed":
             _check_setup(remote, setup, tests.names)

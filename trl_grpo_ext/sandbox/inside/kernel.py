@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from collections.abc import Callable, Iterable
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -27,7 +28,6 @@ MACHINE = platform.machine()
 # (x86-64, arm64). Calls above 424 have one number everywhere.
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(MACHINE)
 _CAPGET = {"x86_64": 125, "aarch64": 90}.get(MACHINE)
-_CAPSET = {"x86_64": 126, "aarch64": 91}.get(MACHINE)
 _PIDFD_OPEN, _CLOSE_RANGE = 434, 436
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -41,6 +41,28 @@ def syscall(name: str, number: int | None, *arguments: object) -> int:
         raise OSError(f"{name}: no system call number is known for {MACHINE}")
     passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _checked(name, _syscall(ctypes.c_long(number), *passed))
+
+
+Call = tuple[str, Callable[..., int], tuple[object, ...]]
+"""A call that is ready to be made: what to say if it fails, the function, and its arguments."""
+
+
+def call(function: str, *arguments: object, why: str = "") -> Call:
+    """A call of libc's function of that name; integers are passed as longs, which fit whatever it takes."""
+    passed = tuple(ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
+    return why or function, getattr(_libc, function), passed
+
+
+def dup2(source: int, target: int) -> Call:
+    """A call that makes `target` another descriptor of `source`'s file."""
+    return "dup2", _libc.dup2, (source, target)
+
+
+def perform(calls: Iterable[Call]) -> None:
+    """Make these calls in order; raises an OSError for the first that fails."""
+    for name, function, arguments in calls:
+        if function(*arguments) < 0:
+            _checked(name, -1)
 
 
 def unshare(flags: int) -> None:
@@ -58,12 +80,13 @@ def pidfd_open(pid: int) -> int:
     return syscall("pidfd_open", _PIDFD_OPEN, pid, 0)
 
 
-def close_from(first: int) -> None:
-    """Close every descriptor from this number on."""
+def closing_from(first: int) -> Call:
+    """A call that closes every descriptor from this number on."""
     try:
-        syscall("close_range", _CLOSE_RANGE, first, 0xFFFFFFFF, 0)
+        syscall("close_range", _CLOSE_RANGE, 0xFFFFFFFF, 0xFFFFFFFF, 0)  # closes none
     except OSError:  # before Linux 5.9
-        os.closerange(first, 1 << 16)
+        return "closerange", lambda: 0 if os.closerange(first, 1 << 16) is None else -1, ()  # type: ignore[func-returns-value]
+    return call("syscall", _CLOSE_RANGE, first, 0xFFFFFFFF, 0, why="close_range")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
@@ -104,10 +127,10 @@ def drop_bounding_set() -> None:
             return
 
 
-def drop_capabilities() -> None:
-    """Give up every capability of this process."""
+def dropping_capabilities() -> Call:
+    """A call that gives up every capability."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    syscall("capset", _CAPSET, header, (ctypes.c_uint32 * 6)())
+    return call("capset", header, (ctypes.c_uint32 * 6)())
 
 
 def _checked(name: str, result: int) -> int:

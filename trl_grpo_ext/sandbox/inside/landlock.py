@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import stat
 import struct
 
 from trl_grpo_ext.sandbox.inside import kernel
@@ -32,22 +30,31 @@ def abi() -> int:
 
 
 class Ruleset:
-    """What may be opened: nothing, but what `allow` adds. The network and outside signals are closed where possible."""
+    """What may be opened: nothing, but by `rights` what lies at or beneath a path that is there.
 
-    def __init__(self, version: int) -> None:
+    The network and outside signals are closed where possible.
+    """
+
+    def __init__(self, version: int, rights: dict[str, int]) -> None:
         self._files = _ALL_OF_ABI.get(version, _NEWEST)
         net, scoped = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
         size = 8 if version < 4 else 16 if version < 6 else 24
         attributes = struct.pack("=QQQ", self._files, net, scoped)[:size]
         self._descriptor = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
+        for path, allowed in rights.items():
+            if os.path.exists(path):
+                self._allow(path, allowed)
 
-    def allow(self, path: int, rights: int) -> None:
-        """Allow what lies at or beneath a path, given as an O_PATH descriptor."""
-        if not stat.S_ISDIR(os.fstat(path).st_mode):
+    def _allow(self, path: str, rights: int) -> None:
+        if not os.path.isdir(path):
             rights &= _OF_FILES
-        rule = ctypes.create_string_buffer(struct.pack("=Qi", rights & self._files, path))
-        kernel.syscall("landlock_add_rule", _ADD_RULE, self._descriptor, _RULE_PATH_BENEATH, rule, 0)
+        descriptor = os.open(path, os.O_PATH)
+        rule = struct.pack("=Qi", rights & self._files, descriptor)
+        try:
+            kernel.syscall("landlock_add_rule", _ADD_RULE, self._descriptor, _RULE_PATH_BENEATH, rule, 0)
+        finally:
+            os.close(descriptor)
 
-    def restrict_self(self) -> None:
-        """Put this process and its children under the rules, for good. Needs no_new_privs."""
-        kernel.syscall("landlock_restrict_self", _RESTRICT_SELF, self._descriptor, 0)
+    def restricting(self) -> kernel.Call:
+        """A call that puts a process and its children under the rules, for good. Needs no_new_privs."""
+        return kernel.call("syscall", _RESTRICT_SELF, self._descriptor, 0, why="landlock_restrict_self")

@@ -130,8 +130,11 @@ def for_process(program: bytes, pid: int) -> bytes:
     return program.replace(struct.pack("=I", TEMPLATE_PID), struct.pack("=I", pid))
 
 
-def install(program: bytes) -> None:
-    """Put this process and its children under the filter, for good. Needs no_new_privs."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    pointer = struct.pack("@HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
-    kernel.prctl(kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, ctypes.create_string_buffer(pointer))
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def installing(program: bytes) -> kernel.Call:
+    """A call that puts a process and its children under the filter, for good. Needs no_new_privs."""
+    pointer = ctypes.byref(_Program(len(program) // 8, program))
+    return kernel.call("prctl", kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, pointer, 0, 0, why="seccomp")

@@ -30,12 +30,13 @@ from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside import filesystem, judge, kernel, landlock, solution
 from trl_grpo_ext.sandbox.inside.frames import Channel
-from trl_grpo_ext.sandbox.inside.jail import Cell, become, prepare
+from trl_grpo_ext.sandbox.inside.jail import Cell, becoming, prepare
 from trl_grpo_ext.sandbox.inside.rehearsal import rehearse
 from trl_grpo_ext.sandbox.inside.scratch import clear, unnamed_bytes, used_bytes
 
 MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 16
+_KEPT_WALLS = 16  # by kind and limits, of which there are few
 NOBODY = 65534
 # A user number that nobody has, one a zygote: the limit of processes counts by user.
 FIRST_SPARE_USER = 2_000_000_000
@@ -88,6 +89,7 @@ class Zygote:
         self._control = control
         self._cell = cell
         self._children: dict[int, Child] = {}
+        self._walls: dict[tuple[object, ...], list[kernel.Call]] = {}
         self._poller = select.poll()
         self._poller.register(control, select.POLLIN)
         self._self = kernel.pidfd_open(os.getpid()) if cell.namespaces else -1
@@ -127,16 +129,27 @@ class Zygote:
         return True
 
     def _spawn(self, child: dict[str, Any], descriptors: Sequence[int]) -> None:
+        kind = child["kind"]
+        placed = descriptors if kind == "program" else [-1, -1, -1, *descriptors]
+        calls = [*self._cell.place(placed), *self._walls_of(kind, child["limits"], len(placed))]
         if self._cell.namespaces:
             kernel.unshare(kernel.CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:
-            _live(self._cell, child, descriptors)
+            _live(self._cell, calls, kind)
         if self._cell.namespaces:  # the next child's process tree begins here again, not in this one's
             kernel.setns(self._self, kernel.CLONE_NEWPID)
         watch = os.pidfd_open(pid)
-        self._children[watch] = Child(child["id"], pid, watch, child["kind"], child["limits"])
+        self._children[watch] = Child(child["id"], pid, watch, kind, child["limits"])
         self._poller.register(watch, select.POLLIN)
+
+    def _walls_of(self, kind: str, limits: dict[str, Any], descriptors: int) -> list[kernel.Call]:
+        key = kind, tuple(limits.values())
+        if key not in self._walls:
+            if len(self._walls) >= _KEPT_WALLS:
+                self._walls.clear()
+            self._walls[key] = self._cell.walls(limits, descriptors=descriptors, keeps_files=kind != "judge")
+        return self._walls[key]
 
     def _reap(self, child: Child) -> dict[str, Any]:
         _, status, usage = os.wait4(child.pid, 0)
@@ -177,27 +190,26 @@ def _tasks(pid: int) -> int:
         return 0
 
 
-def _live(cell: Cell, child: dict[str, Any], descriptors: Sequence[int]) -> NoReturn:
+def _live(cell: Cell, calls: list[kernel.Call], kind: str) -> NoReturn:
     """What a child does from its birth to its end."""
-    control = descriptors[-1] if child["kind"] == "program" else descriptors[0]
     try:
-        if child["kind"] == "program":
-            cell.lock(child["limits"], descriptors, keeps_files=True)
-            run: Callable[[], None] = lambda: solution.run_program(3)  # noqa: E731
-        else:
-            role = solution.serve if child["kind"] == "solution" else judge.judge
-            cell.lock(child["limits"], [-1, -1, -1, *descriptors], keeps_files=child["kind"] == "solution")
-            run = lambda: role(3, 4)  # noqa: E731
+        cell.lock(calls)
     except OSError as error:
         with contextlib.suppress(OSError):
-            Channel(control).send({"failed": str(error)})
+            Channel(3).send({"failed": str(error)})
         os._exit(1)
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        run()
+        _ROLES[kind]()
         os._exit(0)
     finally:
         os._exit(1)
+
+
+_ROLES: dict[str, Callable[[], None]] = {
+    "program": lambda: solution.run_program(3),
+    "solution": lambda: solution.serve(3, 4),
+    "judge": lambda: judge.judge(3, 4),
+}
 
 
 def enter_namespaces(folder: str, readable: list[str]) -> int | None:
@@ -272,7 +284,7 @@ def _succeeds(attempt: Callable[[], None]) -> bool:
 
 def _keep(zygote: int) -> NoReturn:
     """Wait for the zygote to end. It cannot be this process: only a child is in the new process tree."""
-    kernel.close_from(0)
+    kernel.perform([kernel.closing_from(0)])
     _, status = os.waitpid(zygote, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
@@ -284,7 +296,7 @@ def _spare_user(readable: list[str], scratch: str) -> int | None:
     user = FIRST_SPARE_USER + os.getpid()
 
     def attempt() -> None:
-        become(user)
+        kernel.perform(becoming(user))
         os.listdir(os.path.dirname(os.__file__))
 
     if not _succeeds(attempt):
@@ -299,7 +311,7 @@ def _check_packages(packages: list[str], user: int | None) -> None:
 
         def attempt(folder: str = folder) -> None:
             if user is not None:
-                become(user)
+                kernel.perform(becoming(user))
             os.listdir(folder)
 
         if not _succeeds(attempt):
@@ -319,7 +331,7 @@ def set_up(config: dict[str, Any]) -> Cell:
     scratch, user, tasks = config["scratch"], None, None
     if config["namespaces"]:
         user = enter_namespaces(scratch, readable)
-        scratch = filesystem.scratch_in_private_root(readable)
+        scratch = filesystem.PRIVATE_SCRATCH
         # The keeper, the zygote and the judge are there beside the program; of another user, only the judge.
         tasks = 3 if user is None else 1
         zygote = os.fork()
@@ -343,7 +355,10 @@ def main() -> None:
     """Set up as the first argument says, and serve."""
     config = json.loads(sys.argv[1])
     os.umask(0o022)  # folders of the new root are for another user to enter
-    control = socket.socket(fileno=0)
+    control = socket.socket(fileno=os.dup(0))
+    with open("/dev/null") as null:
+        os.dup2(null.fileno(), 0)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - every child's, who finds /dev/null there too
     # Before the walls are up: afterwards Python's library may be out of reach.
     for name in PRELOADED:
         importlib.import_module(name)
@@ -358,6 +373,7 @@ def main() -> None:
     sys.path += config["packages"]
     os.environ.clear()
     os.environ |= {"HOME": cell.scratch, "TMPDIR": cell.scratch, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     rehearse()
     gc.collect()
     gc.freeze()

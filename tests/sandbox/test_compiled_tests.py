@@ -1,0 +1,77 @@
+"""Tests that a judge gets as code instead of compiling them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from trl_grpo_ext.rewards.unit_test_suites.source import packed
+from trl_grpo_ext.sandbox.inside.compiled import compile_tests, may_change_python, pack, unpack, with_inner
+from trl_grpo_ext.sandbox.outcome import Ending, Job
+from trl_grpo_ext.sandbox.pool import LocalSandbox
+from trl_grpo_ext.sandbox.suite import CallSuite
+
+SETUP = "def check(f):\n    assert f(1) == 2, 'one'\n    assert f(2) == 4\n"
+TESTS = ("check(double)", "assert double(0) == 0")
+RIGHT, WRONG = "def double(x):\n    return 2 * x\n", "def double(x):\n    return x + 1\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[LocalSandbox]:
+    sandbox = LocalSandbox(1)
+    yield sandbox
+    sandbox.close()
+
+
+def suite(code: str) -> CallSuite:
+    return CallSuite(setup=SETUP, tests=TESTS, names=("double",), code=code)
+
+
+@pytest.mark.parametrize("program", [RIGHT, WRONG, "def double(x): return 1 / 0", "1 +"])
+def test_the_verdict_and_its_reason_are_those_of_the_source(sandbox: LocalSandbox, program: str) -> None:
+    outcomes = [
+        sandbox.run([Job(program=program, suite=suite(code), stop_at_first=False)])[0]
+        for code in ("", packed(SETUP, TESTS))
+    ]
+    assert outcomes[0].tests == outcomes[1].tests
+    assert (outcomes[0].ending is Ending.PASSED) == (program is RIGHT)
+
+
+def test_code_is_no_part_of_what_tests_are() -> None:
+    compiled = suite(packed(SETUP, TESTS))
+    assert compiled.code
+    assert compiled == suite("")
+    assert hash(compiled) == hash(suite(""))
+    assert compiled.code not in repr(compiled)
+
+
+def test_code_does_not_leave_the_machine() -> None:
+    with_code = Job(program=RIGHT, suite=suite(packed(SETUP, TESTS)))
+    record = with_code.to_record()
+    assert record == Job(program=RIGHT, suite=suite("")).to_record()
+    assert with_code.suite.code not in json.dumps(record)  # type: ignore[union-attr]
+
+
+def test_tests_that_do_not_compile_are_left_to_the_judge(sandbox: LocalSandbox) -> None:
+    assert packed("", ("assert double(",)) == ""
+    broken = CallSuite(tests=("assert double(",), names=("double",), code=packed("", ("assert double(",)))
+    assert sandbox.run([Job(program=RIGHT, suite=broken)])[0].ending is Ending.BAD_TESTS
+
+
+@pytest.mark.parametrize(
+    ("source", "may_change"),
+    [
+        ("assert f(1) == 2", False),
+        ("class A:\n    def g(self):\n        return f(1)", False),
+        ("import math\nmath.pi = 3", True),
+        ("def g():\n    import math\n    math.pi = 3", True),
+        ("exec('import math; math.pi = 3')", True),
+        ("from builtins import setattr as put", True),
+        ("import importlib\nimportlib.import_module('math')", True),
+    ],
+)
+def test_code_that_may_change_python_is_noticed(source: str, may_change: bool) -> None:
+    setup, _ = unpack(pack(compile_tests(source, ())))
+    assert any(map(may_change_python, with_inner(setup))) is may_change
