@@ -220,7 +220,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             if name in output:
                 output[name] = output[name] * kept.to(output[name].dtype)
         counted = output["completion_mask"] * output.get("tool_mask", 1)
-        output["num_items_in_batch"] = gather(counted.sum()).sum()
+        # Where nothing is left, some TRL would divide 0 by it.
+        output["num_items_in_batch"] = gather(counted.sum()).sum().clamp(min=1)
 
     def _publish(self, card: Scorecard) -> None:
         if not self._listeners:  # the same on every rank
