@@ -79,6 +79,7 @@ def main(how: str, folder: Path) -> None:
     cards: list[Scorecard] = []
     trainer.add_scorecard_listener(cards.append)
     trainer.train()
+    (folder / f"log-{trainer.accelerator.process_index}.pickle").write_bytes(pickle.dumps(trainer.state.log_history))
     if trainer.accelerator.is_main_process:
         (folder / "cards.pickle").write_bytes(pickle.dumps((cards, trainer.state.log_history)))
 

@@ -1,4 +1,4 @@
-"""The figures of a batch for TRL's logs, kept as sums and counts so that several ranks can add them up."""
+"""What the terms have found in a batch, for TRL's logs: means that are not divided yet, so that they can be added."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ class Mean:
 def batch_figures(mix: RewardMix, card: Scorecard) -> dict[str, Mean]:
     """The figures of a batch by metric name, the same names in the same order for every batch.
 
+    Those of `card_figures`, and what verifiers add, `verified/<term>/<its own>`.
+    """
+    return card_figures(card) | verifier_figures(mix, card)
+
+
+def card_figures(card: Scorecard) -> dict[str, Mean]:
+    """The figures that a scorecard tells by itself.
+
     | name | is the share, or the mean |
     |---|---|
     | `verified/<term>/<status>` | of the term's verdicts with that status |
@@ -44,21 +52,29 @@ def batch_figures(mix: RewardMix, card: Scorecard) -> dict[str, Mean]:
     | `verified/<term>/gated` | of the term's verdicts whose value a closed gate has set |
     | `verified/<term>/weight` | weight in force |
     | `verified/void` | of all samples that are void |
-
-    A verifier may add others, `verified/<term>/<its own>`.
     """
-    figures: dict[str, Mean] = {}
-    for term in mix.terms:
-        verdicts = [verdict for verdict in card.verdicts[term.name] if verdict is not None]
-        found = _term_figures(card, term.name, verdicts)
-        if term.verifier is not None:
-            own = term.verifier.metrics(verdicts)
-            found |= {key: Mean(value * len(verdicts), len(verdicts)) for key, value in own.items()}
-        figures |= {f"verified/{term.name}/{key}": mean for key, mean in found.items()}
+    figures = {f"verified/{term}/{key}": mean for term in card.terms for key, mean in _term_figures(card, term).items()}
     return figures | {"verified/void": Mean(sum(card.void), len(card))}
 
 
-def _term_figures(card: Scorecard, term: str, verdicts: Sequence[Verdict]) -> dict[str, Mean]:
+def verifier_figures(mix: RewardMix, card: Scorecard) -> dict[str, Mean]:
+    """What the verifiers of the mix themselves have to say of their verdicts (`Verifier.metrics`)."""
+    figures: dict[str, Mean] = {}
+    for term, verifier in mix.verifiers:
+        verdicts = _verdicts(card, term.name)
+        own = verifier.metrics(verdicts)
+        figures |= {
+            f"verified/{term.name}/{key}": Mean(value * len(verdicts), len(verdicts)) for key, value in own.items()
+        }
+    return figures
+
+
+def _verdicts(card: Scorecard, term: str) -> list[Verdict]:
+    return [verdict for verdict in card.verdicts[term] if verdict is not None]
+
+
+def _term_figures(card: Scorecard, term: str) -> dict[str, Mean]:
+    verdicts: Sequence[Verdict] = _verdicts(card, term)
     statuses = Counter(verdict.status for verdict in verdicts)
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     covered = sum(value is not None for value in card.values[term])

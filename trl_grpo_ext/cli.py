@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trl_grpo_ext import __version__
+from trl_grpo_ext.diagnostics.diagnose_command import add_diagnose_parser, run_diagnose_command
+from trl_grpo_ext.lab.command import add_lab_parser, run_lab_command
+from trl_grpo_ext.replay.command import add_replay_parser, run_replay_command
+from trl_grpo_ext.report.command import add_report_parser, run_report_command
 
 if TYPE_CHECKING:
     from trl_grpo_ext.recipe import Recipe
@@ -27,6 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _check_data(arguments.config, flags)
     if arguments.command in ("doctor", "sandbox-server") and not flags:
         return _run_sandbox_command(arguments)
+    if arguments.command == "replay" and not flags:
+        return run_replay_command(arguments)
+    if arguments.command == "diagnose" and not flags:
+        return run_diagnose_command(arguments)
+    if arguments.command == "lab" and not flags:
+        return run_lab_command(arguments)
+    if arguments.command == "report" and not flags:
+        return run_report_command(arguments)
     if flags:
         parser.error(f"unrecognized arguments: {' '.join(flags)}")
     return _list_recipes()
@@ -77,6 +89,10 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         from trl_grpo_ext.sandbox.server import add_arguments
 
         add_arguments(server)
+    add_replay_parser(commands)
+    add_diagnose_parser(commands)
+    add_lab_parser(commands)
+    add_report_parser(commands)
     commands.add_parser("recipes", help="list the shipped recipes", description="List the shipped recipes.")
     return parser
 

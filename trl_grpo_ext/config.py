@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from trl import GRPOConfig
 
+from trl_grpo_ext.diagnostics.halt import check_halt_on
+
 
 @dataclass
 class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no types
@@ -19,6 +21,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
             anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
             tokens they would make the other groups' count for less.
+        run_checks: Check the run while it goes, and write what is wrong to `output_dir/findings.jsonl`.
+        halt_on: Codes of findings that end the run, with a checkpoint, such as `["nonfinite_updates"]`.
 
     Example:
         >>> VerifiedGRPOConfig(output_dir="run", num_generations=8, use_cpu=True, bf16=False).record_scorecards
@@ -46,9 +50,26 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             "many there are, and why, is logged as `verified/groups/...` either way."
         },
     )
+    run_checks: bool = field(
+        default=True,
+        metadata={
+            "help": "Whether to check the run while it goes: what begins to be wrong is shown once, and written to "
+            "`output_dir/findings.jsonl`. docs/findings.md lists what is looked for."
+        },
+    )
+    halt_on: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "Codes of findings that end the run, cleanly and with a checkpoint, such as `nonfinite_updates`; "
+            "none by default."
+        },
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_halt_on(self.halt_on)
+        if self.halt_on and not self.run_checks:
+            raise ValueError("halt_on needs run_checks; without checks there is nothing to halt on.")
         if self.keep_scorecards_every < 1:
             raise ValueError(
                 f"keep_scorecards_every is a number of batches, 1 or more; got {self.keep_scorecards_every}."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Status, Verdict
@@ -29,12 +30,16 @@ class GroupOutcome(StrEnum):
 RIGHT, BETWEEN, WRONG = 1, 0, -1
 
 
-def judgements(card: Scorecard) -> list[int]:
-    """One of RIGHT, BETWEEN and WRONG a sample, by the first term in force that applies to it."""
+def primary_verdicts(card: Scorecard) -> list[Verdict | None]:
+    """What the first term in force that applies to it says of each sample; None where none applies."""
     columns = [card.verdicts[term] for term in card.in_force]
-    return [_judgement(next((v for v in row if v is not None), None)) for row in zip(*columns, strict=True)] or [
-        BETWEEN
-    ] * len(card)
+    rows = zip(*columns, strict=True) if columns else ((None,) for _ in card.samples)
+    return [next((verdict for verdict in row if verdict is not None), None) for row in rows]
+
+
+def judgements(card: Scorecard) -> list[int]:
+    """One of RIGHT, BETWEEN and WRONG a sample, by its primary verdict."""
+    return [_judgement(verdict) for verdict in primary_verdicts(card)]
 
 
 def _judgement(verdict: Verdict | None) -> int:
@@ -46,7 +51,10 @@ def _judgement(verdict: Verdict | None) -> int:
 
 
 def group_outcomes(
-    rewards: torch.Tensor, weights: torch.Tensor, judgements: Sequence[int], group_size: int
+    rewards: npt.NDArray[np.floating],
+    weights: npt.NDArray[np.floating],
+    judgements: Sequence[int],
+    groups: Sequence[npt.NDArray[np.intp]],
 ) -> list[GroupOutcome]:
     """The outcome of each group, in order.
 
@@ -54,23 +62,24 @@ def group_outcomes(
     `scale_rewards="batch"` and under `normalize_then_sum`.
 
     Args:
-        rewards: (n, f) rewards, NaN where a function gave none; n samples in whole groups, f functions.
+        rewards: (n, f) rewards, NaN where a function gave none; n samples, f functions.
         weights: (f,) the weights in force.
         judgements: n of RIGHT, BETWEEN, WRONG.
-        group_size: Samples a group.
+        groups: The rows of each group.
 
     Example:
-        >>> rewards = torch.tensor([[1.0, 0.5], [1.0, 0.0], [0.0, 0.5], [1.0, 0.5]])
-        >>> [str(outcome) for outcome in group_outcomes(rewards, torch.tensor([1.0, 0.0]), [1, 1, -1, 1], 2)]
+        >>> rewards = np.array([[1.0, 0.5], [1.0, 0.0], [0.0, 0.5], [1.0, 0.5]])
+        >>> groups = [np.array([0, 1]), np.array([2, 3])]
+        >>> [str(outcome) for outcome in group_outcomes(rewards, np.array([1.0, 0.0]), [1, 1, -1, 1], groups)]
         ['all_right', 'live']
     """
-    scored = ~torch.isnan(rewards).all(dim=1)
+    scored = ~np.isnan(rewards).all(axis=1)
     # TRL counts a function's missing reward as 0 where another function gave one.
-    counted = torch.nan_to_num(rewards[:, weights.to(rewards.device) != 0], nan=0.0)
+    counted = np.nan_to_num(rewards[:, weights != 0], nan=0.0)
     outcomes = []
-    for start in range(0, len(rewards), group_size):
-        members = [index for index in range(start, start + group_size) if scored[index]]
-        differs = bool((counted[members] != counted[members[:1]]).any()) if members else False
+    for rows in groups:
+        members = rows[scored[rows]]
+        differs = bool((counted[members] != counted[members[:1]]).any())
         outcomes.append(_outcome([judgements[index] for index in members], differs))
     return outcomes
 
@@ -83,3 +92,9 @@ def _outcome(members: Sequence[int], differs: bool) -> GroupOutcome:
     if all(member == RIGHT for member in members):
         return GroupOutcome.ALL_RIGHT
     return GroupOutcome.ALL_WRONG if all(member == WRONG for member in members) else GroupOutcome.TIED
+
+
+def outcome_shares(outcomes: Sequence[GroupOutcome]) -> dict[str, float]:
+    """The share of each outcome by name, `verified/groups/...`; NaN where there are no groups."""
+    size = len(outcomes) or float("nan")
+    return {f"verified/groups/{kind}": outcomes.count(kind) / size for kind in GroupOutcome}

@@ -112,11 +112,11 @@ def _problems(
     *,
     without: Collection[str] = (),
     distinct: bool = False,
-) -> list[dict[str, str | None]]:
+) -> list[dict[str, Any]]:
     import reasoning_gym
 
     seen = set(without)
-    problems: list[dict[str, str | None]] = []
+    problems: list[dict[str, Any]] = []
     try:
         drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
     except (TypeError, AssertionError) as error:

@@ -14,6 +14,10 @@ from trl import get_peft_config, get_quantization_config
 
 from trl_grpo_ext.data_check import check_rows, describe
 from trl_grpo_ext.diagnostics.console import use_console
+from trl_grpo_ext.diagnostics.diagnose_command import print_diagnosis
+from trl_grpo_ext.diagnostics.diagnosis import diagnose
+from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.evaluation import evaluate
 from trl_grpo_ext.preflight import check_writable
 from trl_grpo_ext.recipe import Recipe
@@ -49,7 +53,8 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
             f"set dataset_test_split, or evaluate_before_and_after: false."
         )
     if not recipe.training.resume_from_checkpoint and recipe.training.process_index == 0:
-        _set_aside(Path(recipe.training.output_dir) / "scorecards")
+        for recorded in ("scorecards", FINDINGS):
+            _set_aside(Path(recipe.training.output_dir) / recorded)
     _set_model_arguments(recipe)
     trainer = VerifiedGRPOTrainer(
         model=recipe.model.model_name_or_path,
@@ -98,6 +103,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     if trainer.accelerator.is_main_process:
         write_summary(summary, folder)
         print_summary(summary, folder)
+        _print_answer(recipe, folder)
         if trained.completions and trained.void == trained.completions:
             logger.error(
                 "Nothing was learned: none of the %d completions could be judged. The verdicts in %s say why (`blame`, "
@@ -111,6 +117,16 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     if hasattr(trainer, "end"):  # closes trackers and the process group, where transformers has it
         trainer.end()
     return summary
+
+
+def _print_answer(recipe: Recipe, folder: Path) -> None:
+    """What held the reward back, if anything. Never raises: the run is over, and its results are safe."""
+    if not recipe.training.record_scorecards:
+        return
+    try:
+        print_diagnosis(diagnose(RecordedRun(folder), most_examples=0), short=True)
+    except Exception:
+        logger.warning("The run could not be diagnosed.", exc_info=True)
 
 
 class _Trained:
@@ -156,12 +172,12 @@ def _set_model_arguments(recipe: Recipe) -> None:
         recipe.training.model_init_kwargs["quantization_config"] = quantization
 
 
-def _set_aside(folder: Path) -> None:
-    """Rename the scorecards of an earlier run, so that two runs are not read as one."""
-    if not folder.is_dir():
+def _set_aside(recorded: Path) -> None:
+    """Rename what an earlier run has recorded, so that two runs are not read as one."""
+    if not recorded.exists():
         return
     number = 1
-    while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
+    while (aside := recorded.with_name(f"{recorded.stem}.{number}{recorded.suffix}")).exists():
         number += 1
-    folder.rename(aside)
-    logger.warning("%s holds an earlier run; its scorecards are now in %s.", folder.parent, aside)
+    recorded.rename(aside)
+    logger.warning("%s holds an earlier run; its %s is now %s.", recorded.parent, recorded.stem, aside)

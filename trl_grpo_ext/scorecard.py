@@ -24,7 +24,7 @@ class Scorecard:
         weights: The weight in force of each of the t terms, by name, in the order of the mix.
         verdicts: By term, n verdicts; None where the term does not apply to the sample.
         values: By term, n values, the scores after shape and gate; None where there is no score.
-        totals: n weighted sums; None for a void sample.
+        totals: n weighted sums, with those of reward functions beside the mix; None for a void sample.
         gated: By term, n flags: True if a closed gate has set the value.
         void: n flags: True if the sample must not be trained on, because a term in force could not judge it.
         advantages: n advantages as TRL computed them, or None before it has.
@@ -96,6 +96,20 @@ class Scorecard:
         if len(advantages) != len(self):
             raise ValueError(f"{len(self)} samples need as many advantages, got {len(advantages)}.")
         return replace(self, advantages=tuple(advantages))
+
+    def with_other_rewards(self, added: Sequence[float], unscored: Sequence[bool]) -> Scorecard:
+        """This scorecard where reward functions beside the mix have their say too.
+
+        Args:
+            added: n weighted sums of their rewards, to be added to the totals.
+            unscored: n flags: whether neither the mix nor any of them has scored the sample, which makes it void.
+        """
+        sums = zip(self.totals, added, unscored, strict=True)
+        return replace(
+            self,
+            totals=tuple(None if out else (total or 0.0) + more for total, more, out in sums),
+            void=tuple(unscored),
+        )
 
     def sample_records(self) -> list[dict[str, Any]]:
         """One plain dict a sample: what it was, its total, its advantage."""

@@ -7,24 +7,31 @@ cut, and makes a scorecard of every generation batch. Generation, the loop, the 
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import trl
 from accelerate.utils import broadcast_object_list, gather, gather_object
 from trl import GRPOTrainer
 
-from trl_grpo_ext.batch_figures import Mean, batch_figures, means
+from trl_grpo_ext.batch_figures import means, verifier_figures
 from trl_grpo_ext.config import VerifiedGRPOConfig
+from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
+from trl_grpo_ext.diagnostics.halt import HaltCallback
 from trl_grpo_ext.diagnostics.log_callback import LogCallback
 from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
 from trl_grpo_ext.diagnostics.run_settings import run_settings, write_settings
-from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes, judgements
+from trl_grpo_ext.diagnostics.unknown_figures import accept_unknown_figures
+from trl_grpo_ext.diagnostics.watch import Watch, WatchCallback
+from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes, judgements, outcome_shares
 from trl_grpo_ext.mix import RewardMix, UnscoredError
 from trl_grpo_ext.preflight import check_run
-from trl_grpo_ext.reward_plan import RewardPlan, plan_rewards
+from trl_grpo_ext.reward_plan import plan_rewards
 from trl_grpo_ext.sample import (
     Completion,
     Prompt,
@@ -42,6 +49,9 @@ check_trl(GRPOTrainer, trl.__version__)
 logger = logging.getLogger(__name__)
 
 ScorecardListener = Callable[[Scorecard], None]
+
+JUDGING_SECONDS = "verified/grader/judging_seconds"
+SHARE_OF_STEP = "verified/grader/share_of_step"
 
 
 class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
@@ -99,20 +109,40 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._groups_seen = 0
         self._template_prefill: str | None = None
         self._listeners: list[ScorecardListener] = []
+        self._failed_listeners: set[int] = set()
+        self._figures_failed = False
         super().__init__(model, plan.functions, args, train_dataset, eval_dataset, **kwargs)
         # Only our own entries: TRL has appended the weights of environments that score themselves.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
         self._template_prefill = self._find_template_prefill()
-        if getattr(args, "record_scorecards", True):
-            self._record(args, plan)
+        self._run_settings = run_settings(args, plan, self.accelerator.num_processes)
+        accept_unknown_figures()
+        recorder = self._record(args) if getattr(args, "record_scorecards", True) else None
+        if getattr(args, "run_checks", True):
+            self._watch(args, recorder)
 
-    def _record(self, args: Any, plan: RewardPlan) -> None:
+    def _record(self, args: Any) -> Recorder:
         recorder = Recorder(args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1))
         self._groups_seen = self._from_main_process(recorder.groups_recorded)
         self.add_scorecard_listener(recorder)
         self.add_callback(LogCallback(LogRecorder(args.output_dir)))
         if self.accelerator.is_main_process:
-            write_settings(args.output_dir, run_settings(args, plan, self.accelerator.num_processes))
+            write_settings(args.output_dir, self._run_settings)
+        return recorder
+
+    def _watch(self, args: Any, recorder: Recorder | None) -> None:
+        halt_on = getattr(args, "halt_on", ())
+        watch = Watch(
+            args.output_dir,
+            self._run_settings,
+            cite=None if recorder is None else recorder.cite,
+            halt_on=halt_on,
+            log_level=args.get_process_log_level(),
+        )
+        self.add_scorecard_listener(watch)
+        self.add_callback(WatchCallback(watch))
+        if halt_on:
+            self.add_callback(HaltCallback(watch, self._from_main_process))
 
     def _from_main_process(self, ask: Callable[[], int]) -> int:
         """What the main process answers, on every rank: ranks that number groups must agree on the first number."""
@@ -141,27 +171,39 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         completions: list[Completion],
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
+        judged = [BETWEEN] * len(prompts) * int(self.accelerator.num_processes)
         if self.mix is not None and self._scorer is not None:
-            samples = self._samples(inputs, prompts, completions, completion_ids_list)
-            self._card = self._score(self.mix, samples)
-            figures = self._over_ranks(batch_figures(self.mix, self._card))
-            self._scorer.prime(completions, self._card, means(figures))
+            own = self._score(self.mix, self._samples(inputs, prompts, completions, completion_ids_list))
+            self._card = self._of_all_ranks(own)
+            judged = judgements(self._card)
+            self._scorer.prime(completions, own, means(verifier_figures(self.mix, self._card)))
         rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        judged = [BETWEEN] * len(prompts)
         if self._card is not None:
             # The terms have returned None for these rows already; this takes the other reward functions out too,
             # since TRL counts a None beside a number as 0.
-            rewards[gather(torch.tensor(self._card.blamed, device=rewards.device))] = torch.nan
-            judged = judgements(self._card)
-        if self._mode == "train":
-            judged = gather(torch.tensor(judged, device=rewards.device)).tolist()
-            self._outcomes = group_outcomes(rewards, self.reward_weights, judged, self.num_generations)
-            for kind in GroupOutcome:
-                self._log_metric(f"verified/groups/{kind}", self._outcomes.count(kind) / len(self._outcomes))
+            rewards[torch.tensor(self._card.blamed, device=rewards.device)] = torch.nan
+            self._card = self._with_other_rewards(self._card, rewards)
+        groups = np.arange(len(rewards)).reshape(-1, self._group_size)
+        weights = self.reward_weights.cpu().numpy()
+        self._outcomes = group_outcomes(rewards.float().cpu().numpy(), weights, judged, list(groups))
         return rewards
+
+    def _of_all_ranks(self, card: Scorecard) -> Scorecard:
+        if self.accelerator.num_processes == 1:
+            return card
+        return concatenate(gather_object([card]))
+
+    def _with_other_rewards(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
+        """The card with what functions beside the mix, and environments, have added to the totals."""
+        beside = [index for index in range(rewards.shape[1]) if index not in self._positions.values()]
+        if not beside:
+            return card
+        weighted = rewards[:, beside].cpu().double() * self.reward_weights[beside].cpu()
+        return card.with_other_rewards(weighted.nansum(dim=1).tolist(), rewards.isnan().all(dim=1).tolist())
 
     def _score(self, mix: RewardMix, samples: Sequence[Sample]) -> Scorecard:
         """Judge this rank's completions with the weights now in force, which TRL gets too."""
+        started = time.perf_counter()
         step, last = self.state.global_step, self.state.max_steps
         card, problem = None, ""
         try:
@@ -182,6 +224,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             raise UnscoredError(problem)
         for name, weight in card.weights.items():
             self.reward_weights[self._positions[name]] = weight
+        # The others wait for the slowest rank.
+        seconds = gather(torch.tensor([time.perf_counter() - started], device=self.accelerator.device))
+        self._log_metric(JUDGING_SECONDS, seconds.max().item())
         return card
 
     def _gather_groups(self, items: list[Any]) -> tuple[list[Any], int]:
@@ -190,17 +235,13 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             return items, 0
         return gather_object(items), int(self.accelerator.process_index) * len(items)
 
-    def _over_ranks(self, figures: Mapping[str, Mean]) -> dict[str, Mean]:
-        """The figures of all ranks' completions; every rank has the same names in the same order."""
-        own = torch.tensor([[mean.total, mean.count] for mean in figures.values()], device=self.accelerator.device)
-        summed = gather(own.unsqueeze(0)).sum(dim=0).tolist()
-        return {name: Mean(*pair) for name, pair in zip(figures, summed, strict=True)}
-
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         card, self._card = self._card, None
-        if card is not None:
-            self._publish(card.with_advantages(output["advantages"].tolist()))
+        if card is None:
+            self._log_figures(outcome_shares(self._outcomes))
+        else:
+            self._publish(card.with_advantages(gather(output["advantages"]).tolist()))
         if self._drop_dead_groups and self._mode == "train":
             self._leave_dead_groups_out(output)
         return output
@@ -224,12 +265,39 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         output["num_items_in_batch"] = gather(counted.sum()).sum().clamp(min=1)
 
     def _publish(self, card: Scorecard) -> None:
-        if not self._listeners:  # the same on every rank
-            return
-        cards = gather_object([card]) if self.accelerator.num_processes > 1 else [card]
+        """Log what the card comes to, on every rank alike, and hand it to the listeners on the main process."""
+        try:
+            self._log_figures(batch_statistics(card, self._run_settings))
+        except Exception:  # a figure is not worth a run
+            if not self._figures_failed:
+                logger.warning("The figures of a batch could not be computed. This is shown once.", exc_info=True)
+            self._figures_failed = True
         if self.accelerator.is_main_process:
             for listener in self._listeners:
-                listener(concatenate(cards))
+                self._tell(listener, card)
+
+    def _tell(self, listener: ScorecardListener, card: Scorecard) -> None:
+        """Hand a card to a listener; one that fails, on a full disk perhaps, is no reason to end the run."""
+        try:
+            listener(card)
+        except Exception:
+            if id(listener) not in self._failed_listeners:
+                logger.exception("%r failed on the scorecard of step %s; the run goes on.", listener, card.step)
+            self._failed_listeners.add(id(listener))
+
+    def _log_figures(self, figures: Mapping[str, float]) -> None:
+        """Into the step that TRL is about to log; `log_metric` would keep them for the next, scoring being over."""
+        for name, value in figures.items():
+            self._metrics[self._mode][name].append(value)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As TRL's, with the share of judging in the time of the steps, or of the evaluation, that are logged."""
+        metrics = self._metrics[self._mode]
+        if JUDGING_SECONDS in metrics:
+            runtimes = [value for key, value in logs.items() if key.endswith("_runtime")]
+            seconds = sum(metrics.get("step_time", ()) if self._mode == "train" else runtimes)
+            metrics[SHARE_OF_STEP] = [sum(metrics[JUDGING_SECONDS]) / seconds if seconds else math.nan]
+        super().log(logs, start_time)
 
     @property
     def _group_size(self) -> int:

@@ -13,6 +13,7 @@ EXPECTED_PARAMETERS = {
     "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
     "_generate_and_score_completions": ("self", "inputs"),
     "_log_metric": ("self", "name", "value"),
+    "log": ("self", "logs", "start_time"),
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
+SHARES = {"grader": "verified/blame/grader", "data": "verified/blame/data", "void": "verified/void"}  # if not 0
+
 
 class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
     """Shows how far the run is and what its rewards are. Plain lines, without bars, when not on a terminal.
@@ -23,7 +25,7 @@ class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' c
         self._bar_is_evaluations = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._open(state, state.max_steps, "training")
+        self._open(args, state, state.max_steps, "training")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._bar is not None:
@@ -33,7 +35,7 @@ class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' c
         if self._bar is None:
             self._bar_is_evaluations = True
             batches = kwargs.get("eval_dataloader")
-            self._open(state, len(batches) if isinstance(batches, Sized) else None, "evaluation")
+            self._open(args, state, len(batches) if isinstance(batches, Sized) else None, "evaluation")
         if self._bar is not None and self._bar_is_evaluations:
             self._bar.update(1)
 
@@ -49,9 +51,11 @@ class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' c
         if line and state.is_world_process_zero:
             tqdm.write(line, file=sys.stderr)
 
-    def _open(self, state: Any, total: int | None, what: str) -> None:
+    def _open(self, args: Any, state: Any, total: int | None, what: str) -> None:
         if state.is_world_process_zero:
-            self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=None)
+            # None: no bar where stderr is no terminal.
+            hidden = True if getattr(args, "disable_tqdm", False) else None
+            self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=hidden)
 
     def _close(self) -> None:
         if self._bar is not None:
@@ -63,18 +67,27 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
     """One line for what TRL logs at a training step; empty for logs of another kind.
 
     Example:
-        >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "verified/void": 0.0}
+        >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "entropy": 0.82}
+        >>> logs |= {"verified/groups/live": 0.75, "verified/accuracy/unparseable": 0.12, "verified/void": 0.0}
         >>> log_line(logs, ["accuracy"], step=10, steps=60)
-        'step 10/60 | reward 0.500 | accuracy 0.500 | tokens 12.0'
+        'step 10/60 | reward 0.500 | accuracy 0.500 | live 75% | unparsed 12% | tokens 12.0 | H 0.82'
     """
     if "reward" not in logs:
         return ""
     parts = [f"step {step}/{steps}", f"reward {_shown(logs['reward'])}"]
     parts += [f"{term} {_shown(logs.get(f'rewards/{term}/mean'))}" for term in terms]
+    if logs.get("verified/groups/live") is not None:
+        parts.append(f"live {logs['verified/groups/live']:.0%}")
+    shares = {"unparsed": f"verified/{terms[0]}/unparseable" if terms else ""} | SHARES
+    parts += [f"{name} {_percent(logs[key])}" for name, key in shares.items() if logs.get(key)]
     parts.append(f"tokens {logs.get('completions/mean_length', 0.0):.1f}")
-    if logs.get("verified/void"):
-        parts.append(f"void {logs['verified/void']:.1%}")
+    if logs.get("entropy") is not None:
+        parts.append(f"H {logs['entropy']:.2f}")
     return " | ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"
 
 
 def _shown(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from trl_grpo_ext.diagnostics.recorder import About, read_about
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.verdict import Verdict
+
+logger = logging.getLogger(__name__)
 
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
 
@@ -60,9 +63,10 @@ class RecordedRun:
         """The numbers of the batches that count, in order, with what each says of itself.
 
         A run that was resumed from an earlier checkpoint repeats steps; the earlier batches of those do not count.
+        Files that are no parts, damaged, or have just been thinned out, are passed over.
         """
         paths = sorted((self.folder / "scorecards").glob("samples-*.parquet"))
-        parts = [(int(path.stem.removeprefix("samples-")), read_about(path)) for path in paths]
+        parts = [part for path in paths if (part := _part(path)) is not None]
         starts = _session_starts(
             [(about.session, about.step) for _, about in parts if about.mode == "train" and about.step is not None]
         )
@@ -84,6 +88,15 @@ class RecordedRun:
     def cards(self, mode: Mode | None = None) -> Iterator[Scorecard]:
         """The scorecards of the batches that count, in order."""
         return (self.card(number) for number, _ in self.parts(mode))
+
+
+def _part(path: Path) -> tuple[int, About] | None:
+    """A part's number and what it says of itself; None for a file that is not, or no longer, a whole part."""
+    try:
+        return int(path.stem.removeprefix("samples-")), read_about(path)
+    except (OSError, ValueError, TypeError) as error:  # ArrowInvalid is a ValueError
+        logger.warning("%s is passed over: %s", path, error)
+        return None
 
 
 def _entry(line: str) -> dict[str, Any] | None:

@@ -64,6 +64,7 @@ VERDICTS_SCHEMA = pa.schema(
 ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
 RECENT = 64  # training batches that are all there, whatever is thinned out
 
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
 
 
@@ -200,7 +201,7 @@ def _about(card: Scorecard, session: int) -> About:
 
 def _write_part(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Schema, about: About) -> None:
     schema = schema.with_metadata({ABOUT: json.dumps(asdict(about))})
-    columns = {name: [_storable(record[name], schema.field(name).type) for record in records] for name in schema.names}
+    columns = {field.name: _column([record[field.name] for record in records], field.type) for field in schema}
     unfinished = path.with_name(path.name + ".unfinished")
     with open(unfinished, "wb") as file:
         pq.write_table(pa.table(columns, schema=schema), file)
@@ -209,15 +210,19 @@ def _write_part(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Sch
     unfinished.replace(path)
 
 
-def _storable(value: Any, kind: pa.DataType) -> Any:
-    """A value that parquet holds: text without lone surrogates, JSON for nested values, null for what is no number."""
-    if value is None or isinstance(value, bool | int) or pa.types.is_list(kind):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if not isinstance(value, str):
-        value = json.dumps(_plain(value), ensure_ascii=False, default=str)
-    return value.encode("utf-8", "backslashreplace").decode("utf-8")
+def _column(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
+    """Values that parquet holds: null for what is no number, and what is not text in a column of text as JSON."""
+    if pa.types.is_floating(kind):
+        return [value if value is not None and math.isfinite(value) else None for value in values]
+    return [_text(value) for value in values] if pa.types.is_string(kind) else values
+
+
+def _text(value: Any) -> str | None:
+    """The value as text without lone surrogates."""
+    if value is None:
+        return None
+    text: str = value if isinstance(value, str) else _JSON.encode(_plain(value))
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _plain(value: Any) -> Any:

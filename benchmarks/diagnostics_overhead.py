@@ -1,0 +1,171 @@
+"""What diagnostics cost: the same run with and without them, step by step, and what each part takes by itself.
+
+Every round trains the bundled model twice from one seed, once with diagnostics (statistics, scorecards on disk and
+checks, as by default) and once with none. So step i of both does the same work on the same completions, and the pair
+differs by the diagnostics only. Counted is the CPU time of the training process, which other work on the machine
+disturbs least. Even so, pairs may differ by more than diagnostics cost; what these take by themselves, inside the same
+runs, is the sharper figure.
+
+    python benchmarks/diagnostics_overhead.py --completions 512 --steps 4 --rounds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+import torch
+from datasets import disable_progress_bars, load_dataset
+from transformers import TrainerCallback
+
+from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
+from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
+from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
+from trl_grpo_ext.terms import linear
+
+Times = dict[str, list[tuple[float, float]]]  # CPU and wall seconds a step, by what they were spent on
+
+
+@contextmanager
+def timed(times: Times, part: str) -> Iterator[None]:
+    """Adds the CPU and wall time of the block to `times`."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    yield
+    times[part].append((time.process_time() - cpu, time.perf_counter() - wall))
+
+
+class Steps(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """Times each step, its logging included: from its beginning to that of the next, or to the end."""
+
+    def __init__(self, times: Times) -> None:
+        self.times = times
+        self.began: tuple[float, float] | None = None
+
+    def _tick(self) -> None:
+        now = time.process_time(), time.perf_counter()
+        if self.began is not None:
+            self.times["step"].append((now[0] - self.began[0], now[1] - self.began[1]))
+        self.began = now
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self._tick()
+
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        self._tick()
+
+
+class Bare(VerifiedGRPOTrainer):
+    """The trainer without diagnostics."""
+
+    def _publish(self, card: Scorecard) -> None:
+        """Nothing."""
+
+
+class Timed(VerifiedGRPOTrainer):
+    """The trainer as it is, each part of its diagnostics timed."""
+
+    times: Times
+
+    def _publish(self, card: Scorecard) -> None:
+        listeners = self._listeners
+        self._listeners = [self._timed(listener) for listener in listeners]
+        with timed(self.times, "all"):
+            super()._publish(card)
+        self._listeners = listeners
+        with timed(self.times, "statistics"):  # once more, by themselves
+            batch_statistics(card, self._run_settings)
+
+    def _timed(self, listener: Callable[[Scorecard], None]) -> Callable[[Scorecard], None]:
+        def call(card: Scorecard) -> None:
+            with timed(self.times, type(listener).__name__.lower()):
+                listener(card)
+
+        return call
+
+
+def make_mix() -> RewardMix:
+    """A primary term, a format that fades, a tie-breaker behind a gate and a shadow."""
+    return RewardMix(
+        [
+            RewardTerm(name="accuracy", verifier=MathVerifier()),
+            RewardTerm(name="format", verifier=ThinkFormatVerifier(), weight=linear(0.3, 0.0)),
+            RewardTerm(name="boxed", verifier=RegexVerifier(pattern=r"\\boxed"), weight=0.1, gate="accuracy"),
+            RewardTerm(name="digits", verifier=RegexVerifier(pattern=r"\d+"), weight=0),
+        ]
+    )
+
+
+def train(trainer_class: type[VerifiedGRPOTrainer], options: argparse.Namespace, data: Any, folder: str) -> Times:
+    """One run, and its times."""
+    times: Times = defaultdict(list)
+    args = VerifiedGRPOConfig(
+        output_dir=folder, per_device_train_batch_size=options.completions, num_generations=8, max_steps=options.steps,
+        max_completion_length=options.tokens, use_cpu=True, bf16=False, report_to="none", save_strategy="no",
+        logging_steps=1, disable_tqdm=True, seed=7, record_scorecards=trainer_class is Timed,
+        run_checks=trainer_class is Timed,
+    )  # fmt: skip
+    trainer = trainer_class(resolve("bundled:tiny_reasoner"), make_mix(), args, data)
+    trainer.times = times  # type: ignore[attr-defined]
+    trainer.add_callback(Steps(times))
+    trainer.train()
+    return times
+
+
+def report(with_: Times, without: Times) -> None:
+    """Print medians, ranges, and shares of the step."""
+    step_cpu = statistics.median(cpu for cpu, _ in without["step"])
+    step_wall = statistics.median(wall for _, wall in without["step"])
+    print(f"a step without diagnostics: {step_cpu:.2f} s CPU, {step_wall:.2f} s wall (medians)")
+    # Statistics are made twice where they are timed; the second time is not the user's.
+    extra = [cpu for cpu, _ in with_["statistics"]]
+    pairs = zip(with_["step"], extra, without["step"], strict=True)
+    ratios = [100 * ((one[0] - twice) / other[0] - 1) for one, twice, other in pairs]
+    middle, low, high = statistics.median(ratios), min(ratios), max(ratios)
+    print(f"paired steps: {middle:+.2f} % CPU (median of {len(ratios)}; {low:+.2f} to {high:+.2f})")
+    for part in ("statistics", "recorder", "watch", "all"):
+        cpu, wall = (sorted(taken[kind] for taken in with_[part]) for kind in (0, 1))
+        print(
+            f"{part:10} {1000 * statistics.median(cpu):6.1f} ms CPU ({1000 * cpu[0]:.1f} to {1000 * cpu[-1]:.1f}), "
+            f"{100 * statistics.median(cpu) / step_cpu:.2f} % of a step; "
+            f"{1000 * statistics.median(wall):6.1f} ms wall, {100 * statistics.median(wall) / step_wall:.2f} %"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--completions", type=int, default=512)
+    parser.add_argument("--tokens", type=int, default=96)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
+    disable_progress_bars()
+    data = load_dataset(resolve("bundled:sums"), split="train")
+    with_: Times = defaultdict(list)
+    without: Times = defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        for round_ in range(options.rounds):
+            order = [(Timed, with_), (Bare, without)]
+            for trainer_class, together in order if round_ % 2 else order[::-1]:
+                times = train(trainer_class, options, data, f"{folder}/{trainer_class.__name__}{round_}")
+                for part, taken in times.items():
+                    # The first step of a run starts workers and fills caches.
+                    together[part] += taken[1:]
+    print(f"{options.completions} completions of at most {options.tokens} tokens a step, 4 terms")
+    report(with_, without)
+
+
+if __name__ == "__main__":
+    main()

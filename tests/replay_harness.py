@@ -1,0 +1,108 @@
+"""Recorded runs for tests of replays: written by the real recorder, from planted or shipped verifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from trl_grpo_ext import RewardMix, Sample, Status, Verdict, Verifier
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
+from trl_grpo_ext.diagnostics.run_settings import run_settings, write_settings
+from trl_grpo_ext.diagnostics.statistics.batch import batch_of
+from trl_grpo_ext.recipe_rewards import build_mix
+from trl_grpo_ext.replay.advantages import AdvantageSettings, advantages_of
+from trl_grpo_ext.replay.new_rewards import NewRewards
+from trl_grpo_ext.reward_plan import plan_rewards
+from trl_grpo_ext.verdict import as_verdict, grader_error
+
+GROUP = 4
+
+
+class Holds(Verifier):
+    """Whether the text holds a word; counts how many it was asked about."""
+
+    asked = 0
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def verify(self, sample: Sample) -> Verdict:
+        Holds.asked += 1
+        return as_verdict(self.word in sample.text)
+
+
+class Moody(Verifier):
+    """Says something else each time it is asked."""
+
+    asked = 0
+
+    def verify(self, sample: Sample) -> Verdict:
+        Moody.asked += 1
+        return as_verdict(Moody.asked % 3 == 0)
+
+
+class Number(Verifier):
+    """The first word of the text as a score; a word that is no number is the grader's fault."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        first = sample.text.split()[0]
+        try:
+            score = float(first)
+        except ValueError:
+            return grader_error("planted")
+        return Verdict(status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score)
+
+
+HOLDS = f"{Holds.__module__}.{Holds.__qualname__}"
+MOODY = f"{Moody.__module__}.{Moody.__qualname__}"
+NUMBER = f"{Number.__module__}.{Number.__qualname__}"
+
+
+def term(name: str, verifier: str, **more: Any) -> dict[str, Any]:
+    """An entry of `rewards:`."""
+    return {"name": name, "verifier": verifier} | more
+
+
+def record(
+    folder: Path,
+    rewards: Sequence[dict[str, Any]],
+    batches: Sequence[Sequence[str]],
+    *,
+    mode: Any = "train",
+    first_step: int = 0,
+    max_steps: int = 10,
+    ended: bool = True,
+    with_advantages: bool = True,
+    row: dict[str, Any] | None = None,
+    **settings: Any,
+) -> RecordedRun:
+    """Write a run whose batches hold these texts, in groups of four, as the trainer would have."""
+    mix = build_mix(list(rewards))
+    args = SimpleNamespace(num_generations=GROUP, max_steps=max_steps, **settings)
+    write_settings(folder, run_settings(args, plan_rewards(mix), 1))
+    recorder = Recorder(folder)
+    groups = recorder.groups_recorded()
+    for place, texts in enumerate(batches):
+        step = first_step + place
+        samples = [
+            Sample(text=text, prompt="?", group=groups + index // GROUP, step=step, row=row or {})
+            for index, text in enumerate(texts)
+        ]
+        groups += -(-len(texts) // GROUP)
+        card = mix.score(samples, min(1.0, step / max_steps), step=step, mode=mode)
+        if with_advantages:
+            made = advantages_of(batch_of(card), AdvantageSettings.read(settings))
+            card = card.with_advantages(made.values.tolist())
+        recorder(card)
+    if ended:
+        LogRecorder(folder).write(first_step + len(batches), {"train_runtime": 1.0})
+    return RecordedRun(folder)
+
+
+def new_rewards(rewards: Sequence[dict[str, Any]] | RewardMix, **settings: Any) -> NewRewards:
+    """Rewards to try out; without settings, advantages are made as in the run."""
+    mix = rewards if isinstance(rewards, RewardMix) else build_mix(list(rewards))
+    return NewRewards(mix=mix, settings=AdvantageSettings.read(settings) if settings else None)

@@ -1,0 +1,124 @@
+"""Checks of TRL's logs and of text: two signals each, and what a single one must not do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from windows import batch, codes, needs, window_of
+
+from trl_grpo_ext.diagnostics.check import RECENT_BATCHES, Window
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.diagnostics.hysteresis import CLEAR, HOLD, Onsets
+from trl_grpo_ext.scorecard import Scorecard
+
+MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4
+
+
+def run_of(scores: Sequence[Sequence[float]], **sample: Any) -> list[Scorecard]:
+    return [batch({"answer": each}, step=step, **sample) for step, each in enumerate(scores)]
+
+
+def test_little_entropy_alone_is_no_collapse() -> None:
+    low = [{"entropy": 2.0}] + [{"entropy": 2.0 - 0.1 * step} for step in range(19)] + [{"entropy": 0.05}] * 8
+    rising = run_of([[1] * min(32, 4 + step) + [0] * max(0, 28 - step) for step in range(24)])
+    assert codes(window_of(rising, low)) == []
+    stuck = run_of([[0.5] * 32] * 24)
+    assert "entropy_collapse" in codes(window_of(stuck, low))
+
+
+def test_a_kl_divergence_that_pays_is_no_blow_up() -> None:
+    high = [{"kl": 0.1 * step} for step in range(24)]
+    rising = run_of([[1] * min(32, 4 + 2 * step) + [0] * max(0, 28 - 2 * step) for step in range(24)])
+    assert codes(window_of(rising, high)) == []
+    stuck = run_of([[1] * 4 + [0] * 28] * 60)
+    assert "kl_blowup" in codes(window_of(stuck, high))
+
+
+def test_without_beta_no_kl_divergence_is_claimed() -> None:
+    assert "beta above 0" in needs(window_of(run_of([MIXED]), [{"grad_norm": 1.0}]), "kl_blowup")
+
+
+@pytest.mark.parametrize("figure", ["learning_rate", "grad_norm"])
+def test_updates_of_zero_count_only_where_there_was_something_to_teach(figure: str) -> None:
+    still = [{figure: 0.0}] * 6
+    assert codes(window_of(run_of([MIXED] * 4), still)) == ["zero_updates"]
+    assert "zero_updates" not in codes(window_of(run_of([[0] * 32] * 4), still))
+
+
+def test_a_schedule_that_ends_at_zero_is_no_finding() -> None:
+    decayed = [{"learning_rate": 1e-6, "grad_norm": 1.0}] * 9 + [{"learning_rate": 0.0, "grad_norm": 1.0}]
+    assert codes(window_of(run_of([MIXED] * 4), decayed)) == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None])
+def test_figures_that_are_no_numbers_are_found_live_and_from_disk(value: float | None) -> None:
+    logs = [{"grad_norm": 1.0}] * 6 + [{"grad_norm": value}] * 2
+    assert codes(window_of(run_of([MIXED] * 4), logs)) == ["nonfinite_updates"]
+    assert codes(window_of(run_of([MIXED] * 4), [*logs[:6], logs[7]])) == []
+
+
+def test_longer_completions_alone_are_no_explosion() -> None:
+    def tokens(count: int) -> dict[str, Any]:
+        return {"completion_ids": list(range(count))}
+
+    short = [batch({"answer": MIXED}, step=step, **tokens(20)) for step in range(4)]
+    better = [batch({"answer": [1] * 28 + [0] * 4}, step=step, **tokens(40)) for step in range(4, 24)]
+    no_better = [batch({"answer": MIXED}, step=step, **tokens(40)) for step in range(4, 24)]
+    assert codes(window_of([*short, *better])) == []
+    assert codes(window_of([*short, *no_better])) == ["length_explosion"]
+
+
+def test_completions_that_come_to_repeat_themselves_are_repetition() -> None:
+    fresh = [batch({"answer": MIXED}, step=step, completion_ids=list(range(64))) for step in range(4)]
+    loops = [batch({"answer": MIXED}, step=step, completion_ids=[1, 2, 3, 4] * 16) for step in range(4, 12)]
+    assert codes(window_of(fresh)) == []
+    assert codes(window_of([*fresh, *loops])) == ["repetition"]
+
+
+def test_words_in_another_script_than_the_prompts_are_language_mixing() -> None:
+    english = "First we add the two numbers and then we write down the answer."
+    mixed = english + " 然后我们把两个数字相加并写下答案"
+    prompt = [{"role": "user", "content": "What is the sum of these numbers?"}]
+    fresh = [batch({"answer": MIXED}, step=step, text=english, prompt=prompt) for step in range(4)]
+    later = [batch({"answer": MIXED}, step=step, text=mixed, prompt=prompt) for step in range(4, 12)]
+    assert codes(window_of(fresh)) == []
+    assert codes(window_of([*fresh, *later])) == ["language_mixing"]
+
+
+def planted(code: str) -> Finding:
+    return Finding(code=code, step=1, severity="warning", sentence="s", action="a")  # type: ignore[arg-type]
+
+
+def test_a_finding_is_told_once_it_has_held_and_anew_only_after_it_was_over() -> None:
+    says: list[Finding | NotChecked | None] = []
+    onsets = Onsets({"bad_data": lambda window: says[-1]})
+    told = []
+    script = [True] * (HOLD - 1) + [False] + [True] * 6 + [False] * (CLEAR - 1) + [True] * 4
+    script += [False] * CLEAR + [True] * HOLD
+    for step, holds in enumerate(script):
+        says.append(planted("bad_data") if holds else None)
+        told += [step for _ in onsets.look(Window(settings={}))]
+    assert told == [2 * HOLD - 1, len(script) - 1]
+
+
+def test_a_check_that_lacks_something_neither_begins_nor_ends_a_finding() -> None:
+    says: list[Finding | NotChecked | None] = []
+    onsets = Onsets({"wrong_driver": lambda window: says[-1]})
+    for found in [planted("wrong_driver")] * HOLD + [NotChecked("live groups")] * (2 * CLEAR):
+        says.append(found)
+        onsets.look(Window(settings={}))
+    assert list(onsets.active) == ["wrong_driver"]
+    assert onsets.not_checked == {"wrong_driver": "live groups"}
+
+
+def test_a_window_of_any_length_makes_no_check_fail() -> None:
+    logs = [{"grad_norm": None, "kl": math.nan, "entropy": "?", "learning_rate": None}] * 3
+    for length in (0, 1, 2, RECENT_BATCHES, RECENT_BATCHES + 1):
+        cards = run_of([MIXED] * length) if length else []
+        for entries in ([], logs):
+            window = window_of(cards, entries)
+            assert all(check(window) is None or check(window) for check in CHECKS.values())

@@ -1,0 +1,286 @@
+"""The answer: `diagnose` on runs of every kind, its command, and what the watch leaves behind."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext import (
+    Blame,
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Status,
+    Verdict,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
+from trl_grpo_ext.cli import main
+from trl_grpo_ext.diagnostics import watch as watch_module
+from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.diagnosis import diagnose
+from trl_grpo_ext.diagnostics.example import safe_text
+from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
+from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
+from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.verdict import as_verdict
+
+Make = Callable[..., Any]
+
+
+class Planted(Verifier):
+    """Reads its verdicts from the column `score`: a score, or a blame."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        found = sample.row["score"]
+        if isinstance(found, Blame):
+            return Verdict(status=Status.ERROR, score=None, blame=found, reason="planted")
+        return as_verdict(found)
+
+
+def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
+    recorder = Recorder(folder)
+    (folder / "scorecards").mkdir(parents=True, exist_ok=True)
+    for card in cards:
+        recorder(card)
+    return RecordedRun(folder)
+
+
+def card(*scores: Any, step: int = 0, mode: Any = "train", text: str = "x", weight: float = 1.0) -> Scorecard:
+    """A batch of one group whose verdicts are planted; without advantages."""
+    samples = [Sample(text=text, row={"score": score}, group=step, step=step) for score in scores]
+    mix = RewardMix([RewardTerm(name="answer", verifier=Planted(), weight=weight)])
+    return mix.score(samples, mode=mode)
+
+
+def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
+    diagnosis = diagnose(recorded(tmp_path, []))
+    assert diagnosis.sentence == "There is nothing to go by: no completion was recorded."
+    assert diagnosis.batches == 0
+    assert diagnosis.examples == diagnosis.causes == ()
+
+
+def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
+    diagnosis = diagnose(recorded(tmp_path, [card(0.5, 0.25, 0.75, 0.0)]))
+    assert diagnosis.sentence == "It is too early to tell: 1 batches so far, with a score of 0.38."
+
+
+def test_a_run_of_one_step_whose_grader_failed_says_so(tmp_path: Path) -> None:
+    diagnosis = diagnose(recorded(tmp_path, [card(Blame.GRADER, Blame.GRADER, Blame.GRADER, 1.0)]))
+    assert diagnosis.causes[0].code == "grader_trouble"
+    assert diagnosis.sentence.startswith("The grader, not the model: 75 %")
+
+
+def test_a_run_of_void_rows_only_names_whose_fault_it_is(tmp_path: Path) -> None:
+    cards = [card(*[Blame.DATA] * 4, step=step) for step in range(5)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert diagnosis.causes[0].code == "bad_data"
+    assert diagnosis.examples[0].verdicts == {"answer": "error (planted)"}
+
+
+def test_a_run_in_which_no_term_applies_says_so(tmp_path: Path) -> None:
+    mix = RewardMix([RewardTerm(name="answer", verifier=Planted(), when={"task": "other"})])
+    samples = [Sample(text="x", row={"score": 1.0, "task": "sums"}, group=0, step=0)] * 4
+    diagnosis = diagnose(recorded(tmp_path, [mix.score(samples)] * 3))
+    assert diagnosis.sentence == (
+        "None of the last 12 completions could be judged: no term with weight is for their rows."
+    )
+
+
+def test_a_run_with_no_term_in_force_can_be_diagnosed(tmp_path: Path) -> None:
+    diagnosis = diagnose(recorded(tmp_path, [card(1.0, 0.0, step=step, weight=0) for step in range(4)]))
+    assert "could be judged" in diagnosis.sentence
+
+
+def test_a_run_of_evaluations_only_says_so(tmp_path: Path) -> None:
+    diagnosis = diagnose(recorded(tmp_path, [card(1.0, 0.0, mode="eval"), card(1.0, 1.0, step=5, mode="eval")]))
+    assert diagnosis.sentence == "Nothing was trained: there are evaluations only, the last with a score of 1.00."
+
+
+def test_a_damaged_batch_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = recorded(tmp_path, [card(1.0, 0.0, step=step) for step in range(4)])
+    (tmp_path / "scorecards" / "verdicts-00000001.parquet").write_bytes(b"PAR1 torn")
+    (tmp_path / "scorecards" / "verdicts-00000002.parquet").unlink()
+    assert diagnose(run).batches == 2
+    assert "Batch 1" in caplog.text
+
+
+def test_training_that_rises_while_evaluation_does_not_is_reward_hacking(tmp_path: Path) -> None:
+    cards = []
+    for step in range(24):
+        if step % 6 == 0:
+            cards.append(card(*[1.0] * 40, *[0.0] * 60, step=step, mode="eval"))
+        right = min(32, 2 * step)
+        cards.append(card(*[1.0] * right, *[0.0] * (40 - right), step=step))
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert diagnosis.causes[0].code == "reward_hacking"
+    assert "that of the evaluation by 0.00" in diagnosis.sentence
+
+
+def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
+    cards = [card(*[0.0] * 8, step=step) for step in range(12)]
+    run = recorded(tmp_path, cards)
+    logs = LogRecorder(tmp_path)
+    for step in range(1, 13):
+        logs.write(step, {"loss": 0.1, "grad_norm": float("nan") if step > 6 else 1.0})
+    diagnosis = diagnose(run)
+    assert [cause.code for cause in diagnosis.causes] == ["nonfinite_updates", "all_wrong_groups"]
+    assert "grad_norm that is no number" in diagnosis.sentence
+
+
+def test_what_the_watch_told_is_what_the_recording_tells(tmp_path: Path) -> None:
+    mix = RewardMix(
+        [
+            RewardTerm(name="answer", verifier=ActionVerifier({7: 1.0, 3: None})),
+            RewardTerm(name="small", verifier=ActionVerifier({1: 1.0, 2: 0.5}), weight=0.01),
+        ]
+    )
+    run_lab(mix, tmp_path, steps=60, groups=2)
+    told = read_findings(tmp_path)
+    assert told
+    assert list(diagnose(RecordedRun(tmp_path)).findings) == told
+
+
+def test_a_resumed_run_is_looked_back_on_and_nothing_is_told_twice(tmp_path: Path) -> None:
+    cards = [card(*[Blame.GRADER] * 4, step=step) for step in range(12)]
+    for session in (cards[:6], cards[4:]):  # the second from a checkpoint at step 4
+        recorder, watch = Recorder(tmp_path), Watch(tmp_path, {}, log_level=logging.CRITICAL)
+        for each in session:
+            recorder(each)
+            watch(each)
+        assert not watch.has_failed
+    assert [(finding.code, finding.step) for finding in read_findings(tmp_path)] == [("grader_trouble", 2)]
+    assert diagnose(RecordedRun(tmp_path)).batches == 12
+
+
+def test_halt_on_ends_the_run_with_a_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = run_lab(single_peak(7), tmp_path, steps=200, learning_rate=0.0, halt_on=["zero_updates"])
+    assert run.trainer.state.global_step < 40
+    assert (tmp_path / f"checkpoint-{run.trainer.state.global_step}" / "trainer_state.json").exists()
+    assert "Halted after step" in caplog.text
+
+
+def test_halt_on_an_unknown_code_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Did you mean `zero_updates`"):
+        VerifiedGRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, halt_on=["zero_update"])
+    with pytest.raises(ValueError, match="list of codes"):
+        VerifiedGRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, halt_on="zero_updates")
+    with pytest.raises(ValueError, match="needs run_checks"):
+        VerifiedGRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, halt_on=["bad_data"], run_checks=False)
+
+
+def test_a_check_that_fails_is_told_once_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(window: Window) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(watch_module, "CHECKS", {"bad_data": broken})
+    run = run_lab(single_peak(7), tmp_path, steps=20)
+    assert run.steps == 20
+    assert caplog.text.count("A check of the run failed") == 1
+
+
+def test_a_disk_that_takes_no_findings_ends_no_run(tmp_path: Path) -> None:
+    (tmp_path / "findings.jsonl").mkdir()
+    with_failure = Watch(tmp_path, {}, log_level=logging.CRITICAL)
+    for step in range(4):
+        with_failure(card(*[Blame.GRADER] * 4, step=step))
+    assert with_failure.has_failed
+
+
+def test_without_run_checks_nothing_is_looked_for(tmp_path: Path) -> None:
+    run_lab(single_peak(7), tmp_path, steps=20, learning_rate=0.0, run_checks=False)
+    assert not (tmp_path / "findings.jsonl").exists()
+
+
+def test_findings_come_back_from_their_file_and_a_torn_line_is_passed_over(tmp_path: Path) -> None:
+    first = Finding(code="bad_data", step=1, severity="warning", sentence="é", action="b", numbers={"share": 0.5})
+    second = Finding(code="truncation", step=None, severity="info", sentence="c", action="d")
+    append_finding(tmp_path, first)
+    with open(tmp_path / "findings.jsonl", "ab") as file:
+        file.write(b'{"code": "trunc')
+    append_finding(tmp_path, second)
+    assert read_findings(tmp_path) == [first, second]
+    lines = (tmp_path / "findings.jsonl").read_text().splitlines()
+    assert list(json.loads(lines[0])) == ["code", "step", "severity", "sentence", "numbers", "action", "docs"]
+
+
+def test_findings_cite_the_batches_that_they_are_about(tmp_path: Path) -> None:
+    cited: list[int] = []
+    watch = Watch(tmp_path, {}, cite=cited.extend, log_level=logging.CRITICAL)
+    for step in range(4):
+        watch(card(*[Blame.GRADER] * 4, step=step))
+    assert cited == [2]
+
+
+def test_the_command_prints_the_sentence_the_action_and_completions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "\x1b[31m[bold]red[/bold]\n\u202eback " + "x" * 10_000
+    recorded(tmp_path, [card(*[Blame.GRADER] * 4, step=step, text=hostile) for step in range(4)])
+    assert main(["diagnose", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("The grader, not the model: 100 % of the `answer` verdicts")
+    assert "docs/findings.md#grader_trouble" in shown
+    assert "[bold]red[/bold] back" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert max(map(len, shown.splitlines())) < 500
+
+
+def test_the_command_prints_json_for_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(tmp_path, [card(*[Blame.GRADER] * 4, step=step) for step in range(4)])
+    assert main(["diagnose", str(tmp_path), "--json", "--examples", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["causes"][0]["code"] == "grader_trouble"
+    assert len(found["examples"]) == 1
+
+
+def test_the_command_refuses_a_folder_that_holds_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(tmp_path)]) == 2
+    assert "holds no scorecards/" in capsys.readouterr().err
+
+
+@given(st.text())
+def test_no_text_reaches_a_terminal_that_it_would_obey(text: str) -> None:
+    shown = safe_text(text)
+    assert shown.isprintable() or all(char.isprintable() or char.isspace() for char in shown)
+    assert "\n" not in shown
+    assert len(shown) <= 310
+
+
+def test_an_empty_window_makes_no_check_fail() -> None:
+    assert all(check(Window(settings={})) is None for check in CHECKS.values())
+
+
+def test_every_code_is_explained(request: pytest.FixtureRequest) -> None:
+    page = (request.config.rootpath / "docs" / "findings.md").read_text(encoding="utf-8")
+    for code in CHECKS:
+        assert f"## {code}\n" in page
+
+
+def test_the_trainer_on_a_plain_trl_config_is_watched_too(tiny_model: str, sums: Any, tmp_path: Path) -> None:
+    from trl import GRPOConfig
+
+    args = GRPOConfig(
+        output_dir=str(tmp_path), per_device_train_batch_size=8, num_generations=4, max_completion_length=48,
+        max_steps=3, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1, disable_tqdm=True,
+    )  # fmt: skip
+    spoiled = sums["train"].map(lambda row: {"solution": "?"})
+    mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
+    VerifiedGRPOTrainer(tiny_model, mix, args, spoiled).train()
+    assert [finding.code for finding in read_findings(tmp_path)] == ["bad_data"]

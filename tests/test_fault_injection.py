@@ -1,0 +1,178 @@
+"""One planted fault a real run: each gives exactly its finding, and the answer names it; healthy runs give none."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier, verifier
+from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
+from trl_grpo_ext.diagnostics.finding import read_findings
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.lab import ActionVerifier, Landscape, double_peak, linear, run_lab, single_peak
+from trl_grpo_ext.rewards import MathVerifier, NumericVerifier
+from trl_grpo_ext.verdict import as_verdict
+
+Make = Callable[..., Any]
+
+ROOM = {"per_device_train_batch_size": 16, "max_completion_length": 48}  # nothing is cut
+
+# What a second finding, told beside the planted one, honestly says.
+COMPANIONS = {
+    "reward_hacking": {"verifier_disagreement"},  # told first: they disagree before the policy makes use of it
+}
+
+PEAK = {5: 0.1, 6: 0.6, 7: 1.0, 8: 0.6, 9: 0.1}
+TIMEOUT = Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=5.0)
+FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
+
+
+def term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
+    return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
+
+
+def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]]:
+    """A reward and the options of a run with one fault, by the finding that it should give."""
+    slow = {"learning_rate": 0.03, "groups": 4}  # the fault stays visible
+    return {
+        "grader_trouble: timeouts for one action": (RewardMix([term("peak", PEAK | {3: TIMEOUT})]), slow),
+        "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), slow),
+        "bad_data: no gold for one action": (RewardMix([term("peak", PEAK | {3: None})]), slow),
+        "saturated_term": (
+            RewardMix([term("answer", {2: 1.0, 4: 1.0, 7: 1.0}), term("format", {}, 1.0, weight=0.5)]),
+            {"learning_rate": 1e-3, "groups": 4},
+        ),
+        "secondary_only": (
+            RewardMix(
+                [
+                    term("answer", {7: 1.0}),
+                    term("tie_breaker", {action: action / 10 for action in range(1, 11)}, weight=0.01),
+                ]
+            ),
+            {"learning_rate": 0.01},
+        ),
+        "all_wrong_groups": (RewardMix([term("answer", {}, 0.0)]), {}),
+        "all_right_groups": (RewardMix([term("answer", {}, 1.0)]), {}),
+        "inert_term": (RewardMix([term("answer", {}, 0.5)]), {}),
+        "reward_hacking": (
+            RewardMix([term("loose", {2: 1, 3: 1, 4: 1, 7: 1}), term("strict", {7: 1}, weight=0)]),
+            {"groups": 2},
+        ),
+        "zero_updates: no learning rate": (single_peak(7), {"learning_rate": 0.0}),
+        "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
+        "kl_blowup": (single_peak(7), {"learning_rate": 100.0}),
+        "wrong_driver": (
+            RewardMix([term("answer", {2: 1.0, 9: 1.0}), term("length", {4: 0.5, 9: 1.0, 10: 1.0}, weight=3.0)]),
+            {"learning_rate": 0.03, "groups": 4},
+        ),
+    }[code]
+
+
+LAB_FAULTS = (
+    "grader_trouble: timeouts for one action",
+    "grader_trouble: failures for one action",
+    "bad_data: no gold for one action",
+    "saturated_term",
+    "secondary_only",
+    "all_wrong_groups",
+    "all_right_groups",
+    "inert_term",
+    "reward_hacking",
+    "zero_updates: no learning rate",
+    "zero_updates: next to none",
+    "kl_blowup",
+    "wrong_driver",
+)
+
+
+def assert_names(diagnosis: Diagnosis, code: str) -> None:
+    """The sentence is that of the first cause, and the first cause is the planted one."""
+    assert diagnosis.causes[0].code == code
+    assert diagnosis.sentence == diagnosis.causes[0].sentence
+
+
+@pytest.mark.parametrize("fault", LAB_FAULTS)
+def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(tmp_path: Path, fault: str) -> None:
+    code = fault.split(":")[0]
+    reward, options = planted_in_the_lab(fault)
+    run_lab(reward, tmp_path, **({"steps": 80} | options))
+    told = [finding.code for finding in read_findings(tmp_path)]
+    assert told.count(code) == 1
+    assert set(told) - COMPANIONS.get(code, set()) == {code}
+    assert_names(diagnose(RecordedRun(tmp_path)), code)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_healthy_runs_give_no_finding(tmp_path: Path, seed: int) -> None:
+    landscape = (single_peak(7), linear(), double_peak())[seed % 3]
+    run_lab(landscape, tmp_path, steps=120, seed=seed)
+    assert read_findings(tmp_path) == []
+    diagnosis = diagnose(RecordedRun(tmp_path))
+    assert diagnosis.findings == diagnosis.causes == ()
+    assert diagnosis.sentence.startswith("Nothing holds the reward back")
+
+
+class Coin(Verifier):
+    """Passes half of the texts, by nothing that could be learned."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        return as_verdict(zlib.crc32(sample.text.encode()) % 2)
+
+
+@verifier
+def longer(sample: Sample) -> float:
+    """Pays for tokens."""
+    return min(1.0, len(sample.completion_ids or ()) / 48)
+
+
+def train(model: str, mix: RewardMix, args: Any, data: Any) -> tuple[list[str], Diagnosis]:
+    VerifiedGRPOTrainer(model, mix, args, data).train()
+    return [finding.code for finding in read_findings(args.output_dir)], diagnose(RecordedRun(args.output_dir))
+
+
+def test_gold_answers_that_cannot_be_parsed_are_bad_data(tiny_model: str, sums: Any, config: Make) -> None:
+    spoiled = sums["train"].map(
+        lambda row, index: {"solution": "?" if index % 4 == 0 else row["solution"]}, with_indices=True
+    )
+    told, diagnosis = train(tiny_model, accuracy(), config(max_steps=8, **ROOM), spoiled)
+    assert told == ["bad_data"]
+    assert_names(diagnosis, "bad_data")
+    assert "gold" in diagnosis.examples[0].verdicts["accuracy"]
+
+
+def test_answers_that_are_cut_are_truncation(tiny_model: str, sums: Any, config: Make) -> None:
+    args = config(max_steps=10, per_device_train_batch_size=16, num_generations=8, max_completion_length=24)
+    told, diagnosis = train(tiny_model, accuracy(), args, sums["train"])
+    assert told == ["truncation"]
+    assert_names(diagnosis, "truncation")
+    assert "24 tokens" in diagnosis.sentence
+
+
+def test_answers_that_nobody_can_read_are_an_unparseable_flood(tiny_model: str, sums: Any, config: Make) -> None:
+    # The model writes \\boxed{}, and the verifier wants an <answer>.
+    mix = RewardMix([RewardTerm(name="accuracy", verifier=NumericVerifier(answer_from="answer_tag"))])
+    told, diagnosis = train(tiny_model, mix, config(max_steps=10, **ROOM), sums["train"])
+    assert told == ["unparseable_flood"]
+    assert_names(diagnosis, "unparseable_flood")
+
+
+def test_lengths_that_drift_without_better_answers_are_a_length_explosion(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    mix = RewardMix(
+        [RewardTerm(name="accuracy", verifier=Coin()), RewardTerm(name="length", verifier=longer, weight=1.0)]
+    )
+    args = config(
+        max_steps=30, per_device_train_batch_size=32, num_generations=8, max_completion_length=64, learning_rate=2e-4
+    )
+    told, diagnosis = train(tiny_model, mix, args, sums["train"])
+    assert told == ["length_explosion"]
+    assert_names(diagnosis, "length_explosion")
+
+
+def accuracy() -> RewardMix:
+    return RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])

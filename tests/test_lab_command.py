@@ -1,0 +1,218 @@
+"""`trl-grpo-ext lab` as a user types it, and the page that it writes."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.lab import ActionVerifier, run_lab
+from trl_grpo_ext.lab.page import lab_page, page_data
+
+UPDATES = 12
+
+
+def lab(*flags: str, cwd: Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trl_grpo_ext", "lab", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    assert done.returncode == expect, done.stderr[-3000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the command has run, with its output in `stdout` and `stderr`."""
+    folder = tmp_path_factory.mktemp("lab")
+    done = lab("--landscape=double", f"--max_steps={UPDATES}", "--num_generations=4", "--output_dir=out", cwd=folder)
+    (folder / "stdout").write_text(done.stdout)
+    (folder / "stderr").write_text(done.stderr)
+    return folder
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_the_command_trains_three_algorithms_and_says_where_the_page_is(folder: Path) -> None:
+    printed = (folder / "stdout").read_text()
+    for said in ("double peak at 3 and 8", "GRPO", "REINFORCE", "REINFORCE with baseline", "out/lab.html"):
+        assert said in printed
+    assert (folder / "stderr").read_text() == ""
+    for name, batches in (("grpo", 6), ("reinforce", 12), ("reinforce_baseline", 12)):
+        run = RecordedRun(folder / "out" / name)
+        assert run.settings["num_generations"] == 4
+        assert len(list(run.cards())) == batches
+
+
+def test_the_pages_figures_are_those_of_the_saved_logits_computed_independently(folder: Path) -> None:
+    data = data_of(folder / "out" / "lab.html")
+    assert data["rewards"][2] == 0.7
+    for run in data["runs"]:
+        logits = np.load(folder / "out" / run["name"] / "logits.npy")
+        weights = np.exp(logits)
+        probabilities = weights / weights.sum(axis=1, keepdims=True)
+        start = probabilities[0]
+        assert np.array(run["probabilities"]) == pytest.approx(probabilities, rel=1e-5)
+        assert run["entropy"] == pytest.approx(-(probabilities * np.log(probabilities)).sum(axis=1), rel=1e-5)
+        assert run["kl"] == pytest.approx((probabilities * np.log(probabilities / start)).sum(axis=1), abs=1e-6)
+        assert run["max_probability"] == pytest.approx(probabilities.max(axis=1), rel=1e-5)
+        assert run["expected_reward"] == pytest.approx(probabilities @ np.array(data["rewards"]), rel=1e-5)
+
+
+def test_the_pages_steps_are_the_recorded_completions_with_ratios_from_the_logits(folder: Path) -> None:
+    for run in data_of(folder / "out" / "lab.html")["runs"]:
+        cards = list(RecordedRun(folder / "out" / run["name"]).cards())
+        logits = np.load(folder / "out" / run["name"] / "logits.npy")
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        updates_a_batch = UPDATES // len(cards)
+        assert len(run["updates"]) == UPDATES
+        for update, shown in enumerate(run["updates"]):
+            card = cards[update // updates_a_batch]
+            actions = [int(sample.text) for sample in card.samples]
+            assert shown["sampled"] == card.step
+            assert [sample[0] for sample in shown["samples"]] == actions
+            assert [sample[2] for sample in shown["samples"]] == pytest.approx(list(card.totals), rel=1e-6)
+            assert [sample[3] for sample in shown["samples"]] == pytest.approx(list(card.advantages or ()), rel=1e-6)
+            ratios = [np.exp(logs[update, action - 1] - logs[card.step or 0, action - 1]) for action in actions]
+            assert [sample[4] for sample in shown["samples"]] == pytest.approx(ratios, rel=1e-5)
+
+
+def test_the_page_loads_nothing_and_lets_nothing_load(folder: Path) -> None:
+    page = html.unescape((folder / "out" / "lab.html").read_text(encoding="utf-8"))
+    assert "default-src 'none'" in page
+    assert not re.search(r'(?:src|href)\s*=\s*["\']?(?:https?:)?//', page)
+    assert len(page) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [
+        ("--peak=11", "invalid choice"),
+        ("--num_generations=1", "2 or more"),
+        ("--learning_rate=nan", "0.0 or more"),
+        ("--beta=-1", "0.0 or more"),
+        ("--max_steps=0", "1 or more"),
+        ("--max_steps=many", "whole number"),
+        ("--steps=10", "unrecognized arguments"),
+        ("--output_dir=/dev/null/lab", "output_dir"),
+        ("--learning_rate=1e30", "no longer finite"),
+    ],
+)
+def test_what_cannot_be_run_ends_with_status_2_and_a_sentence(flag: str, says: str, tmp_path: Path) -> None:
+    failed = lab(flag, "--no_comparison", cwd=tmp_path, expect=2).stderr
+    assert "error:" in failed
+    assert says in failed
+    assert "Traceback" not in failed
+
+
+def test_help_loads_no_torch() -> None:
+    code = (
+        "import sys; from trl_grpo_ext.cli import main\n"
+        "try: main(['lab', '--help'])\n"
+        "except SystemExit: assert not {'torch', 'trl', 'transformers', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--landscape" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def odd_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a mix without a landscape: void rows, several groups, a single algorithm, one update."""
+    folder = tmp_path_factory.mktemp("odd")
+    lost = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
+    verifier = ActionVerifier(dict.fromkeys(range(1, 6), lost), default=1.0)
+    run = run_lab(RewardMix([RewardTerm(name="answer", verifier=verifier)]), folder, steps=1, groups=2)
+    page = folder / "odd.html"
+    page.write_text(lab_page([run], "</title><script>alert(1)</script>"), encoding="utf-8")
+    return page
+
+
+def test_void_rows_and_unknown_rewards_are_null_on_the_page(odd_page: Path) -> None:
+    data = data_of(odd_page)
+    assert data["rewards"] is None
+    assert data["runs"][0]["expected_reward"] is None
+    samples = data["runs"][0]["updates"][0]["samples"]
+    assert {sample[2] for sample in samples if sample[0] <= 5} == {None}
+    assert {sample[1] for sample in samples} == {0, 1}
+    assert "<script>alert" not in odd_page.read_text()
+
+
+def test_a_page_of_no_runs_is_refused() -> None:
+    with pytest.raises(ValueError, match="one run or more"):
+        page_data([], "nothing")
+
+
+@contextmanager
+def opened(page: Path, scheme: str = "light") -> Iterator[tuple[Any, list[str]]]:
+    """The page in headless Chromium, with what its console has said."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    playwright = pytest.importorskip("playwright.sync_api")
+    if chromium is None:
+        pytest.skip("no Chromium here; set CHROMIUM to one")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        try:
+            tab = browser.new_context(color_scheme=scheme, offline=True).new_page()
+            said: list[str] = []
+            tab.on("console", lambda message: said.append(message.text))
+            tab.on("pageerror", lambda error: said.append(str(error)))
+            tab.goto(page.as_uri())
+            yield tab, said
+        finally:
+            browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_slider_the_keys_and_the_algorithms_show_each_step_without_a_console_error(
+    folder: Path, scheme: str
+) -> None:
+    data = data_of(folder / "out" / "lab.html")
+    with opened(folder / "out" / "lab.html", scheme) as (tab, said):
+        assert tab.locator("canvas").count() == 10
+        tab.focus("#update")
+        tab.keyboard.press("ArrowRight")
+        tab.keyboard.press("ArrowRight")
+        assert tab.inner_text("#where") == f"2 of {UPDATES}"
+        for run in data["runs"]:
+            tab.click(f"[data-run={run['name']}]")
+            shown = tab.locator("#detail tbody tr").all_inner_texts()
+            wanted = run["updates"][2]["samples"]
+            assert [row.split()[0] for row in shown] == [str(sample[0]) for sample in wanted]
+            assert [f"{sample[4]:.3f}" in row for row, sample in zip(shown, wanted, strict=True)] == [True] * 4
+        tab.keyboard.press("Tab")
+        tab.focus("#update")
+        tab.keyboard.press("End")
+        assert "Training is over" in tab.inner_text("#detail")
+        tab.click("#play")
+        tab.get_by_text(f"2 of {UPDATES}", exact=True).wait_for()
+        tab.click("#play")
+        tab.get_by_role("button", name="Change to the").click()
+        tab.set_viewport_size({"width": 480, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert said == []
+
+
+def test_an_odd_page_opens_too_and_its_title_is_text(odd_page: Path) -> None:
+    with opened(odd_page) as (tab, said):
+        assert tab.inner_text("h1") == "</title><script>alert(1)</script>"
+        assert tab.locator("#comparison").count() == 0
+        assert "void" in tab.inner_text("#detail")
+        assert "group" in tab.inner_text("#detail thead")
+        assert said == []

@@ -1,0 +1,144 @@
+"""Advantages computed in numpy, against TRL's own formulas in torch and against figures worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from trl.trainer.utils import nanstd
+
+from trl_grpo_ext import Sample, Scorecard, Status, Verdict
+from trl_grpo_ext.diagnostics.statistics.batch import batch_of
+from trl_grpo_ext.replay.advantages import Advantages, AdvantageSettings, advantages_of
+
+MODES = [
+    AdvantageSettings(scale_rewards="group"),
+    AdvantageSettings(scale_rewards="batch"),
+    AdvantageSettings(scale_rewards="none"),
+    AdvantageSettings(multi_objective_aggregation="normalize_then_sum"),
+]
+
+Row = tuple[float | None, ...]
+
+
+def card_of(rows: list[Row], weights: tuple[float, ...], size: int, groups: bool = True) -> Scorecard:
+    """A row whose first value is None is void; any other None is a term that does not apply."""
+    names = [f"term{place}" for place in range(len(weights))]
+    void = tuple(row[0] is None for row in rows)
+    kept = [[None if out else value for value in row] for row, out in zip(rows, void, strict=True)]
+    columns = {name: tuple(row[place] for row in kept) for place, name in enumerate(names)}
+    totals = [sum(w * v for w, v in zip(weights, row, strict=True) if v is not None) for row in kept]
+    return Scorecard(
+        samples=tuple(Sample(text="", group=place // size if groups else None) for place in range(len(rows))),
+        weights=dict(zip(names, weights, strict=True)),
+        verdicts={
+            name: tuple(None if value is None else Verdict(status=Status.PARTIAL, score=value) for value in column)
+            for name, column in columns.items()
+        },
+        values=columns,
+        gated={name: (False,) * len(rows) for name in names},
+        totals=tuple(None if out else total for out, total in zip(void, totals, strict=True)),
+        void=void,
+    )
+
+
+def trls_own(card: Scorecard, size: int, settings: AdvantageSettings) -> torch.Tensor:
+    """The lines of TRL's trainer, on what it gets from the terms."""
+    columns = [[math.nan if value is None else value for value in card.rewards(name)] for name in card.terms]
+    rewards_per_func = torch.tensor(columns, dtype=torch.float32).T
+    weights = torch.tensor(list(card.weights.values()), dtype=torch.float32)
+    unscorable = torch.isnan(rewards_per_func).all(dim=1)
+    if settings.multi_objective_aggregation == "normalize_then_sum":
+        grouped = rewards_per_func.view(-1, size, len(weights))
+        spread = nanstd(grouped, dim=1, keepdim=True)
+        normal = (grouped - torch.nanmean(grouped, dim=1, keepdim=True)) / (spread + 1e-4)
+        rewards = (normal.view(-1, len(weights)) * weights).nansum(dim=1)
+        rewards[unscorable] = torch.nan
+        advantages = (rewards - torch.nanmean(rewards)) / (nanstd(rewards) + 1e-4)
+    else:
+        rewards = (rewards_per_func * weights).nansum(dim=1)
+        rewards[unscorable] = torch.nan
+        grouped = rewards.view(-1, size)
+        advantages = rewards - torch.nanmean(grouped, dim=1).repeat_interleave(size)
+        if settings.scale_rewards == "group":
+            advantages = advantages / (nanstd(grouped, dim=1).repeat_interleave(size) + 1e-4)
+        elif settings.scale_rewards == "batch":
+            advantages = advantages / (nanstd(rewards) + 1e-4)
+    return torch.nan_to_num(advantages, nan=0.0)
+
+
+values = st.one_of(st.none(), st.sampled_from([0.0, 1.0, 0.1, -0.5]), st.floats(-3, 3, width=32))
+rows_of_two = st.lists(st.tuples(values, values), min_size=4, max_size=16).filter(lambda rows: len(rows) % 4 == 0)
+weights_of_two = st.tuples(st.floats(-2, 2, width=16), st.sampled_from([0.0, 0.01, 1.0]))
+
+
+@pytest.mark.parametrize("settings", MODES, ids=str)
+@given(rows=rows_of_two, weights=weights_of_two)
+def test_they_are_trls_up_to_the_rounding_that_is_told(
+    settings: AdvantageSettings, rows: list[Row], weights: tuple[float, ...]
+) -> None:
+    card = card_of(rows, weights, 4)
+    made = advantages_of(batch_of(card), settings)
+    assert made.values.dtype == np.float32
+    difference = np.abs(made.values - trls_own(card, 4, settings).numpy())
+    assert (difference <= 1e-5 * (1 + np.abs(made.values)) + made.rounding).all()
+    assert np.isfinite(made.values).all()
+    assert (made.values[list(card.void)] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (MODES[0], [1.4997, -0.4999, -0.4999, -0.4999, 0.7070, 0.0, -0.7070, 0.0]),
+        (MODES[2], [0.75, -0.25, -0.25, -0.25, 0.25, 0.0, -0.25, 0.0]),
+    ],
+    ids=str,
+)
+def test_they_are_what_the_formulas_say_with_void_rows_left_out(
+    settings: AdvantageSettings, expected: list[float]
+) -> None:
+    rows: list[Row] = [(1.0,), (0.0,), (0.0,), (0.0,), (0.5,), (None,), (0.0,), (None,)]
+    made = advantages_of(batch_of(card_of(rows, (1.0,), 4)), settings)
+    assert made.values.tolist() == pytest.approx(expected, abs=1e-4)
+
+
+def made_of(rows: list[Row], weights: tuple[float, ...], settings: AdvantageSettings, **more: Any) -> Advantages:
+    return advantages_of(batch_of(card_of(rows, weights, 4, **more)), settings)
+
+
+@pytest.mark.parametrize("settings", MODES, ids=str)
+@given(value=st.floats(-100, 100, width=32), weight=st.floats(-2, 2, width=16))
+def test_a_group_of_equals_pulls_nowhere_whatever_rounding_leaves(
+    settings: AdvantageSettings, value: float, weight: float
+) -> None:
+    rows: list[Row] = [(value, 0.1)] * 4 + [(1.0, 0.1), (0.0, 0.1), (0.0, 0.1), (0.0, 0.1)]
+    assert made_of(rows, (weight, 0.3), settings).signs[:4].tolist() == [0, 0, 0, 0]
+
+
+def test_a_small_term_alone_pulls_as_far_as_an_answer_under_group_scaling_and_is_no_rounding() -> None:
+    rows: list[Row] = [(1.0, 1.0), (1.0, 0.0), (1.0, 0.0), (1.0, 0.0)]
+    made = made_of(rows, (1.0, 0.001), MODES[0])
+    assert made.values[0] > 1.2
+    assert made.signs.tolist() == [1, -1, -1, -1]
+
+
+@pytest.mark.parametrize("settings", MODES, ids=str)
+def test_samples_without_a_group_number_have_none(settings: AdvantageSettings) -> None:
+    made = made_of([(1.0,), (0.0,), (1.0,), (0.5,)], (1.0,), MODES[0], groups=False)
+    assert made.values.tolist() == [0.0] * 4
+
+
+def test_settings_are_read_as_trl_reads_them_and_what_is_missing_is_as_told() -> None:
+    assert AdvantageSettings.read({}) == AdvantageSettings()
+    run = AdvantageSettings(scale_rewards="batch", multi_objective_aggregation="normalize_then_sum")
+    assert AdvantageSettings.read({"scale_rewards": None}, otherwise=run) == run
+    assert AdvantageSettings.read({"scale_rewards": True}, otherwise=run).scale_rewards == "group"
+    with pytest.raises(ValueError, match=r"scale_rewards.*'groups'.*`group`"):
+        AdvantageSettings.read({"scale_rewards": "groups"})
+    with pytest.raises(ValueError, match="multi_objective_aggregation"):
+        AdvantageSettings.read({"multi_objective_aggregation": ["sum"]})

@@ -1,0 +1,278 @@
+"""The report in a browser: no error, no harm by any text, filters and keys that work.
+
+`CHROMIUM` names the browser; without it one on the PATH is taken, then playwright's own. Where there is none, these
+tests are skipped, unless `CHROMIUM` is set.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_runs as runs
+
+from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
+from trl_grpo_ext.report.write import write_report
+from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    with playwright.sync_playwright() as started:
+        try:
+            chromium = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        except playwright.Error as error:
+            if "CHROMIUM" in os.environ:
+                raise
+            pytest.skip(f"there is no browser: {str(error).splitlines()[0]}")
+        yield chromium
+        chromium.close()
+
+
+class Opened:
+    """A page that was opened, and whatever went wrong in it."""
+
+    def __init__(self, browser: Any, path: Path, *, scheme: str = "light", width: int = 1280) -> None:
+        self.problems: list[str] = []
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page.set_default_timeout(120_000)  # a busy machine is slow
+        self.page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.problems.append("dialog"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.requests: list[str] = []
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("footer")
+
+    def check(self) -> None:
+        """Nothing went wrong, nothing was loaded, and nothing of the data has run."""
+        assert self.problems == []
+        assert len(self.requests) == 1
+        assert self.page.evaluate("window.pwned") is None
+        assert self.page.evaluate("document.scripts.length") == 2
+
+    def found(self) -> int:
+        """How many completions the list says there are."""
+        told = self.page.locator(".left .note").inner_text()
+        return 0 if told == "None fits." else int(told.split(" of ")[1].replace("\u202f", ""))
+
+    def filter(self, name: str, value: str) -> None:
+        self.page.select_option(f"[data-filter={name}]", value)
+
+    def view(self, name: str) -> None:
+        self.page.click(f"[data-view={name}]")
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return runs.rich_run(tmp_path_factory.mktemp("rich") / "run", groups=4)
+
+
+@pytest.fixture
+def report(browser: Any, rich: Path) -> Iterator[Opened]:
+    opened = Opened(browser, write_report([rich]))
+    yield opened
+    opened.check()
+    opened.page.close()
+
+
+def members(folder: Path) -> list[tuple[Any, int]]:
+    """Every completion of a run: its batch, and its place there."""
+    from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+
+    return [(card, index) for card in RecordedRun(folder).cards() for index in range(len(card))]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_of_a_trained_run_opens_without_an_error_and_answers(
+    browser: Any, tiny_model: str, sums: Any, config: Any, scheme: str
+) -> None:
+    mix = RewardMix(
+        [
+            RewardTerm(name="accuracy", verifier=MathVerifier()),
+            RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), weight=0.1),
+        ]
+    )
+    args = config(max_steps=2)
+    VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"]).train()
+    opened = Opened(browser, write_report([args.output_dir]), scheme=scheme)
+    assert opened.page.locator("h1").inner_text()
+    assert opened.page.locator("canvas").count() >= 6
+    assert opened.found() == 16
+    opened.page.click("nav button")  # the other colours
+    opened.check()
+
+
+@pytest.mark.parametrize("kind", runs.ODD_RUNS)
+def test_the_report_of_any_run_opens_without_an_error(browser: Any, tmp_path: Path, kind: str) -> None:
+    opened = Opened(browser, write_report([runs.ODD_RUNS[kind](tmp_path / "run")]))
+    assert opened.page.locator("h1").inner_text()
+    opened.check()
+
+
+def test_two_runs_side_by_side_open_without_an_error_and_may_be_filtered(
+    browser: Any, rich: Path, tmp_path: Path
+) -> None:
+    other = runs.ODD_RUNS["one step"](tmp_path / "other")
+    opened = Opened(browser, write_report([rich, other], tmp_path / "two.html"))
+    opened.filter("run", "other")
+    assert opened.found() == 8
+    opened.filter("run", "")
+    assert opened.found() == len(members(rich)) + 8
+    opened.check()
+
+
+def test_every_completion_can_be_read_and_none_does_harm(report: Opened, rich: Path) -> None:
+    page = report.page
+    page.locator("[role=listbox]").focus()
+    for _ in range(report.found() - 1):
+        page.keyboard.press("ArrowDown")
+    assert "None" not in page.locator(".detail .text.main").inner_text()
+    assert (
+        page.evaluate("document.querySelectorAll('.detail script, .detail img, .detail svg, .detail style').length")
+        == 0
+    )
+    assert page.evaluate("getComputedStyle(document.body).display") != "none"
+
+
+def test_the_page_refuses_markup_from_text(report: Opened) -> None:
+    refused = report.page.evaluate(
+        "() => { try { document.body.innerHTML = '<b>'; return 'taken'; } catch (error) { return error.name; } }"
+    )
+    assert refused == "TypeError"
+    report.problems.clear()  # the browser has complained, as it should
+
+
+def test_views_show_what_they_say(report: Opened, rich: Path) -> None:
+    everything = members(rich)
+    assert report.found() == len(everything)
+    report.view("void")
+    assert report.found() == sum(card.void[index] for card, index in everything)
+    report.view("hack")
+    hacks = [(card, index) for card, index in everything if card.verdicts["accuracy"][index].reason == "passes_naively"]
+    assert report.found() == len(hacks) > 0
+    report.view("cut")
+    assert report.found() == sum(bool(card.samples[index].truncated) for card, index in everything)
+    report.view("disagrees")
+    differing = [
+        (card, index)
+        for card, index in everything
+        if card.verdicts["accuracy"][index].status == "correct" and card.verdicts["strict"][index].status != "correct"
+    ]
+    assert report.found() == len(differing) > 0
+    report.view("advantage")
+    best = max(advantage for card, _ in everything for advantage in card.advantages)
+    assert float(report.page.locator(".row .n").first.inner_text().lstrip("+")) == pytest.approx(best, rel=1e-2)
+    report.view("long")
+    longest = max(len(card.samples[index].completion_ids) for card, index in everything)
+    assert f"{longest:,}".replace(",", "\u202f") in report.page.locator(".detail .facts").inner_text()
+
+
+def test_filters_by_term_and_verdict_show_exactly_those(report: Opened, rich: Path) -> None:
+    everything = members(rich)
+    for term in ("accuracy", "strict", "short"):
+        report.filter("term", term)
+        for status in ("correct", "incorrect", "partial", "unparseable", "timeout", "error", "skipped"):
+            report.filter("status", status)
+            wanted = sum(card.verdicts[term][index].status == status for card, index in everything)
+            assert report.found() == wanted, (term, status)
+    report.filter("term", "")
+    report.filter("status", "")
+    report.filter("mode", "eval")
+    assert report.found() == sum(card.mode == "eval" for card, _ in everything)
+
+
+def test_the_search_finds_text(report: Opened, rich: Path) -> None:
+    report.page.fill("[type=search]", "WINDOW.PWNED")
+    report.page.wait_for_function("!document.querySelector('.left .note').textContent.includes('\u202f')")
+    wanted = sum("window.pwned" in card.samples[index].text for card, index in members(rich))
+    report.page.wait_for_timeout(300)
+    assert report.found() == wanted > 0
+
+
+def test_a_completion_shows_its_prompt_what_was_extracted_why_and_its_siblings(report: Opened) -> None:
+    page = report.page
+    report.view("hack")
+    assert page.locator(".siblings button").count() == runs.GROUP
+    detail = page.locator(".detail").inner_text()
+    for said in ("What is ", "exit(0)", "passes_naively", "system", "strict", "shadow"):
+        assert said in detail
+    before = page.locator(".siblings [aria-current]").get_attribute("title")
+    page.locator("[role=listbox]").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".siblings [aria-current]").get_attribute("title") != before
+
+
+def test_of_a_long_text_the_start_is_shown_and_the_rest_on_demand(report: Opened) -> None:
+    page = report.page
+    page.fill("[type=search]", "wwwwwwwww")
+    page.wait_for_timeout(400)
+    shown = "document.querySelector('.detail .text.main').textContent.length"
+    assert page.evaluate(shown) < 10_000
+    page.click("text=Show all 200\u202f000 characters")
+    assert page.evaluate(shown) == 200_000
+
+
+def test_control_characters_and_marks_of_direction_are_shown_by_name(report: Opened) -> None:
+    page = report.page
+    page.fill("[type=search]", "right to left")
+    page.wait_for_timeout(400)
+    text = page.locator(".detail .text.main").inner_text()
+    assert "U+202E" in text
+    assert "\u202e" not in text
+    page.fill("[type=search]", "bell")
+    page.wait_for_timeout(400)
+    assert "\u2400" in page.locator(".detail .text.main").inner_text()
+
+
+def test_a_cell_of_a_shadows_table_opens_the_completions_that_it_counts(report: Opened) -> None:
+    cell = report.page.locator("table.two button.differ").first
+    wanted = int(cell.locator("span").inner_text().replace("\u202f", ""))
+    cell.click()
+    assert report.found() == wanted > 0
+
+
+def test_a_prompt_opens_its_completions(report: Opened) -> None:
+    row = report.page.locator(".prompts tbody tr").first
+    row.locator("button").click()
+    assert report.found() >= int(row.locator("td.n").last.inner_text())
+
+
+def test_terms_may_have_any_name(browser: Any, tmp_path: Path) -> None:
+    names = ["__proto__", "constructor", "gr\u00f6\u00dfe", "a.b-c", "toString"]
+    mix = RewardMix(
+        [
+            RewardTerm(name=name, verifier=runs.Planted("x"), weight=float(place != 1))
+            for place, name in enumerate(names)
+        ]
+    )
+    samples = [
+        runs.Sample(text="x", row={"planted": {"x": verdict}}, group=0, step=0) for verdict in (runs.RIGHT, runs.WRONG)
+    ]
+    opened = Opened(browser, write_report([runs.record(tmp_path / "run", mix.score(samples, step=0))]))
+    said = opened.page.locator("#verdicts").inner_text()
+    assert all(name in said for name in names)
+    assert opened.page.locator(".detail .verdicts tbody tr").count() == len(names)
+    opened.filter("term", "__proto__")
+    opened.filter("status", "correct")
+    assert opened.found() == 1
+    opened.check()
+
+
+def test_five_thousand_completions_open(browser: Any, tmp_path: Path) -> None:
+    texts = [f"<think>{'so we add the two and carry the one ' * 40}{place}</think>" for place in range(101)]
+    cards = [runs.card(step, runs.any_verdict, groups=50, texts=texts) for step in range(25)]
+    opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards)]))
+    assert opened.found() == 5000
+    assert opened.page.locator(".row").count() <= 100
+    opened.view("disagrees")
+    opened.check()

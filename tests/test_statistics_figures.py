@@ -1,0 +1,272 @@
+"""The figures of a batch one by one, on cards that are made by hand or at random."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_lazy_imports import modules_after
+
+from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
+from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
+from trl_grpo_ext.diagnostics.statistics.batch import batch_of
+from trl_grpo_ext.diagnostics.statistics.drivers import driver_shares
+from trl_grpo_ext.diagnostics.statistics.lengths import ranks
+from trl_grpo_ext.diagnostics.statistics.pass_at_k import ks_for, pass_at_k
+from trl_grpo_ext.diagnostics.statistics.shadows import Agreement
+from trl_grpo_ext.verdict import grader_error
+
+SETTINGS = {"num_generations": 4}
+MODES: list[dict[str, Any]] = [
+    {"scale_rewards": "group"},
+    {"scale_rewards": "batch"},
+    {"scale_rewards": "none"},
+    {"multi_objective_aggregation": "normalize_then_sum"},
+]
+
+
+def verdict(score: float | None, **settings: Any) -> Verdict:
+    if score is None:
+        return grader_error("planted")
+    status = Status.CORRECT if score == 1 else Status.INCORRECT if score <= 0 else Status.PARTIAL
+    return Verdict(**({"status": status, "score": score} | settings))
+
+
+def card_of(
+    columns: dict[str, Sequence[Verdict | None]],
+    weights: Sequence[float],
+    *,
+    size: int = 4,
+    lengths: Sequence[int] | None = None,
+) -> Scorecard:
+    """A card of these verdicts in groups of `size`, void where a term in force is without a score."""
+    names, rows = list(columns), range(len(next(iter(columns.values()))))
+    in_force = [name for name, weight in zip(names, weights, strict=True) if weight != 0]
+    values = {name: tuple(None if v is None else v.score for v in column) for name, column in columns.items()}
+    void = tuple(
+        any((v := columns[name][row]) is not None and v.score is None for name in in_force) or not in_force
+        for row in rows
+    )
+    by_name = dict(zip(names, weights, strict=True))
+    return Scorecard(
+        samples=tuple(
+            Sample(text="", group=row // size, completion_ids=[1] * (lengths[row] if lengths else row), truncated=False)
+            for row in rows
+        ),
+        weights=by_name,
+        verdicts={name: tuple(column) for name, column in columns.items()},
+        values=values,
+        gated={name: (False,) * len(rows) for name in names},
+        totals=tuple(
+            None if void[row] else sum(by_name[name] * (values[name][row] or 0.0) for name in in_force) for row in rows
+        ),
+        void=void,
+    )
+
+
+def scores(*values: float | None) -> list[Verdict | None]:
+    return [verdict(value) for value in values]
+
+
+def figure(card: Scorecard, name: str, **settings: Any) -> float:
+    return batch_statistics(card, SETTINGS | settings)[f"verified/{name}"]
+
+
+def test_a_small_term_drives_as_much_as_a_large_one_only_where_groups_are_scaled() -> None:
+    card = card_of({"right": scores(1, 0, 0, 1, 1, 1, 1, 1), "small": scores(0, 0, 0, 0, 1, 0, 1, 0)}, [1.0, 0.01])
+    shares = [figure(card, "small/driver_share", **mode) for mode in MODES]
+    # Brought to one spread, a group weighs as another does, but for TRL's 1e-4 beside a deviation of 0.006.
+    weights = [(spread / (spread + 1e-4)) ** 2 for spread in (1 / 3**0.5, 0.01 / 3**0.5)]
+    assert shares[0] == pytest.approx(weights[1] / sum(weights), abs=1e-9)
+    assert shares[1:] == pytest.approx([1e-4] * 3, rel=1e-3)
+    assert figure(card, "groups/secondary_only") == 0.5
+    assert figure(card, "groups/live") == 1.0
+
+
+def test_driver_shares_are_covariances_over_variances_as_the_docstring_says() -> None:
+    rng = np.random.default_rng(0)
+    columns = {name: scores(*rng.random(12).round(3).tolist()) for name in "abc"}
+    card = card_of(columns, [1.0, 0.3, -0.5])
+    values = np.array([card.values[name] for name in "abc"]).reshape(3, 3, 4)
+    totals = np.array(card.totals).reshape(3, 4)
+    for mode, weigh in ({"scale_rewards": "group"}, True), ({"scale_rewards": "none"}, False):
+        weights = 1 / (totals.std(axis=1, ddof=1) + 1e-4) ** 2 if weigh else np.ones(3)
+        variance = sum(weights[g] * totals[g].var(ddof=1) for g in range(3))
+        wanted = [
+            sum(weights[g] * w * np.cov(values[k, g], totals[g])[0, 1] for g in range(3)) / variance
+            for k, w in enumerate((1.0, 0.3, -0.5))
+        ]
+        assert list(driver_shares(batch_of(card), mode).values()) == pytest.approx(wanted)
+
+
+def test_nothing_drives_where_no_group_is_live_or_terms_cancel() -> None:
+    tied = card_of({"right": scores(0.3, 0.3, 0.3, 0.3)}, [1.0])
+    cancelled = card_of({"up": scores(1, 0.5, 0.25, 0.1), "down": scores(1, 0.5, 0.25, 0.1)}, [0.3, -0.3])
+    for card, mode in itertools.product((tied, cancelled), MODES):
+        assert math.isnan(figure(card, f"{card.terms[0]}/driver_share", **mode))
+        assert math.isnan(figure(card, "drivers/others", **mode))
+
+
+def test_what_other_functions_have_added_is_their_share_and_makes_groups_live() -> None:
+    card = card_of({"right": scores(1, 0, 0, 1, 0, 0, 0, 0)}, [1.0])
+    more = card.with_other_rewards([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0], [False] * 8)
+    assert figure(more, "groups/live") == 1.0
+    assert figure(more, "groups/secondary_only") == 0.5
+    for mode in MODES[:3]:
+        assert figure(more, "right/driver_share", **mode) == pytest.approx(0.5)
+        assert figure(more, "drivers/others", **mode) == pytest.approx(0.5)
+
+
+def test_a_sample_that_only_another_function_has_scored_is_not_void() -> None:
+    card = card_of({"right": scores(1, None, 0, 1)}, [1.0])
+    more = card.with_other_rewards([0.5, 0.25, 0.0, 0.0], [False, False, False, True])
+    assert more.totals == (1.5, 0.25, 0.0, None)
+    assert more.void == (False, False, False, True)
+
+
+def test_shadows_are_set_against_the_first_term_in_force_that_applies() -> None:
+    columns = {
+        "maths": [*scores(1, 1, 0, 0), *[None] * 4],
+        "code": [*[None] * 4, *scores(1, 0, 0, 1)],
+        "strict": scores(1, 0, 0, 0, 1, 1, 0, None),
+    }
+    card = card_of(columns, [1.0, 1.0, 0.0])
+    assert figure(card, "strict/fails_where_primary_passes") == pytest.approx(1 / 3)
+    # Of 7 pairs 5 agree; both are right 3 times of 7.
+    by_chance = (3 * 3 + 4 * 4) / 49
+    assert figure(card, "strict/kappa") == pytest.approx((5 / 7 - by_chance) / (1 - by_chance))
+    assert math.isnan(figure(card, "code/kappa"))
+    assert figure(card, "pass_at_1") == pytest.approx(0.5)
+
+
+def test_an_agreement_that_says_one_thing_only_has_no_kappa() -> None:
+    assert math.isnan(Agreement(both=4, primary_only=0, shadow_only=0, neither=0).kappa)
+    assert math.isnan(Agreement(both=0, primary_only=0, shadow_only=0, neither=0).kappa)
+    assert math.isnan(Agreement(both=0, primary_only=0, shadow_only=2, neither=1).fails_where_primary_passes)
+    assert Agreement(both=1, primary_only=1, shadow_only=1, neither=1).kappa == 0
+
+
+@given(st.integers(1, 7), st.data())
+def test_pass_at_k_is_the_share_of_subsets_with_a_right_one(size: int, data: st.DataObject) -> None:
+    right, k = data.draw(st.integers(0, size)), data.draw(st.integers(1, size))
+    subsets = list(itertools.combinations([True] * right + [False] * (size - right), k))
+    assert pass_at_k(size, right, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+
+def test_pass_at_k_leaves_out_groups_with_fewer_than_k_judged() -> None:
+    card = card_of({"right": scores(1, 0, 0, 0, 1, None, None, None)}, [1.0])
+    assert figure(card, "pass_at_1") == pytest.approx(0.625)
+    assert figure(card, "pass_at_4") == 1.0
+    assert math.isnan(pass_at_k(3, 1, 4))
+
+
+def test_ks_are_fixed_by_the_settings_not_by_the_batch() -> None:
+    assert ks_for({}, "train") == (1,)
+    assert ks_for({"num_generations": 8, "num_generations_eval": None}, "eval") == (1, 2, 4, 8)
+    assert ks_for({"num_generations": 8, "num_generations_eval": 3}, "eval") == (1, 2, 3)
+
+
+@given(st.lists(st.lists(st.sampled_from([1.0, 2.0, 3.5, math.nan]), min_size=4, max_size=4), min_size=1))
+def test_ranks_are_those_of_pandas(rows: list[list[float]]) -> None:
+    wanted = pd.DataFrame(rows).rank(axis=1).to_numpy()
+    assert np.array_equal(ranks(np.array(rows)), wanted, equal_nan=True)
+
+
+def test_lengths_of_no_completions_are_unknown_and_a_cut_one_counts_by_its_verdict_too() -> None:
+    card = card_of({"right": scores(1, 0, 0.5, 0)}, [1.0], lengths=[10, 20, 30, 40])
+    cut = replace(card, samples=(*card.samples[:3], replace(card.samples[3], truncated=True)))
+    assert figure(cut, "length/mean_correct") == 10
+    assert figure(cut, "length/mean_incorrect") == 30
+    assert figure(cut, "length/mean_truncated") == 40
+    assert math.isnan(figure(cut, "length/mean_unparseable"))
+    assert figure(cut, "length/correlation") == pytest.approx(
+        pd.Series([1, 2, 3, 4]).corr(pd.Series([1, 0, 0.5, 0]).rank())
+    )
+
+
+def test_no_answer_is_not_one_more_answer() -> None:
+    column = [verdict(1, answer="4"), verdict(0), verdict(0, answer="5"), verdict(1, answer="4"), *scores(0, 0, 0, 0)]
+    card = card_of({"right": column}, [1.0])
+    assert figure(card, "answers/distinct") == 2
+    assert figure(card, "answers/given") == 3 / 8
+
+
+def test_advantages_that_are_rounding_are_none() -> None:
+    card = card_of({"right": scores(0.3, 0.3, 0.3, 0.3, 1, 0.5, 0, 0.5)}, [1.0])
+    assert math.isnan(figure(card, "effective_completions"))
+    known = card.with_advantages([3e-4, -1e-4, -1e-4, -1e-4, 1.2, 1e-8, -1.2, 0.0])
+    assert figure(known, "effective_completions") == 0.25
+
+
+def statistics_of(card: Scorecard, settings: dict[str, Any]) -> dict[str, float]:
+    figures = batch_statistics(card, settings)
+    assert all(isinstance(value, float) and not math.isinf(value) for value in figures.values())
+    return figures
+
+
+def test_empty_ungrouped_weightless_and_wholly_void_batches_have_the_same_names() -> None:
+    full = card_of({"right": scores(1, 0, 0, 1), "shadow": scores(1, 1, 0, 0)}, [1.0, 0.0])
+    cards = [
+        full,
+        full.first(0),
+        full.first(1),
+        full.first(0).with_advantages([]),
+        full.with_advantages([1.0, -1.0, -1.0, 1.0]),
+        replace(full, samples=tuple(Sample(text="") for _ in range(4))),
+        card_of({"right": scores(None, None, None, None), "shadow": [None] * 4}, [1.0, 0.0]),
+        card_of({"right": [None] * 4, "shadow": [None] * 4}, [0.0, 0.0]),
+    ]
+    for card, mode in itertools.product(cards, MODES):
+        assert list(statistics_of(card, SETTINGS | mode)) == list(statistics_of(full, SETTINGS))
+    empty = statistics_of(full.first(0), SETTINGS)
+    assert {name for name, value in empty.items() if not math.isnan(value)} == {
+        "verified/right/weight",
+        "verified/shadow/weight",
+    }
+    assert statistics_of(replace(full.first(0), weights={}, verdicts={}, values={}, gated={}), {})
+
+
+HARSH = st.sampled_from([0.0, 1.0, 0.5, -1.0, 1e-300, 1e300, -1e300, 1e-9])
+CELL = st.one_of(
+    st.none(),
+    st.builds(lambda score: verdict(score), HARSH),
+    st.builds(lambda: grader_error("planted", seconds=1.0)),
+    st.builds(lambda: Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA)),
+)
+
+
+@given(st.data())
+def test_no_batch_makes_the_figures_raise_change_names_or_leave_the_numbers(data: st.DataObject) -> None:
+    size, count = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 12))
+    columns = {name: data.draw(st.lists(CELL, min_size=count, max_size=count)) for name in "abc"}
+    weights = data.draw(st.lists(st.sampled_from([0.0, 1.0, -0.5, 1e-4, 1e200]), min_size=3, max_size=3))
+    card = card_of(columns, weights, size=size)
+    card = replace(card, samples=tuple(replace(s, group=data.draw(st.integers(0, 2))) for s in card.samples))
+    if data.draw(st.booleans()):
+        card = card.with_advantages(data.draw(st.lists(HARSH, min_size=count, max_size=count)))
+    for mode in MODES:
+        figures = statistics_of(card, SETTINGS | mode)
+        assert list(figures) == list(statistics_of(card_of({n: [None] for n in "abc"}, [1.0] * 3), SETTINGS))
+        shares = [figures[f"verified/{name}/driver_share"] for name in "abc"]
+        if not any(map(math.isnan, shares)):
+            assert sum(shares) + figures["verified/drivers/others"] == pytest.approx(1.0, abs=1e-6)
+
+
+@given(st.permutations(["groups", "length", "grader", "blame", "answers", "drivers", "void", "pass_at_1", "correct"]))
+def test_no_term_can_take_the_name_of_a_figure_of_the_batch(names: list[str]) -> None:
+    card = card_of({name: scores(1, 0, 0, 1) for name in names}, [1.0] * len(names))
+    own = len(statistics_of(card_of({"a": scores(1, 0, 0, 1), "b": scores(1, 0, 0, 1)}, [1.0, 1.0]), SETTINGS))
+    one = len(statistics_of(card_of({"a": scores(1, 0, 0, 1)}, [1.0]), SETTINGS))
+    assert len(statistics_of(card, SETTINGS)) == one + (own - one) * (len(names) - 1)
+
+
+def test_figures_need_no_torch() -> None:
+    assert not modules_after("import trl_grpo_ext.diagnostics.batch_statistics") & {"torch", "trl", "transformers"}

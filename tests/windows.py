@@ -1,0 +1,71 @@
+"""Windows of planted batches, for tests of single checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
+from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.verdict import as_verdict
+
+Outcomes = Mapping[str, Sequence[object]]
+
+
+class Planted(Verifier):
+    """Reads its verdicts from a column: a `Verdict`, or what `as_verdict` reads as one."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def verify(self, sample: Sample) -> Verdict:
+        return as_verdict(sample.row[self.column])
+
+
+def batch(
+    outcomes: Outcomes,
+    *,
+    step: int = 0,
+    size: int = 8,
+    weights: Mapping[str, float] | None = None,
+    advantages: Sequence[float] | None = None,
+    **sample: Any,
+) -> Scorecard:
+    """A batch in groups of `size` with these verdicts by term; `sample` is the same for all, such as `text`."""
+    columns = zip(*outcomes.values(), strict=True)
+    settings: dict[str, Any] = {"text": "x"} | sample
+    samples = [
+        Sample(row=dict(zip(outcomes, row, strict=True)), group=step * 1000 + index // size, step=step, **settings)
+        for index, row in enumerate(columns)
+    ]
+    terms = [RewardTerm(name=n, verifier=Planted(n), weight=(weights or {}).get(n, 1.0)) for n in outcomes]
+    card = RewardMix(terms).score(samples)
+    return card if advantages is None else card.with_advantages(advantages)
+
+
+def window_of(
+    cards: Sequence[Scorecard], logs: Sequence[Mapping[str, Any]] = (), settings: Mapping[str, Any] | None = None
+) -> Window:
+    """The window after these batches and logs, the latter a step each from 1."""
+    view = RunView(settings or {})
+    for card in cards:
+        view.add_card(card)
+    for step, entry in enumerate(logs, start=1):
+        view.add_logs(step, {"loss": 0.0, **entry})
+    return view.window
+
+
+def codes(window: Window) -> list[str]:
+    """The codes of the findings in a window."""
+    return [code for code, check in CHECKS.items() if isinstance(check(window), Finding)]
+
+
+def needs(window: Window, code: str) -> str:
+    """What a check lacks."""
+    found = CHECKS[code](window)
+    assert isinstance(found, NotChecked)
+    return found.needs

@@ -1,0 +1,189 @@
+"""A check: a pure function of a window of a run, which finds one kind of trouble or none."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from trl_grpo_ext.diagnostics.batch_facts import BatchFacts, Moments, TermFacts
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+
+RECENT_BATCHES = 16
+OPENING_BATCHES = 4
+RECENT_LOGS = 32
+OPENING_LOGS = 4
+EVALUATIONS = 16
+CLIFF_STEPS = 4  # optimizer steps
+
+LEAST_SAMPLES = 32  # completions, for a share to mean anything; ours
+FLAT_BATCHES = 8  # for a score to be called flat; ours
+SURE = 2.0  # standard errors: beyond them, chance is below 5 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What a check may look at.
+
+    Attributes:
+        batches: The last training batches, oldest first, at most `RECENT_BATCHES`.
+        opening: The first training batches of the run, at most `OPENING_BATCHES`.
+        evaluations: The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
+        logs: The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not
+            finite are NaN, or None if they come from disk.
+        opening_logs: The first of them, at most `OPENING_LOGS`.
+        entropy_cliff: The largest share of the first entropy that was lost within `CLIFF_STEPS` steps, ever; None if
+            it was not logged.
+        settings: The run's, as `run_settings` or `RecordedRun.settings` give them.
+    """
+
+    batches: Sequence[BatchFacts] = ()
+    opening: Sequence[BatchFacts] = ()
+    evaluations: Sequence[tuple[int | None, Level]] = ()
+    logs: Sequence[Mapping[str, Any]] = ()
+    opening_logs: Sequence[Mapping[str, Any]] = ()
+    entropy_cliff: float | None = None
+    settings: Mapping[str, Any]
+
+    @property
+    def step(self) -> int | None:
+        """The step of the latest batch, or log."""
+        if self.batches:
+            return self.batches[-1].step
+        return self.logs[-1].get("step") if self.logs else None
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The terms of the latest batch."""
+        return tuple(self.batches[-1].terms) if self.batches else ()
+
+    @property
+    def in_force(self) -> tuple[str, ...]:
+        """Those with weight in the latest batch; the first is the primary term."""
+        return tuple(term for term in self.terms if self.batches[-1].terms[term].in_force)
+
+    @property
+    def later(self) -> tuple[BatchFacts, ...]:
+        """The recent batches that are not among the opening ones; none until there are as many of them as of those."""
+        known = {id(batch) for batch in self.opening}
+        later = tuple(batch for batch in self.batches if id(batch) not in known)
+        return later if len(later) >= OPENING_BATCHES else ()
+
+    def of_term(self, term: str) -> list[TermFacts]:
+        """A term's facts in the recent batches."""
+        return [batch.terms[term] for batch in self.batches if term in batch.terms]
+
+    def logged(self, name: str, *, opening: bool = False) -> list[float]:
+        """The finite values of a figure in the recent logs, or in the first."""
+        values = (entry.get(name) for entry in (self.opening_logs if opening else self.logs))
+        return [value for value in values if is_finite(value)]
+
+
+Outcome = Finding | NotChecked | None
+Check = Callable[[Window], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A mean of 0-to-1 scores, and how sure it is.
+
+    Attributes:
+        mean: The mean, in [0, 1] for scores of correctness.
+        error: Its standard error.
+        count: The number of scores.
+    """
+
+    mean: float
+    error: float
+    count: int
+
+
+LevelOf = Callable[[Sequence[BatchFacts]], Level | None]
+
+
+def score_level(batches: Sequence[BatchFacts]) -> Level | None:
+    """The mean primary score of some batches; None if nothing was judged."""
+    return _level([batch.primary.scores for batch in batches])
+
+
+def reward_level(batches: Sequence[BatchFacts]) -> Level | None:
+    """The mean total of some batches, void samples left out; None if nothing was judged."""
+    return _level([batch.rewards for batch in batches])
+
+
+def _level(parts: Sequence[Moments]) -> Level | None:
+    count = sum(part.count for part in parts)
+    if not count:
+        return None
+    mean = sum(part.total for part in parts) / count
+    variance = sum(part.squares for part in parts) / count - mean * mean
+    if not math.isfinite(variance):  # scores of any size are allowed
+        return None
+    variance = max(0.0, variance)
+    return Level(mean, math.sqrt(variance / count), count)
+
+
+def gain(
+    earlier: Sequence[BatchFacts], later: Sequence[BatchFacts], level: LevelOf = score_level
+) -> tuple[float, float] | None:
+    """How much the score, or another level, has risen, and the standard error of that; None if it cannot be told."""
+    before, after = level(earlier), level(later)
+    if before is None or after is None:
+        return None
+    return after.mean - before.mean, math.hypot(before.error, after.error)
+
+
+def is_flat(batches: Sequence[BatchFacts], least_gain: float) -> bool:
+    """Whether the score has surely not risen by `least_gain` from the first half of the batches to the second.
+
+    False for fewer than `FLAT_BATCHES`.
+    """
+    if len(batches) < FLAT_BATCHES:
+        return False
+    found = gain(batches[: len(batches) // 2], batches[len(batches) // 2 :])
+    return found is not None and found[0] + SURE * found[1] < least_gain
+
+
+def has_not_gained(window: Window, least_gain: float, level: LevelOf = score_level) -> bool:
+    """Whether the score, or another level, has surely not risen by `least_gain` since the opening."""
+    found = gain(window.opening, window.later, level)
+    return found is not None and found[0] + SURE * found[1] < least_gain
+
+
+def has_hardly_gained(window: Window, least_gain: float) -> bool:
+    """Whether the score has, as far as can be seen, not risen by `least_gain` since the opening.
+
+    Enough where another figure has moved a lot: the question is whether it was worth it.
+    """
+    found = gain(window.opening, window.later)
+    return found is not None and found[0] < least_gain
+
+
+def judged(batches: Sequence[BatchFacts]) -> int:
+    """The samples with a primary score."""
+    return sum(batch.primary.judged for batch in batches)
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether this is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
+    """The keys of several counters together, the most frequent first."""
+    together: Counter[Any] = Counter()
+    for counter in counters:
+        together.update(counter)
+    return together.most_common()
+
+
+def percent(part: float) -> str:
+    """A share as people read it.
+
+    Example:
+        >>> percent(0.123), percent(0.0312), percent(1.0)
+        ('12 %', '3.1 %', '100 %')
+    """
+    return f"{part:.1%}".replace("%", " %") if part < 0.1 else f"{part:.0%}".replace("%", " %")

@@ -1,0 +1,51 @@
+"""The checks, one a file, by their codes. Codes are stable: files and other people's scripts hold them."""
+
+from trl_grpo_ext.diagnostics.check import Check
+from trl_grpo_ext.diagnostics.checks import (
+    all_right_groups,
+    all_wrong_groups,
+    bad_data,
+    entropy_collapse,
+    grader_trouble,
+    inert_term,
+    kl_blowup,
+    label_hacks,
+    language_mixing,
+    length_explosion,
+    nonfinite_updates,
+    repetition,
+    reward_hacking,
+    saturated_term,
+    secondary_only,
+    starved_grader,
+    truncation,
+    unparseable_flood,
+    verifier_disagreement,
+    wrong_driver,
+    zero_updates,
+)
+
+# In the order of cause: what comes first makes what comes after meaningless, and is named first.
+CHECKS: dict[str, Check] = {
+    "nonfinite_updates": nonfinite_updates.check,
+    "grader_trouble": grader_trouble.check,
+    "starved_grader": starved_grader.check,
+    "bad_data": bad_data.check,
+    "reward_hacking": reward_hacking.check,
+    "truncation": truncation.check,
+    "unparseable_flood": unparseable_flood.check,
+    "zero_updates": zero_updates.check,
+    "kl_blowup": kl_blowup.check,
+    "all_wrong_groups": all_wrong_groups.check,
+    "all_right_groups": all_right_groups.check,
+    "inert_term": inert_term.check,
+    "secondary_only": secondary_only.check,
+    "wrong_driver": wrong_driver.check,
+    "entropy_collapse": entropy_collapse.check,
+    "length_explosion": length_explosion.check,
+    "repetition": repetition.check,
+    "label_hacks": label_hacks.check,
+    "saturated_term": saturated_term.check,
+    "verifier_disagreement": verifier_disagreement.check,
+    "language_mixing": language_mixing.check,
+}

@@ -1,0 +1,36 @@
+"""Groups without one right answer: nothing to prefer, so nothing is learned from them."""
+
+from __future__ import annotations
+
+from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_flat, judged, percent
+from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.group_outcome import GroupOutcome
+
+WARN, CRITICAL = 0.6, 0.9  # of the groups; ours, above rl-doctor's .5, since hard data that is being learned starts so
+LEAST_GAIN = 0.1  # a score that surely rises by less over the window is flat; ours
+LEAST_GROUPS = 8  # ours
+
+
+def check(window: Window) -> Outcome:
+    """Most groups all wrong though their answers were understood, and the score does not rise."""
+    groups = sum(batch.groups for batch in window.batches)
+    wrong = sum(batch.outcomes.get(GroupOutcome.ALL_WRONG, 0) for batch in window.batches)
+    wrong -= sum(batch.misread_groups for batch in window.batches)
+    if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or wrong < WARN * groups:
+        return None
+    if is_one_answer(window.batches, window.opening) or not is_flat(window.batches, LEAST_GAIN):
+        return None
+    live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
+    return Finding(
+        code="all_wrong_groups",
+        step=window.step,
+        severity=Severity.CRITICAL if wrong >= CRITICAL * groups else Severity.WARNING,
+        sentence=(
+            f"{percent(wrong / groups)} of the groups are all wrong and teach nothing; "
+            f"{percent(live / groups)} are live."
+        ),
+        numbers={"all_wrong": wrong / groups, "live": live / groups, "groups": groups},
+        action="First judge a few right answers by hand with the verifier; if it passes them, take easier data or more "
+        "num_generations.",
+    )

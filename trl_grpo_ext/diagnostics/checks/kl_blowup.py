@@ -1,0 +1,54 @@
+"""The policy has left its reference far behind, and is no better for it."""
+
+from __future__ import annotations
+
+import statistics
+
+from trl_grpo_ext.diagnostics.check import (
+    CLIFF_STEPS,
+    Outcome,
+    Window,
+    has_not_gained,
+    is_flat,
+    percent,
+    reward_level,
+    score_level,
+)
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+
+WARN, CRITICAL = 0.5, 2.0  # nats a token; rl-doctor and rlprobe
+CLIFF = 0.5  # of the first entropy, lost within a few steps; ours
+CEILING = 0.95  # a score above has nowhere to go; ours
+LATEST = 5  # logs: the estimate is noisy; ours
+LEAST_GAIN = 0.1  # of reward since the start, and of the score over the window; ours
+
+
+def check(window: Window) -> Outcome:
+    """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
+    logged = window.logged("kl")
+    if not logged:
+        return NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else None
+    level = statistics.median(logged[-LATEST:])
+    if level < WARN:
+        return None
+    if has_not_gained(window, LEAST_GAIN, reward_level):
+        effect = "its reward is no better than at the start"
+    elif _has_leapt(window):
+        effect = f"it lost {percent(window.entropy_cliff or 0.0)} of its entropy within {CLIFF_STEPS} steps"
+    else:
+        return None
+    return Finding(
+        code="kl_blowup",
+        step=window.step,
+        severity=Severity.CRITICAL if level >= CRITICAL else Severity.WARNING,
+        sentence=(f"The updates are too large: the policy is {level:.2g} nats of KL from its reference, and {effect}."),
+        numbers={"kl": level} | ({} if window.entropy_cliff is None else {"entropy_cliff": window.entropy_cliff}),
+        action="Start again with a tenth of the learning rate.",
+    )
+
+
+def _has_leapt(window: Window) -> bool:
+    """Whether much of the entropy went within a few steps, and the score is flat below its ceiling."""
+    level = score_level(window.batches)
+    fell = window.entropy_cliff is not None and window.entropy_cliff >= CLIFF
+    return fell and level is not None and level.mean < CEILING and is_flat(window.batches, LEAST_GAIN)

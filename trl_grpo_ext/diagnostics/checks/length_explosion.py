@@ -1,0 +1,41 @@
+"""Completions grow, and the answers get no better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
+from trl_grpo_ext.diagnostics.check import Outcome, Window, has_hardly_gained
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+
+GROWN, EXPLODED = 1.4, 3.0  # times the length at the start; rlprobe (rl-doctor: 1.5), and ours
+LEAST_TOKENS = 16  # below, that is a matter of a few tokens; ours
+LEAST_GAIN = 0.05  # of the score since the start: less is not worth the tokens; ours
+
+
+def check(window: Window) -> Outcome:
+    """Much longer than at the start, and no better."""
+    now, before = _tokens(window.later), _tokens(window.opening)
+    if window.later and not (now and before):
+        return NotChecked("token counts")
+    if now is None or before is None:
+        return None
+    if now < max(GROWN * before, LEAST_TOKENS) or not has_hardly_gained(window, LEAST_GAIN):
+        return None
+    return Finding(
+        code="length_explosion",
+        step=window.step,
+        severity=Severity.CRITICAL if now >= EXPLODED * before else Severity.WARNING,
+        sentence=(
+            f"Completions are {now / before:.1f} times as long as at the start ({before:.0f} to {now:.0f} tokens), and "
+            f"answers are no better."
+        ),
+        numbers={"tokens": now, "tokens_at_the_start": before},
+        action="Add a term that prefers the shorter of two right answers, or use a loss that does not favour long "
+        'wrong ones (loss_type: "dr_grpo" or "dapo").',
+    )
+
+
+def _tokens(batches: Sequence[BatchFacts]) -> float | None:
+    known = [batch.tokens for batch in batches if batch.tokens is not None]
+    return sum(known) / len(known) if known else None

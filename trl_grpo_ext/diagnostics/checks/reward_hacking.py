@@ -1,0 +1,74 @@
+"""The reward rises, and what it stands for does not."""
+
+from __future__ import annotations
+
+import math
+
+from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, SURE, Outcome, Window, gain, percent
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.second_opinion import agreement, second_opinions
+
+GAP, WIDE_GAP = 0.15, 0.30  # of the passed completions that the shadow fails, or of the rise; rl-doctor
+LEAST_PASSED = 16  # ours
+LEAST_EVALUATIONS = 3  # the first and two more; ours
+FOLLOWS = 0.5  # what is real follows the reward by at least this share of its rise; ours
+
+
+def check(window: Window) -> Outcome:
+    """The training score has risen, and a second opinion, or the evaluation, has not followed."""
+    shadows = second_opinions(window)
+    if window.batches and not shadows and len(window.evaluations) < LEAST_EVALUATIONS:
+        return NotChecked("a second opinion (a stricter verifier of weight 0), or three evaluations")
+    rise = gain(window.opening, window.later)
+    if rise is None or rise[0] - SURE * rise[1] <= 0:
+        return None
+    for shadow in shadows:
+        found = _against_shadow(window, shadow)
+        if found is not None:
+            return found
+    return _against_evaluation(window, rise[0])
+
+
+def _against_shadow(window: Window, shadow: str) -> Finding | None:
+    before, now = agreement(window.opening, shadow), agreement(window.later, shadow)
+    passed = now.both + now.primary_only
+    if before.size < LEAST_SAMPLES // 2 or passed < LEAST_PASSED:
+        return None
+    rise = passed / now.size - (before.both + before.primary_only) / before.size
+    shadow_rise = (now.both + now.shadow_only) / now.size - (before.both + before.shadow_only) / before.size
+    fails = now.fails_where_primary_passes
+    if rise <= 0 or fails < GAP or shadow_rise >= FOLLOWS * rise:
+        return None
+    primary = window.in_force[0]
+    return Finding(
+        code="reward_hacking",
+        step=window.step,
+        severity=Severity.CRITICAL if fails >= WIDE_GAP else Severity.WARNING,
+        sentence=(
+            f"The reward is not to be trusted: `{primary}` passes {percent(passed / now.size)} of the completions, up "
+            f"by {percent(rise)}, and `{shadow}` fails {percent(fails)} of those."
+        ),
+        numbers={"passed": passed / now.size, "rise": rise, "shadow_rise": shadow_rise, "shadow_fails": fails},
+        action=f"Read the completions that `{primary}` passes and `{shadow}` fails, then train on the stricter one.",
+    )
+
+
+def _against_evaluation(window: Window, rise: float) -> Finding | None:
+    if rise < GAP or len(window.evaluations) < LEAST_EVALUATIONS:
+        return None
+    (_, first), (_, last) = window.evaluations[0], window.evaluations[-1]
+    held_out = last.mean - first.mean
+    error = math.hypot(first.error, last.error)
+    if held_out + SURE * error >= FOLLOWS * rise:
+        return None
+    return Finding(
+        code="reward_hacking",
+        step=window.step,
+        severity=Severity.CRITICAL if rise - held_out >= WIDE_GAP else Severity.WARNING,
+        sentence=(
+            f"The training score has risen by {rise:.2f} and that of the evaluation by {held_out:.2f}: what is learned "
+            f"does not carry over."
+        ),
+        numbers={"rise": rise, "evaluation_rise": held_out},
+        action="Read the training completions with the highest advantage; if they are honest, the data is too small.",
+    )

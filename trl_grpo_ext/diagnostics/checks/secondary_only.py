@@ -1,0 +1,39 @@
+"""Groups in which only the small terms speak, and speak as loudly as a right answer."""
+
+from __future__ import annotations
+
+from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.group_outcome import GroupOutcome
+
+LEAST_GROUPS = 8  # live ones; ours
+WARN = 0.3  # of the live groups, and of the sum of absolute advantages; ours
+
+
+def check(window: Window) -> Outcome:
+    """Many live groups in which the primary term does not differ, and much of the advantages come from them."""
+    if window.batches and len(window.in_force) < 2:
+        return NotChecked("two terms with weight")
+    live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
+    secondary = sum(batch.secondary_groups for batch in window.batches)
+    shares = [batch.secondary_share for batch in window.batches if batch.secondary_share is not None]
+    if live < LEAST_GROUPS:
+        return NotChecked("live groups") if window.batches else None
+    if not shares:
+        return NotChecked("advantages")
+    of_advantages = sum(shares) / len(shares)
+    if secondary < WARN * live or of_advantages < WARN:
+        return None
+    primary, others = window.in_force[0], ", ".join(f"`{term}`" for term in window.in_force[1:])
+    scaled = window.settings.get("scale_rewards") in ("group", True, None)
+    return Finding(
+        code="secondary_only",
+        step=window.step,
+        severity=Severity.WARNING,
+        sentence=(
+            f"In {percent(secondary / live)} of the live groups `{primary}` does not differ, and {others} alone "
+            f"decides who is better: {percent(of_advantages)} of the advantages."
+        ),
+        numbers={"share_of_live_groups": secondary / live, "share_of_advantages": of_advantages},
+        action=f"Gate the small terms by `{primary}`" + (', or set scale_rewards: "none".' if scaled else "."),
+    )

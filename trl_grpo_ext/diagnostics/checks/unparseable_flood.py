@@ -1,0 +1,43 @@
+"""The model answers, and nobody can read it."""
+
+from __future__ import annotations
+
+from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, judged, most_common, percent
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
+
+WARN, CRITICAL = 0.3, 0.6  # of the primary verdicts; ours
+FALLING = 0.8  # a later half below this share of the earlier one: the model is learning the form; ours
+
+
+def check(window: Window) -> Outcome:
+    """Many unparseable completions that were not cut, and no fewer as training goes on."""
+    count = judged(window.batches)
+    if count < LEAST_SAMPLES:
+        return None
+    unread = sum(batch.primary.unread_ended for batch in window.batches)
+    if unread < WARN * count or _is_falling(window):
+        return None
+    right = sum(batch.primary.right for batch in window.batches)
+    reasons = most_common([facts.unread for term in window.in_force for facts in window.of_term(term)])
+    reason = f", mostly `{reasons[0][0]}`" if reasons and reasons[0][0] else ""
+    read = count - unread
+    rest = f"; of the others {percent(right / read)} are right" if read else ""
+    return Finding(
+        code="unparseable_flood",
+        step=window.step,
+        severity=Severity.CRITICAL if unread >= CRITICAL * count else Severity.WARNING,
+        sentence=(
+            f"The model answers but the verifier cannot read it: {percent(unread / count)} of the completions hold no "
+            f"answer that it knows{reason}{rest}."
+        ),
+        numbers={"share": unread / count, "unparseable": unread} | ({"right_of_others": right / read} if read else {}),
+        action="Say in the prompt which form the answer must have, or choose a verifier that reads the form it has.",
+    )
+
+
+def _is_falling(window: Window) -> bool:
+    half = len(window.batches) // 2
+    parts = (window.batches[:half], window.batches[half:])
+    unread = [sum(batch.primary.unread_ended for batch in part) for part in parts]
+    counts = [judged(part) for part in parts]
+    return bool(all(counts)) and unread[1] / counts[1] < FALLING * unread[0] / counts[0]

@@ -1,0 +1,169 @@
+"""The answer: what holds a run's reward back, in order of cause, in one sentence and in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trl_grpo_ext.diagnostics.check import (
+    OPENING_BATCHES,
+    SURE,
+    Level,
+    Window,
+    gain,
+    percent,
+    score_level,
+)
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.example import Example, examples
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
+from trl_grpo_ext.diagnostics.look_back import look_back, readable_card
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.group_outcome import GroupOutcome
+
+MOST_SEARCHED = 8  # of the last batches, for examples
+CEILING = 0.95  # a score above has nowhere to go; ours
+
+# What still matters where the score is at its ceiling: whether it can be believed, and what it costs.
+BEYOND_CEILING = frozenset(
+    (
+        *("grader_trouble", "starved_grader", "bad_data", "reward_hacking", "label_hacks", "verifier_disagreement"),
+        *("all_right_groups", "nonfinite_updates"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Why a run's reward is as it is.
+
+    Attributes:
+        sentence: The answer.
+        causes: The findings that hold at the end of the run, the first cause first.
+        findings: All findings as they began, oldest first.
+        not_checked: By the code of a check, what it lacked at the end.
+        examples: A few completions that show the first cause.
+        step: The last step that was recorded; None if nobody knows it.
+        batches: The training batches that were read.
+    """
+
+    sentence: str
+    causes: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    not_checked: Mapping[str, str]
+    examples: tuple[Example, ...]
+    step: int | None
+    batches: int
+
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values."""
+        return {
+            "sentence": self.sentence,
+            "causes": [finding.to_record() for finding in self.causes],
+            "findings": [finding.to_record() for finding in self.findings],
+            "not_checked": dict(self.not_checked),
+            "examples": [example.to_record() for example in self.examples],
+            "step": self.step,
+            "batches": self.batches,
+        }
+
+
+def diagnose(run: RecordedRun, *, most_examples: int = 3) -> Diagnosis:
+    """Look at a run as it would have been looked at while it went on, and say what holds its reward back.
+
+    The run may still go on, may have been killed, and may hold evaluations only. Batches that cannot be read are
+    passed over.
+
+    Args:
+        run: The run.
+        most_examples: The most completions that are quoted.
+    """
+    view, onsets = RunView(run.settings), Onsets(dict(CHECKS))
+    findings, batches = look_back(run, view, onsets)
+    if batches:
+        findings += onsets.look(view.window)  # with the logs that came after the last batch
+    window = view.window
+    active = onsets.active if batches >= HOLD else _at_once(window)
+    causes = _causes(active, window)
+    first = causes[0].code if causes else None
+    recent = (card for number, _ in run.parts()[::-1][:MOST_SEARCHED] for card in readable_card(run, number))
+    return Diagnosis(
+        sentence=_sentence(causes, findings, window),
+        causes=causes,
+        findings=tuple(findings),
+        not_checked={code: onsets.not_checked[code] for code in CHECKS if code in onsets.not_checked},
+        examples=tuple(examples(recent, first, most_examples)) if first is not None and most_examples else (),
+        step=window.step,
+        batches=batches,
+    )
+
+
+def _at_once(window: Window) -> dict[str, Finding]:
+    """What the checks say of a run that is too short for anything to have held."""
+    found = {code: check(window) for code, check in CHECKS.items()}
+    return {code: finding for code, finding in found.items() if isinstance(finding, Finding)}
+
+
+def _causes(active: Mapping[str, Finding], window: Window) -> tuple[Finding, ...]:
+    level = score_level(window.batches)
+    solved = level is not None and level.mean >= CEILING
+    return tuple(active[code] for code in CHECKS if code in active and (not solved or code in BEYOND_CEILING))
+
+
+def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
+    level = score_level(window.batches)
+    if not window.batches:
+        return _without_batches(window)
+    if causes and (causes[0].severity is not Severity.INFO or not (_is_solved(level) or _has_risen(window))):
+        return causes[0].sentence
+    earlier = sorted(
+        (finding for finding in findings if finding.severity is not Severity.INFO),
+        key=lambda finding: list(CHECKS).index(finding.code),
+    )
+    told = f" Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else ""
+    return _sound(level, window) + told
+
+
+def _without_batches(window: Window) -> str:
+    if not window.evaluations:
+        return "There is nothing to go by: no completion was recorded."
+    return f"Nothing was trained: there are evaluations only, the last with a score of {_last(window).mean:.2f}."
+
+
+def _last(window: Window) -> Level:
+    return window.evaluations[-1][1]
+
+
+def _sound(level: Level | None, window: Window) -> str:
+    if level is None:
+        size = sum(batch.size for batch in window.batches)
+        return f"None of the last {size} completions could be judged: no term with weight is for their rows."
+    if _is_solved(level):
+        return f"Nothing holds the reward back: the score is {level.mean:.2f}."
+    if _has_risen(window):
+        before = score_level(window.opening)
+        assert before is not None  # or it could not have risen
+        return f"Nothing holds the reward back: the score has risen from {before.mean:.2f} to {level.mean:.2f}."
+    if len(window.batches) < 2 * OPENING_BATCHES:
+        return f"It is too early to tell: {len(window.batches)} batches so far, with a score of {level.mean:.2f}."
+    groups = sum(batch.groups for batch in window.batches)
+    live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
+    share = f"{percent(live / groups)} of the groups are live" if groups else "groups are not known"
+    kl = window.logged("kl")
+    moved = f", {kl[-1]:.1g} nats of KL from the reference" if kl else ""
+    return (
+        f"Signal and update look sound ({share}{moved}), and the score stays at {level.mean:.2f}: raise the learning "
+        f"rate, or wait."
+    )
+
+
+def _is_solved(level: Level | None) -> bool:
+    return level is not None and level.mean >= CEILING
+
+
+def _has_risen(window: Window) -> bool:
+    found = gain(window.opening, window.later)
+    return found is not None and found[0] > SURE * found[1] > 0

@@ -1,0 +1,119 @@
+"""A finding: one sentence on what is wrong with a run, its numbers, and one thing to do. It is not a metric."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+PAGE = "docs/findings.md"
+FILE = "findings.jsonl"
+
+
+class Severity(StrEnum):
+    """How much it matters."""
+
+    INFO = "info"
+    """Worth knowing; the run may be fine."""
+    WARNING = "warning"
+    """The run learns less than it could, or something else than it should."""
+    CRITICAL = "critical"
+    """Going on is a waste."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check has found.
+
+    Attributes:
+        code: Which check; codes are stable, `checks.CHECKS` lists them.
+        step: The optimizer step of the latest batch that was looked at; None if nobody knows it.
+        severity: How much it matters.
+        sentence: What is wrong, with the figures that say so.
+        numbers: The figures, plain finite numbers by name.
+        action: One thing to do.
+
+    Raises:
+        ValueError: for a number that is not finite.
+
+    Example:
+        >>> Finding(code="bad_data", step=3, severity="warning", sentence="...", action="Mend the rows.").docs
+        'docs/findings.md#bad_data'
+    """
+
+    code: str
+    step: int | None
+    severity: Severity
+    sentence: str
+    action: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "severity", Severity(self.severity))
+        for name, number in self.numbers.items():
+            if not math.isfinite(number):
+                raise ValueError(f"The number {name!r} of a finding must be finite, got {number}.")
+
+    @property
+    def docs(self) -> str:
+        """Where the finding is explained."""
+        return f"{PAGE}#{self.code}"
+
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values, the inverse of `from_record`."""
+        return {
+            "code": self.code,
+            "step": self.step,
+            "severity": str(self.severity),
+            "sentence": self.sentence,
+            "numbers": dict(self.numbers),
+            "action": self.action,
+            "docs": self.docs,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Finding:
+        """The finding that `to_record` was called on."""
+        return cls(**{name: record[name] for name in ("code", "step", "severity", "sentence", "numbers", "action")})
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """What a check says that has not been given what it needs.
+
+    Attributes:
+        needs: What is missing, such as `"a shadow term (weight 0)"`.
+    """
+
+    needs: str
+
+
+def append_finding(run_folder: str | os.PathLike[str], finding: Finding) -> None:
+    """Append a line to the run's `findings.jsonl`; a line that was cut off before it is ended first."""
+    line = (json.dumps(finding.to_record(), allow_nan=False) + "\n").encode()
+    path = Path(run_folder) / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read(1) == b"\n" else b"\n" + line
+        file.write(line)  # one write, so that a reader never sees the half of it
+
+
+def read_findings(run_folder: str | os.PathLike[str]) -> list[Finding]:
+    """The findings of a run's `findings.jsonl`, in order; lines that are no findings are passed over."""
+    path = Path(run_folder) / FILE
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    return [finding for line in lines if (finding := _read(line)) is not None]
+
+
+def _read(line: str) -> Finding | None:
+    try:
+        return Finding.from_record(json.loads(line))
+    except (ValueError, TypeError, KeyError, AttributeError):  # cut off in the middle of writing, or not ours
+        return None

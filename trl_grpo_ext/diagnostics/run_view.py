@@ -1,0 +1,100 @@
+"""A view of a run as it goes by: batches and logs come in, in the order in which they were made; windows come out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from trl_grpo_ext.diagnostics.batch_facts import BatchFacts, batch_facts
+from trl_grpo_ext.diagnostics.check import (
+    CLIFF_STEPS,
+    EVALUATIONS,
+    OPENING_BATCHES,
+    OPENING_LOGS,
+    RECENT_BATCHES,
+    RECENT_LOGS,
+    Level,
+    Window,
+    is_finite,
+    score_level,
+)
+from trl_grpo_ext.scorecard import Scorecard
+
+
+class RunView:
+    """Keeps what checks need of a run, bounded, whether it is live or read from disk.
+
+    Args:
+        settings: The run's, as `run_settings` or `RecordedRun.settings` give them.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.settings = dict(settings)
+        self._opening: list[BatchFacts] = []
+        self._batches: deque[BatchFacts] = deque(maxlen=RECENT_BATCHES)
+        self._opening_logs: list[Mapping[str, Any]] = []
+        self._logs: deque[Mapping[str, Any]] = deque(maxlen=RECENT_LOGS)
+        self._entropies: deque[tuple[int, float]] = deque(maxlen=CLIFF_STEPS + 1)
+        self._first_entropy = 0.0
+        self._entropy_cliff: float | None = None
+        self._evaluations: list[tuple[int | None, Level]] = []
+        self._evaluating: list[BatchFacts] = []
+
+    def add_card(self, card: Scorecard) -> bool:
+        """Take a scorecard in; True if it is a training batch, with which a window is worth a look."""
+        if not len(card):
+            return False
+        facts = batch_facts(card, self.settings)
+        if facts.mode == "eval":
+            if self._evaluating and self._evaluating[-1].step != facts.step:
+                self._end_evaluation()
+            self._evaluating.append(facts)
+            return False
+        self._end_evaluation()
+        if len(self._opening) < OPENING_BATCHES:
+            self._opening.append(facts)
+        self._batches.append(facts)
+        return True
+
+    def add_logs(self, step: int, logs: Mapping[str, Any]) -> None:
+        """Take TRL's logs of a training step in; those of evaluations and of the end of the run are passed over."""
+        if "loss" not in logs:
+            return
+        entry = {**logs, "step": step}
+        if len(self._opening_logs) < OPENING_LOGS:
+            self._opening_logs.append(entry)
+        self._logs.append(entry)
+        self._watch_entropy(step, logs.get("entropy"))
+
+    @property
+    def window(self) -> Window:
+        """What checks may look at now."""
+        return Window(
+            batches=tuple(self._batches),
+            opening=tuple(self._opening),
+            evaluations=(*self._evaluations, *self._last_evaluation()),
+            logs=tuple(self._logs),
+            opening_logs=tuple(self._opening_logs),
+            entropy_cliff=self._entropy_cliff,
+            settings=self.settings,
+        )
+
+    def _watch_entropy(self, step: int, entropy: object) -> None:
+        if not is_finite(entropy):
+            return
+        self._first_entropy = self._first_entropy or entropy
+        fallen = [before - entropy for when, before in self._entropies if step - when <= CLIFF_STEPS]
+        self._entropies.append((step, entropy))
+        if fallen and self._first_entropy > 0:
+            self._entropy_cliff = max(self._entropy_cliff or 0.0, max(fallen) / self._first_entropy)
+
+    def _end_evaluation(self) -> None:
+        self._evaluations += self._last_evaluation()
+        del self._evaluations[1 : 1 - EVALUATIONS]  # the first is what the others are compared with
+        self._evaluating = []
+
+    def _last_evaluation(self) -> list[tuple[int | None, Level]]:
+        """The batches of an evaluation that may go on, as one figure."""
+        level = score_level(self._evaluating)
+        return [] if level is None else [(self._evaluating[-1].step, level)]

@@ -1,0 +1,126 @@
+"""The watch: checks a run while it goes, and tells each finding once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from trl_grpo_ext.diagnostics.alert import alert_trackers
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding
+from trl_grpo_ext.diagnostics.finding_panel import show_finding
+from trl_grpo_ext.diagnostics.hysteresis import Onsets
+from trl_grpo_ext.diagnostics.look_back import look_back
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.scorecard import Scorecard
+
+logger = logging.getLogger(__name__)
+
+LEVELS = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Severity.CRITICAL: logging.ERROR}
+
+Cite = Callable[[Collection[int]], None]
+
+
+def _guarded(method: Callable[..., None]) -> Callable[..., None]:
+    """The method, which says once that it failed, and never raises: a check is not worth a run."""
+
+    @wraps(method)
+    def guarded(self: Watch, *args: Any) -> None:
+        try:
+            method(self, *args)
+        except Exception:
+            if not self.has_failed:
+                logger.warning("A check of the run failed. This is shown once; training goes on.", exc_info=True)
+            self.has_failed = True
+
+    return guarded
+
+
+class Watch:
+    """Takes scorecards and logs in, and tells what begins to be wrong: file, console, trackers.
+
+    Call it with the scorecard of every generation batch, on the main process.
+
+    Args:
+        run_folder: The run's `output_dir`; findings are appended to its `findings.jsonl`.
+        settings: The run's, as `run_settings` gives them.
+        cite: Told the steps that findings are about, so that their batches are kept.
+        halt_on: The codes of findings that should end the run.
+        log_level: Findings below are not shown on the console: `logging.INFO` shows all.
+    """
+
+    def __init__(
+        self,
+        run_folder: str | os.PathLike[str],
+        settings: Mapping[str, Any],
+        *,
+        cite: Cite | None = None,
+        halt_on: Collection[str] = (),
+        log_level: int = logging.WARNING,
+    ) -> None:
+        self.run_folder = run_folder
+        self.halt_on = frozenset(halt_on)
+        self.log_level = log_level
+        self.halted_by: Finding | None = None
+        self.has_failed = False
+        self._cite = cite
+        self._view = RunView(settings)
+        self._onsets = Onsets(dict(CHECKS))
+        self._has_begun = False
+
+    @_guarded
+    def __call__(self, card: Scorecard) -> None:
+        if card.mode == "train" and not self._has_begun:
+            self._has_begun = True
+            self._look_back(card.step or 0)
+        if self._view.add_card(card):
+            self._look()
+
+    @_guarded
+    def log(self, step: int, logs: Mapping[str, Any]) -> None:
+        """Take TRL's logs of a step in."""
+        self._view.add_logs(step, logs)
+
+    @_guarded
+    def end(self) -> None:
+        """Look once more, at what came after the last batch."""
+        if self._view.window.batches:
+            self._look()
+
+    def _look_back(self, step: int) -> None:
+        """Of a run that is resumed, see what was before; it has been told already."""
+        if step > 0 and (Path(self.run_folder) / "scorecards").is_dir():
+            look_back(RecordedRun(Path(self.run_folder)), self._view, self._onsets, before=step)
+
+    def _look(self) -> None:
+        for finding in self._onsets.look(self._view.window):
+            if finding.code in self.halt_on and self.halted_by is None:
+                self.halted_by = finding
+            if self._cite is not None and finding.step is not None:
+                self._cite([finding.step])
+            if LEVELS[finding.severity] >= self.log_level:
+                show_finding(finding)
+            alert_trackers(finding)
+            append_finding(self.run_folder, finding)
+
+
+class WatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """Hands a watch what the trainer logs, on the main process."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        if state.is_world_process_zero and logs:
+            self.watch.log(state.global_step, logs)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.is_world_process_zero:
+            self.watch.end()

@@ -1,0 +1,99 @@
+"""The lab's page: runs of the ten-action policy, step by step, as one file that opens offline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from trl_grpo_ext.lab.sampled_action import SampledAction, batches_by_update, sampled_actions
+from trl_grpo_ext.report.page import standalone_page
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.lab.training import LabRun
+
+SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "lab.js")
+STYLES = ("uplot.min.css", "theme.css", "lab.css")
+DIGITS = 7  # as many as the float32 logits have
+
+SETTINGS = ("num_generations", "num_iterations", "epsilon", "beta", "learning_rate", "scale_rewards", "seed")
+
+
+def lab_page(runs: Sequence[LabRun], title: str) -> str:
+    """The page of one or more runs on one landscape; the first is the one that it opens with.
+
+    Raises:
+        ValueError: for no runs.
+    """
+    return standalone_page(title=title, data=page_data(runs, title), scripts=SCRIPTS, styles=STYLES)
+
+
+def page_data(runs: Sequence[LabRun], title: str) -> dict[str, Any]:
+    """What the page shows, plain values; a number that is not finite is null.
+
+    `runs` has for each run: `probabilities` (u + 1, 10), `entropy`, `kl`, `max_probability` and `expected_reward`
+    (u + 1 each; the last null without a landscape), and by update `updates`: when its batch was sampled, and a list for
+    each of its samples (see `_sample_data`).
+    """
+    if not runs:
+        raise ValueError("A page of the lab shows one run or more, got none.")
+    return {
+        "title": title,
+        "rewards": None if runs[0].rewards is None else list(runs[0].rewards),
+        "runs": [_run_data(run) for run in runs],
+    }
+
+
+def _run_data(run: LabRun) -> dict[str, Any]:
+    history, args = run.history, run.trainer.args
+    used = batches_by_update(run.cards, run.steps)
+    seen = [
+        [] if position is None else sampled_actions(run.cards[position], history, update)
+        for update, position in enumerate(used)
+    ]
+    high = args.epsilon if args.epsilon_high is None else args.epsilon_high
+    return {
+        "name": run.algorithm.name,
+        "title": run.algorithm.title,
+        "note": run.algorithm.note,
+        "settings": {name: _plain(getattr(args, name)) for name in SETTINGS},
+        "seconds": round(run.seconds, 2),
+        "completions": sum(len(card) for card in run.cards if card.mode == "train"),
+        "probabilities": _rounded(history.probabilities),
+        "entropy": _rounded(history.entropy),
+        "kl": _rounded(history.kl),
+        "max_probability": _rounded(history.max_probability),
+        "expected_reward": None if run.rewards is None else _rounded(history.expected_reward(run.rewards)),
+        "updates": [
+            {
+                "sampled": None if position is None else run.cards[position].step,
+                "samples": [_sample_data(sample, args.epsilon, high) for sample in samples],
+            }
+            for position, samples in zip(used, seen, strict=True)
+        ],
+    }
+
+
+def _sample_data(sample: SampledAction, low: float, high: float) -> list[Any]:
+    """Action, group, reward, advantage, ratio, whether clipped: in this order, since there are thousands."""
+    numbers = [_number(value) for value in (sample.reward, sample.advantage, sample.ratio)]
+    return [sample.action, sample.group, *numbers, sample.is_clipped(low, high)]
+
+
+def _rounded(values: npt.NDArray[Any]) -> Any:
+    listed = values.tolist()
+    if values.ndim > 1:
+        return [[_number(value) for value in row] for row in listed]
+    return [_number(value) for value in listed]
+
+
+def _number(value: float | None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

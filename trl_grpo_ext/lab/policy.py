@@ -1,0 +1,127 @@
+"""The policy: a softmax of ten logits in the form of a causal language model that answers with one token.
+
+The backbone gives the number 1 for every token, whatever the prompt, and the head is a column of weights, so the
+weights of the ten actions *are* the logits. Importing this module makes the model known to transformers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    GenerationMixin,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
+
+from trl_grpo_ext.lab.action import ACTIONS
+
+PROMPT = "<go>"
+END = "<end>"
+VOCABULARY = (*map(str, ACTIONS), PROMPT, END)
+NEVER = -1e9  # the logit of tokens that are no action
+
+
+class LabConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not typed here
+    """The configuration of a policy; there is nothing to configure."""
+
+    model_type = "trl_grpo_ext_lab"
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.vocab_size = len(VOCABULARY)
+        self.hidden_size = 1
+        self.num_hidden_layers = 0
+        super().__init__(**kwargs)
+        # TRL loads its reference by the class that is named here, and looks for it in transformers only.
+        self.architectures = [AutoModelForCausalLM.__name__]
+
+
+class ConstantBackbone(PreTrainedModel):  # type: ignore[misc]
+    """Hidden states of (n, t, 1) ones for n sequences of t tokens."""
+
+    config_class = LabConfig
+
+    def forward(self, input_ids: torch.Tensor, **_: Any) -> BaseModelOutput:
+        return BaseModelOutput(last_hidden_state=torch.ones(*input_ids.shape, 1, device=input_ids.device))
+
+
+class LabPolicy(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
+    """Answers an action, by a softmax over ten logits; it does not read its prompt."""
+
+    config_class = LabConfig
+    base_model_prefix = "model"
+
+    def __init__(self, config: LabConfig) -> None:
+        super().__init__(config)
+        self.model = ConstantBackbone(config)
+        self.lm_head = torch.nn.Linear(1, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_output_embeddings(self) -> torch.nn.Module:
+        return self.lm_head
+
+    def forward(self, input_ids: torch.Tensor, **_: Any) -> CausalLMOutput:
+        hidden = self.model(input_ids).last_hidden_state
+        return CausalLMOutput(logits=self.lm_head(hidden))
+
+    def prepare_inputs_for_generation(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **_: Any
+    ) -> dict[str, Any]:
+        # `attention_mask` is named since generate() refuses what nobody names.
+        return {"input_ids": input_ids}
+
+    @property
+    def action_logits(self) -> torch.Tensor:
+        """(10,) the logits of actions 1 to 10, detached."""
+        return self.lm_head.weight.detach()[: len(ACTIONS), 0].clone()
+
+
+AutoConfig.register(LabConfig.model_type, LabConfig, exist_ok=True)
+AutoModelForCausalLM.register(LabConfig, LabPolicy, exist_ok=True)
+
+
+def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None = None) -> None:
+    """Write a policy and its tokenizer to a folder; TRL reads the policy there, and once more for its reference.
+
+    Args:
+        folder: The folder.
+        logits: Ten logits; equal ones by default.
+
+    Raises:
+        ValueError: if there are not ten.
+    """
+    logits = [0.0] * len(ACTIONS) if logits is None else list(logits)
+    if len(logits) != len(ACTIONS):
+        raise ValueError(f"The lab's policy has {len(ACTIONS)} logits, got {len(logits)}.")
+    special = {"bos_token_id": VOCABULARY.index(PROMPT), "pad_token_id": VOCABULARY.index(END)}
+    end = VOCABULARY.index(END)
+    policy = LabPolicy(LabConfig(eos_token_id=end, **special))
+    with torch.no_grad():
+        policy.lm_head.weight[:, 0] = torch.tensor([*logits, NEVER, NEVER])
+    # An action ends its completion, so no completion counts as cut.
+    policy.generation_config = GenerationConfig(eos_token_id=[*range(len(ACTIONS)), end], **special)
+    policy.save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+
+
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    """A token an action; every other word is the prompt's."""
+    tokenizer = Tokenizer(models.WordLevel(dict(zip(VOCABULARY, range(len(VOCABULARY)), strict=True)), PROMPT))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token=PROMPT,
+        bos_token=PROMPT,
+        eos_token=END,
+        pad_token=END,
+        padding_side="left",
+    )

@@ -1,0 +1,95 @@
+"""The policy over a run, and its exact figures, all from the logits before each update and after the last."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from trl_grpo_ext.lab.action import ACTIONS
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyHistory:
+    """The logits over u updates; logarithms are natural, so entropy and KL are in nats.
+
+    Attributes:
+        logits: (u + 1, 10): row i is the policy before update i, the last row is the one that was learned.
+
+    Raises:
+        ValueError: for an array of another shape, or one without a row.
+
+    Example:
+        >>> history = PolicyHistory(np.zeros((1, 10)))
+        >>> round(history.entropy[0], 4), history.kl[0]
+        (np.float64(2.3026), np.float64(0.0))
+    """
+
+    logits: Floats
+
+    def __post_init__(self) -> None:
+        logits = np.asarray(self.logits, dtype=np.float64)
+        if logits.ndim != 2 or logits.shape[1] != len(ACTIONS) or not len(logits):
+            raise ValueError(f"The logits of a run are a table of {len(ACTIONS)} columns, got shape {logits.shape}.")
+        object.__setattr__(self, "logits", logits)
+
+    @property
+    def log_probabilities(self) -> Floats:
+        """(u + 1, 10) log probabilities of the actions."""
+        shifted: Floats = self.logits - self.logits.max(axis=1, keepdims=True)
+        normalised: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return normalised
+
+    @property
+    def probabilities(self) -> Floats:
+        """(u + 1, 10) probabilities of the actions, in [0, 1]."""
+        probabilities: Floats = np.exp(self.log_probabilities)
+        return probabilities
+
+    @property
+    def entropy(self) -> Floats:
+        """(u + 1,) entropy, from ln 10 of the uniform policy down to 0."""
+        entropy: Floats = -np.sum(self.probabilities * self.log_probabilities, axis=1)
+        return entropy
+
+    @property
+    def kl(self) -> Floats:
+        """(u + 1,) KL divergence from the first row, the reference, 0 or more; exact, where TRL logs an estimate."""
+        # Rounding may leave a little less than 0 where two policies are equal.
+        difference = self.log_probabilities - self.log_probabilities[0]
+        divergence: Floats = np.maximum(0.0, np.sum(self.probabilities * difference, axis=1))
+        return divergence
+
+    @property
+    def max_probability(self) -> Floats:
+        """(u + 1,) the probability of the likeliest action."""
+        largest: Floats = self.probabilities.max(axis=1)
+        return largest
+
+    def expected_reward(self, rewards: tuple[float, ...]) -> Floats:
+        """(u + 1,) what the policy earns on average, where action i earns `rewards[i - 1]`."""
+        expected: Floats = self.probabilities @ np.asarray(rewards)
+        return expected
+
+    def ratio(self, action: int, *, update: int, generated: int) -> float:
+        """The probability of an action at an update over that at the update at which it was sampled."""
+        logs = self.log_probabilities[:, ACTIONS.index(action)]
+        return float(np.exp(logs[update] - logs[generated]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the logits as a numpy file."""
+        np.save(path, self.logits)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> PolicyHistory:
+        """The history that `save` was called on.
+
+        Raises:
+            OSError, ValueError: for a file that is not there, or is none of these.
+        """
+        return cls(np.load(Path(path)))

@@ -1,0 +1,219 @@
+"""A replayed run: what the recorded completions would have earned under other rewards."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.statistics.batch import batch_of
+from trl_grpo_ext.replay.advantages import AdvantageSettings
+from trl_grpo_ext.replay.comparison import Comparison
+from trl_grpo_ext.replay.new_rewards import NewRewards
+from trl_grpo_ext.replay.recorded_batches import RecordedBatches, listed, recorded_settings
+from trl_grpo_ext.replay.rescorer import Rescorer
+from trl_grpo_ext.replay.run_clock import RunClock
+from trl_grpo_ext.replay.selection import Selection
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.terms.schedule import Schedule
+
+Numbers = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedRun:
+    """What came of a replay.
+
+    Attributes:
+        folder: The run's folder.
+        comparison: The recorded batches against the new ones.
+        sources: By term of the new mix, where its verdicts are from.
+        notes: What a reader must know to trust the figures, a sentence each.
+        steps: The first and the last optimizer step; None where nobody knows.
+        seconds: Wall time.
+    """
+
+    folder: str
+    comparison: Comparison
+    sources: Mapping[str, str]
+    notes: Sequence[str]
+    steps: tuple[int, int] | None
+    seconds: float
+
+    def to_record(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "run": self.folder,
+            "steps": None if self.steps is None else {"first": self.steps[0], "last": self.steps[1]},
+            "settings": dict(zip(("old", "new"), map(str, self.comparison.settings), strict=True)),
+            "notes": list(self.notes),
+            "sources": dict(self.sources),
+            **self.comparison.to_record(),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def replay_run(
+    run: RecordedRun,
+    rewards: NewRewards,
+    selection: Selection | None = None,
+    *,
+    rescore: bool = False,
+    examples: int = 2,
+    watch: Callable[[Numbers], Iterable[int]] = iter,
+) -> ReplayedRun:
+    """Score the recorded completions of a run by other rewards, and compare.
+
+    Args:
+        run: The run; it may be going on.
+        rewards: The rewards to try out; their verifiers stay open.
+        selection: Which batches; all of training by default.
+        rescore: Judge again what the same verifier has judged already.
+        examples: How many examples to keep of each kind of change, 0 or more.
+        watch: Wraps the batches' numbers, for a progress bar.
+
+    Raises:
+        ValueError: for a run without batches of this kind, or rewards that need what was not recorded.
+    """
+    started = time.perf_counter()
+    settings = recorded_settings(run)
+    batches = RecordedBatches(run, selection or Selection())
+    replay = _Replay(settings, RunClock.of(run, settings), batches.terms, rewards, rescore=rescore, examples=examples)
+    for number in watch(batches.numbers):
+        card = batches.card(number)
+        if card is not None:
+            replay.add(card)
+    if not replay.comparison.batches:
+        raise ValueError(batches.why_none(settings))
+    return ReplayedRun(
+        folder=os.fspath(run.folder),
+        comparison=replay.comparison,
+        sources=replay.sources(),
+        notes=[*_notes_on_run(batches, replay.clock), *replay.notes()],
+        steps=(min(replay.steps), max(replay.steps)) if replay.steps else None,
+        seconds=time.perf_counter() - started,
+    )
+
+
+class _Replay:
+    """A replay that is going on."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        clock: RunClock,
+        old_terms: Sequence[str],
+        rewards: NewRewards,
+        *,
+        rescore: bool,
+        examples: int,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.old_terms = old_terms
+        self.rewards = rewards
+        self.steps: list[int] = []
+        self.has_others = False
+        # Functions that stood beside the mix; environments, which TRL adds, have no name here.
+        self.beside = [name for name in settings.get("reward_functions") or () if name not in old_terms]
+        recorded = settings.get("verifiers")
+        self.rescorer = Rescorer(rewards.mix, recorded if isinstance(recorded, dict) else {}, rescore=rescore)
+        terms = [term.name for term in rewards.mix.terms]
+        old_settings = AdvantageSettings.read(settings)
+        self.comparison = Comparison(terms, old_settings, rewards.settings or old_settings, examples=examples)
+
+    def add(self, card: Scorecard) -> None:
+        """Replay a batch."""
+        if not self.comparison.batches:
+            self._check_columns(card)
+        old = batch_of(card)
+        self.has_others |= old.has_others
+        alone = not (self.beside or old.has_others)
+        new = self.rescorer.score(old, self.clock.progress(card.step), alone=alone)
+        self.comparison.add(old, batch_of(new))
+        if card.step is not None:
+            self.steps.append(card.step)
+
+    def _check_columns(self, card: Scorecard) -> None:
+        columns = dict.fromkeys(column for sample in card.samples for column in sample.row)
+        try:
+            self.rewards.mix.check_columns(columns)
+        except ValueError as error:
+            raise ValueError(f"{error} A replay has the dataset columns that the run had.") from None
+
+    def sources(self) -> dict[str, str]:
+        """By term of the new mix, where its verdicts are from."""
+        found = {}
+        for term in self.rewards.mix.terms:
+            reused = self.rescorer.reused.get(term.name)
+            if term.combine is not None:
+                found[term.name] = "combined"
+            elif reused is not None:
+                found[term.name] = "recorded" if reused == term.name else f"recorded as {reused}"
+            else:
+                found[term.name] = "judged again" if term.name in self.old_terms else "judged"
+        return found
+
+    def notes(self) -> Iterator[str]:
+        """What a reader must know, a sentence each."""
+        yield from self._notes_on_advantages()
+        yield from self._notes_on_others()
+        if self.clock.last_step is None and any(_counts_progress(term.weight) for term in self.rewards.mix.terms):
+            yield "Nobody knows how long the run was to be, so weights over the progress are those of its beginning."
+        for term, old_term in self.rescorer.same.items():
+            changed = self.comparison.verdicts.terms[term].changed
+            if changed and term == old_term and term not in self.rescorer.reused:
+                yield (
+                    f"{changed} verdicts of {term!r} change, though its verifier is the same: it is not deterministic, "
+                    f"it depends on what a recorded row does not bring back, or code that it imports has changed."
+                )
+        for term, step in self.rescorer.stops.items():
+            yield f"{term!r} could not judge a completion of step {step}: its on_unscored, raise, would end the run."
+        if self.rewards.ignored:
+            differing = [f"{key} {old} -> {new}" for key, (old, new) in self.rewards.ignored.items()]
+            yield f"Ignored, since the completions are as recorded: {listed(differing)}."
+
+    def _notes_on_advantages(self) -> Iterator[str]:
+        comparison = self.comparison
+        if not self.settings:
+            yield "The run has no run.json that can be read, so its settings are taken to be TRL's defaults."
+        if comparison.without_advantages:
+            yield f"{comparison.without_advantages} batches have no recorded advantages to check the computed ones by."
+        if comparison.not_reproduced:
+            yield (
+                f"In {comparison.not_reproduced} of {comparison.batches} batches the recorded advantages are not those "
+                f"that follow from the recorded values (by up to {comparison.largest_difference:.2g}): something else "
+                f"went into them, and is on neither side here."
+            )
+        if not comparison.groups.groups:
+            yield "The completions have no group numbers, so there are no advantages and no groups to compare."
+
+    def _notes_on_others(self) -> Iterator[str]:
+        if not self.beside and not self.has_others:
+            return
+        what = (
+            f"The reward functions beside the mix ({listed(self.beside)})" if self.beside else "Environments' rewards"
+        )
+        aggregations = {side.multi_objective_aggregation for side in self.comparison.settings}
+        if "normalize_then_sum" in aggregations:
+            yield f"{what} cannot be replayed, and are left out where TRL normalises each reward by itself."
+        else:
+            yield f"{what} cannot be replayed: what they added to the totals is on both sides, as it was recorded."
+        if self.rescorer.revived:
+            yield f"What they would add to {self.rescorer.revived} completions that were void is not known; taken as 0."
+
+
+def _notes_on_run(batches: RecordedBatches, clock: RunClock) -> Iterator[str]:
+    if batches.selection.mode == "train" and not clock.ended:
+        yield "The run is going on, or was stopped before its end: this is what has been recorded so far."
+    if batches.unreadable:
+        yield f"{len(batches.unreadable)} batches cannot be read and were left out: {listed(batches.unreadable)}."
+    if batches.left_out:
+        yield f"{batches.left_out} batches were left out to keep to the limit; the others are spread over the run."
+
+
+def _counts_progress(weight: Any) -> bool:
+    return weight.unit == "progress" if isinstance(weight, Schedule) else callable(weight)

@@ -1,0 +1,93 @@
+"""The rescorer: makes the scorecard that a recorded batch would have had under another mix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from trl_grpo_ext.diagnostics.statistics.batch import Batch
+from trl_grpo_ext.diagnostics.verifier_identity import verifier_identity
+from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.mix import RewardMix
+from trl_grpo_ext.replay.recorded_verdicts import RecordedVerdicts
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.terms.term import RewardTerm
+
+
+class Rescorer:
+    """Scores recorded batches by another mix.
+
+    Args:
+        mix: The mix.
+        recorded: The identities of the verifiers that the run had, by term; None where it is not known.
+        rescore: Judge everything again, even where a recorded verdict is that of the same verifier.
+
+    Attributes:
+        same: By term of the mix, the recorded term that had the same verifier, and so has the same verdicts. Terms that
+            compare the completions of a group have none: a verdict of theirs depends on which were compared.
+        reused: Those of them whose verdicts are taken over.
+        stops: By term whose `on_unscored` is `raise`, and which would have ended the run, the step of the batch.
+        revived: How many completions were void, and are not now, of a run with other reward functions.
+    """
+
+    def __init__(self, mix: RewardMix, recorded: Mapping[str, str | None], *, rescore: bool = False) -> None:
+        self.same = _same_verifiers(mix, recorded)
+        self.reused = {} if rescore else self.same
+        self.stops: dict[str, int | None] = {}
+        self.revived = 0
+        self._raising = [term.name for term in mix.terms if term.on_unscored == "raise"]
+        self.mix = RewardMix([self._prepared(term) for term in mix.terms])
+
+    def _prepared(self, term: RewardTerm) -> RewardTerm:
+        if term.on_unscored == "raise":  # noted down in `stops` instead: the rest of the run is of interest too
+            term = replace(term, on_unscored="void_row")
+        if term.name in self.reused and term.verifier is not None:
+            return replace(term, verifier=RecordedVerdicts(term.verifier, self.reused[term.name]))
+        return term
+
+    def score(self, old: Batch, progress: float, *, alone: bool) -> Scorecard:
+        """The scorecard of a recorded batch under the mix, with the same samples.
+
+        Args:
+            old: The recorded batch.
+            progress: The share of training that was done, in [0, 1].
+            alone: Whether the run had no reward functions beside its mix. What those added to a total is added again.
+
+        Raises:
+            ValueError: for a schedule that gives no weight.
+        """
+        for _, verifier in self.mix.verifiers:
+            if isinstance(verifier, RecordedVerdicts):
+                verifier.open(old.card)
+        step = old.card.step
+        card = self.mix.score(old.card.samples, progress, step=step, mode=old.card.mode, alone=alone)
+        self._note_stops(card)
+        return card if alone else self._with_others(card, old)
+
+    def _with_others(self, card: Scorecard, old: Batch) -> Scorecard:
+        """With what other functions had added. What they gave to a completion that was void was not recorded."""
+        unscored = [
+            void or (was_void and not any(card.values[term][index] is not None for term in card.in_force))
+            for index, (void, was_void) in enumerate(zip(card.void, old.card.void, strict=True))
+        ]
+        self.revived += sum(was and not out for was, out in zip(old.card.void, unscored, strict=True))
+        return card.with_other_rewards(np.nan_to_num(old.others).tolist(), unscored)
+
+    def _note_stops(self, card: Scorecard) -> None:
+        for term in self._raising:
+            cells = zip(card.verdicts[term], card.values[term], strict=True)
+            if card.weights[term] != 0 and any(verdict is not None and value is None for verdict, value in cells):
+                self.stops.setdefault(term, card.step)
+
+
+def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[str, str]:
+    """By term of the mix, a recorded one with the same verifier: that of the same name, if there are several."""
+    reusable = {}
+    for term, verifier in mix.verifiers:
+        identity = None if isinstance(verifier, GroupVerifier) else verifier_identity(verifier)
+        same = [name for name, other in recorded.items() if other is not None and other == identity]
+        if same:
+            reusable[term.name] = term.name if term.name in same else same[0]
+    return reusable

@@ -1,0 +1,310 @@
+// The browser of completions: a paged list with filters, and beside it the one that is chosen with its group.
+
+const ROWS_A_PAGE = 50;
+const FIRST_CHARACTERS = 6000;
+
+const VIEWS = [
+  ["all", "All", "Every completion that this page holds", () => true],
+  ["advantage", "Highest advantage", "What training pushed towards, the most first", (one) => one.advantage > 0],
+  ["disagrees", "Disagreements", "A shadow passes what training fails, or the other way round", (one) => one.disagrees],
+  ["hack", "Hacks", "It failed, but a naive grader would have passed it", (one) => one.hack],
+  ["void", "Void", "It could not be judged, by the grader's or the data's fault", (one) => one.void],
+  ["cut", "Cut", "It ran into the length limit", (one) => one.cut],
+  ["long", "Longest", "The most tokens first", () => true],
+];
+
+const ORDERS = [
+  ["late", "latest first", (a, b) => b.group.place - a.group.place || a.place - b.place],
+  ["step", "earliest first", (a, b) => a.place - b.place],
+  ["up", "highest advantage", (a, b) => below(b.advantage, a.advantage) || a.place - b.place],
+  ["down", "lowest advantage", (a, b) => below(a.advantage, b.advantage) || a.place - b.place],
+  ["long", "longest", (a, b) => size(b) - size(a) || a.place - b.place],
+  ["short", "shortest", (a, b) => size(a) - size(b) || a.place - b.place],
+];
+const ORDER_OF_VIEW = { advantage: "up", long: "long", disagrees: "up" };
+
+const size = (one) => one.tokens ?? one.text.length;
+
+function below(a, b) {
+  if (a === b) return 0;
+  if (a === null) return 1;
+  return b === null ? -1 : a - b;
+}
+
+/** Every completion of the runs, knowing its group and its run. */
+function completionsOf(runs) {
+  const found = [];
+  for (const run of runs) {
+    for (const group of run.groups) {
+      group.run = run;
+      group.place = found.length;
+      for (const member of group.members) {
+        member.group = group;
+        member.place = found.length;
+        found.push(member);
+      }
+    }
+  }
+  return found;
+}
+
+function completionBrowser(runs) {
+  const all = completionsOf(runs);
+  if (!all.length) return { element: el("p", { class: "note", text: "No completion has been recorded yet." }), show() {}, showPair() {}, showPrompt() {} };
+  const state = { view: "all", order: "late", term: "", status: "", mode: "", run: "", text: "", extra: null, from: 0, found: all, chosen: all[0] };
+  const parts = browserParts(runs, all, state, () => refresh());
+  const { list, detail, told, pager } = parts;
+
+  function refresh(keep) {
+    state.found = all.filter((one) => fits(one, state)).sort(ORDERS.find(([key]) => key === state.order)[2]);
+    state.from = 0;
+    if (!keep || !state.found.includes(state.chosen)) state.chosen = state.found[0] || null;
+    else state.from = Math.floor(state.found.indexOf(state.chosen) / ROWS_A_PAGE) * ROWS_A_PAGE;
+    parts.reflect();
+    showList();
+    showDetail();
+  }
+
+  function showList() {
+    const { found, from } = state;
+    list.replaceChildren(...found.slice(from, from + ROWS_A_PAGE).map((one) => listRow(one, one === state.chosen, runs.length > 1, choose)));
+    list.setAttribute("aria-activedescendant", state.chosen ? rowId(state.chosen) : "");
+    told.textContent = found.length ? `${count(from + 1)}\u2013${count(Math.min(found.length, from + ROWS_A_PAGE))} of ${count(found.length)}` : "None fits.";
+    pager.back.disabled = from === 0;
+    pager.on.disabled = from + ROWS_A_PAGE >= found.length;
+  }
+
+  function showDetail() {
+    detail.replaceChildren(state.chosen ? completionDetail(state.chosen, choose) : el("p", { class: "note", text: "No completion fits these filters." }));
+    detail.scrollTop = 0;
+  }
+
+  function choose(one) {
+    const before = state.chosen;
+    state.chosen = one;
+    const place = state.found.indexOf(one);
+    if (place >= 0 && (place < state.from || place >= state.from + ROWS_A_PAGE)) {
+      state.from = Math.floor(place / ROWS_A_PAGE) * ROWS_A_PAGE;
+      showList();
+    } else {
+      for (const [other, is] of [[before, false], [one, true]]) {
+        const row = other && document.getElementById(rowId(other));
+        if (row) row.setAttribute("aria-selected", String(is));
+      }
+      list.setAttribute("aria-activedescendant", rowId(one));
+    }
+    const row = document.getElementById(rowId(one));
+    if (row) row.scrollIntoView({ block: "nearest", behavior: "instant" });
+    showDetail();
+  }
+
+  function step(by) {
+    const place = state.found.indexOf(state.chosen) + by;
+    if (place >= 0 && place < state.found.length) choose(state.found[place]);
+  }
+
+  function sibling(by) {
+    const { members } = state.chosen.group;
+    choose(members[(members.indexOf(state.chosen) + by + members.length) % members.length]);
+  }
+
+  const keys = {
+    ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1),
+    PageDown: () => turn(1), PageUp: () => turn(-1), ArrowRight: () => sibling(1), ArrowLeft: () => sibling(-1),
+    Home: () => state.found.length && choose(state.found[0]), End: () => state.found.length && choose(state.found.at(-1)),
+  };
+  list.addEventListener("keydown", (event) => {
+    if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey || !state.chosen) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+
+  function turn(by) {
+    const from = state.from + by * ROWS_A_PAGE;
+    if (from < 0 || from >= state.found.length) return;
+    state.from = from;
+    state.chosen = state.found[from];
+    showList();
+    list.scrollTop = 0;
+    showDetail();
+  }
+  pager.back.addEventListener("click", () => turn(-1));
+  pager.on.addEventListener("click", () => turn(1));
+
+  function only(extra) {
+    Object.assign(state, { view: "all", order: extra.order || "late", term: "", status: "", mode: "", text: "", run: "", extra });
+    refresh();
+    document.getElementById("completions").scrollIntoView();
+    list.focus({ preventScroll: true });
+  }
+
+  return {
+    element: parts.element,
+    show: refresh,
+    showPrompt: (run, prompt) => only({ label: "one prompt", fits: (one) => one.group.run === run && one.group.prompt === prompt }),
+    showPair: (run, passed, shadow, shadowPassed) => only({
+      label: `training ${passed ? "passes" : "fails"}, ${shadow} ${shadowPassed ? "passes" : "fails"}`, order: "up",
+      fits: (one) => one.group.run === run && passes(one, one.primary) === passed && passes(one, shadow) === shadowPassed && one.group.mode === run.main_mode,
+    }),
+  };
+}
+
+/** Whether a term passes a completion; null where it could not say. */
+function passes(one, term) {
+  const verdict = term !== null && Object.hasOwn(one.verdicts, term) ? one.verdicts[term] : null;
+  return verdict && verdict.score !== null ? verdict.status === "correct" : null;
+}
+
+function fits(one, state) {
+  if (state.extra && !state.extra.fits(one)) return false;
+  if (!VIEWS.find(([key]) => key === state.view)[3](one)) return false;
+  if (state.mode && one.group.mode !== state.mode) return false;
+  if (state.run !== "" && one.group.run.name !== state.run) return false;
+  if (state.status && !(state.term ? [state.term] : Object.keys(one.verdicts)).some((term) => Object.hasOwn(one.verdicts, term) && one.verdicts[term].status === state.status)) return false;
+  if (state.term && !state.status && !Object.hasOwn(one.verdicts, state.term)) return false;
+  return !state.text || one.text.toLowerCase().includes(state.text);
+}
+
+// --- what it is made of ---------------------------------------------------------------------------------------------
+
+function browserParts(runs, all, state, refresh) {
+  const changed = (change) => { Object.assign(state, change); refresh(); };
+  const views = VIEWS.map(([key, label, title, is]) => {
+    const n = key === "all" || key === "long" ? null : all.filter(is).length;
+    return el("button", { type: "button", title, "data-view": key, disabled: n === 0, onclick: () => changed({ view: key, order: ORDER_OF_VIEW[key] || "late", extra: null }) },
+      label, n === null ? null : el("span", { class: "count", text: count(n) }));
+  });
+  const terms = [...new Set(runs.flatMap((run) => run.terms))];
+  const statuses = STATUSES.filter((status) => all.some((one) => Object.values(one.verdicts).some((verdict) => verdict.status === status)));
+  const modes = [...new Set(all.map((one) => one.group.mode))];
+  const select = (label, name, options) => el("select", { "aria-label": label, "data-filter": name, onchange: (event) => changed({ [name]: event.target.value }) },
+    ...options.map(([value, text]) => el("option", { value, text })));
+  const filters = [
+    runs.length > 1 ? select("Run", "run", [["", "both runs"], ...runs.map((run) => [run.name, run.name])]) : null,
+    modes.length > 1 ? select("Part of the run", "mode", [["", "training and evaluation"], ["train", "training"], ["eval", "evaluation"]]) : null,
+    select("Term", "term", [["", "any term"], ...terms.map((term) => [term, term])]),
+    select("Verdict", "status", [["", "any verdict"], ...statuses.map((status) => [status, status])]),
+    select("Order", "order", ORDERS.map(([key, label]) => [key, label])),
+  ].filter(Boolean);
+  let waiting = 0;
+  const search = el("input", { type: "search", placeholder: "Find in completions", "aria-label": "Find in completions", oninput: (event) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => changed({ text: event.target.value.toLowerCase() }), 150);
+  } });
+  const extra = el("button", { type: "button", class: "extra", "aria-pressed": "true", onclick: () => changed({ extra: null }) });
+  const list = el("div", { class: "rows", role: "listbox", tabindex: "0", "aria-label": "Completions; arrow keys move, left and right go through the group" });
+  const detail = el("article", { class: "detail", tabindex: "0", "aria-label": "The completion" });
+  const told = el("span", { class: "note" });
+  const pager = { back: el("button", { type: "button", text: "Previous" }), on: el("button", { type: "button", text: "Next" }) };
+  const element = el("div", { class: "browser" }, el("p", { class: "note lead", text: heldNote(runs) }),
+    el("div", { class: "views", role: "group", "aria-label": "Views" }, ...views, extra),
+    el("div", { class: "filters" }, ...filters, search),
+    el("div", { class: "split" }, el("div", { class: "left" }, list, el("div", { class: "pager" }, pager.back, pager.on, told)), detail));
+  const reflect = () => {
+    views.forEach((view) => view.setAttribute("aria-pressed", String(view.dataset.view === state.view && !state.extra)));
+    filters.forEach((filter) => (filter.value = state[filter.dataset.filter]));
+    if (!state.text) search.value = "";
+    extra.hidden = !state.extra;
+    extra.textContent = state.extra ? shown(`${state.extra.label} \u00d7`) : "";
+  };
+  return { element, list, detail, told, pager, reflect };
+}
+
+function heldNote(runs) {
+  const kept = runs.reduce((sum, run) => sum + run.completions.kept, 0);
+  const all = runs.reduce((sum, run) => sum + run.completions.all, 0);
+  if (kept === all) return `All ${plural(all, "completion")} of ${runs.length > 1 ? "the runs" : "the run"}, with their groups.`;
+  return `${count(kept)} of ${count(all)} completions, in whole groups: those of steps with findings, hacks, disagreements, void ones, the largest advantages, the longest, and a random sample. The others are in scorecards/.`;
+}
+
+const rowId = (one) => `completion-${one.place}`;
+
+function listRow(one, chosen, named, choose) {
+  const { group } = one;
+  return el("div", { class: "row", role: "option", id: rowId(one), "aria-selected": String(chosen), onclick: () => choose(one) },
+    el("div", { class: "line" },
+      el("span", { class: "chips" }, ...group.run.terms.map((term) => chip(term, one.verdicts[term], Object.hasOwn(one.verdicts, term)))),
+      el("span", { class: "where", text: `${named ? `${group.run.name} \u00b7 ` : ""}${group.mode === "eval" ? "eval " : ""}step ${group.step}` }),
+      one.cut ? el("span", { class: "tag", text: "cut" }) : null,
+      one.hack ? el("span", { class: "tag", text: "hack" }) : null,
+      el("span", { class: "n", title: "advantage", text: one.void ? "void" : one.advantage === null ? "" : signed(one.advantage) })),
+    el("bdi", { class: "snippet", text: start(one.text.slice(0, 400).replace(/\s+/g, " ").trim(), 180) || "(empty)" }));
+}
+
+function chip(term, verdict, there) {
+  if (!there) return el("span", { class: "chip none", title: `${term}: does not apply`, text: "\u00b7" });
+  return el("span", { class: `chip ${verdict.status}`, title: `${term}: ${verdict.status}${verdict.reason ? `, ${verdict.reason}` : ""}`, "aria-label": `${term} ${verdict.status}`, text: MARKS[verdict.status] || "?" });
+}
+
+function completionDetail(one, choose) {
+  const { group } = one;
+  const messages = group.run.prompt_texts[group.prompt] || [];
+  const facts = [
+    ["Total", one.void ? "void" : number(one.total)],
+    ["Advantage", one.advantage === null ? "\u2013" : signed(one.advantage)],
+    ["Tokens", one.tokens === null ? "\u2013" : `${count(one.tokens)}${one.cut ? ", cut" : ""}`],
+    ["Step", `${group.step}${group.mode === "eval" ? ", evaluation" : ""}`],
+    ["Group", `${group.group === null ? "\u2013" : group.group}${group.kind ? `, ${words(group.kind)}` : ""}`],
+  ];
+  return el("div", {},
+    el("dl", { class: "facts" }, ...facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value })))),
+    siblings(one, choose),
+    verdictTable(one),
+    el("h3", { text: "Prompt" }), ...messages.map(([role, text]) => block(text, role)),
+    el("h3", { text: "Completion" }), group.prefill ? block(group.prefill, "part of the prompt") : null, block(one.text, "", true),
+    ...Object.entries(one.verdicts).filter(([, verdict]) => verdict.details).map(([term, verdict]) => more(`How ${term} came about`, Object.entries(verdict.details))),
+    group.row.length ? more("Dataset row", group.row) : null);
+}
+
+function siblings(one, choose) {
+  const { members } = one.group;
+  if (members.length < 2) return null;
+  const most = Math.max(...members.map((member) => Math.abs(member.advantage || 0))) || 1;
+  return el("div", { class: "siblings", role: "group", "aria-label": "The group" }, ...members.map((member, place) => {
+    const bar = el("span", { class: `bar ${(member.advantage || 0) < 0 ? "down" : "up"}` });
+    bar.style.height = `${(Math.abs(member.advantage || 0) / most) * 18}px`;
+    const verdict = member.primary !== null && Object.hasOwn(member.verdicts, member.primary) ? member.verdicts[member.primary] : null;
+    const name = `${place + 1} of ${members.length}: ${verdict ? verdict.status : "no verdict"}, advantage ${member.advantage === null ? "not known" : signed(member.advantage)}`;
+    return el("button", { type: "button", "aria-current": member === one ? "true" : null, title: name, "aria-label": name, onclick: () => choose(member) },
+      el("span", { class: "bars" }, bar), el("span", { class: `chip ${verdict ? verdict.status : "none"}`, text: verdict ? MARKS[verdict.status] : "\u00b7" }));
+  }));
+}
+
+function verdictTable(one) {
+  const { group } = one;
+  const weights = group.weights;
+  return el("div", { class: "scroll" }, el("table", { class: "list verdicts" },
+    el("thead", {}, el("tr", {}, ...["term", "verdict", "extracted", "value", "weight", "counts"].map((name) => el("th", { scope: "col", text: name })))),
+    el("tbody", {}, ...group.run.terms.filter((term) => Object.hasOwn(weights, term)).map((term) => {
+      if (!Object.hasOwn(one.verdicts, term)) return el("tr", { class: "absent" }, el("th", { scope: "row", text: term }), el("td", { colspan: "5", class: "note", text: "does not apply" }));
+      const verdict = one.verdicts[term];
+      const blame = verdict.blame === "policy" ? "" : `the ${verdict.blame}'s fault`;
+      const why = [verdict.reason, blame, verdict.gated ? "gated" : "", verdict.seconds >= 0.1 ? `${number(verdict.seconds)} s` : ""].filter(Boolean).join(", ");
+      return el("tr", {},
+        el("th", { scope: "row", text: term }),
+        el("td", {}, el("span", { class: "said" }, chip(term, verdict, true), ` ${verdict.status}`), why ? el("div", { class: "note mono", text: why }) : null),
+        el("td", {}, verdict.answer === null ? el("span", { class: "note", text: "\u2013" }) : el("bdi", { class: "mono answer", text: start(verdict.answer, 400) + (verdict.answer.length > 400 ? "\u2026" : "") })),
+        el("td", { class: "n", text: number(verdict.value) }),
+        el("td", { class: "n", text: group.run.shadows.some((shadow) => shadow.term === term) ? "shadow" : number(weights[term]) }),
+        el("td", { class: "n", text: verdict.value === null || weights[term] === 0 ? "\u2013" : signed(verdict.value * weights[term]) }));
+    }))));
+}
+
+/** Text in a box of its own; of a long one the start, the rest when asked for. */
+function block(text, label, main) {
+  const body = el("pre", { class: `text${main ? " main" : ""}`, dir: "auto" });
+  const parts = [label ? el("div", { class: "role", text: label }) : null, body];
+  if (!text.length) body.append(el("span", { class: "note", text: "(empty)" }));
+  else body.textContent = shown(start(text, FIRST_CHARACTERS));
+  if (text.length > FIRST_CHARACTERS) {
+    parts.push(el("button", { type: "button", class: "whole", text: `Show all ${count(text.length)} characters`, onclick: (event) => {
+      body.textContent = shown(text);
+      event.target.remove();
+    } }));
+  }
+  return el("div", { class: "block" }, ...parts);
+}
+
+function more(title, entries) {
+  return el("details", {}, el("summary", { text: title }), ...entries.map(([name, text]) => block(text, name)));
+}

@@ -1,0 +1,198 @@
+// Charts by uPlot: lines and stacked areas over steps, with one cursor for all and legends that say what is under it.
+//
+// A spec: {id, title, note, kind: "lines" | "stack", x: [...], format, range: [low, high] | undefined, marks: [...],
+//          series: [{label, color: "--css-variable", values: [...], dash: bool, dots: bool, always: bool}]}
+
+const drawn = [];
+const FEW_POINTS = 3;
+
+/** A figure for a spec; `drawCharts` draws it once it is in the page. */
+function chartFigure(spec) {
+  const legend = el("ul", { class: "legend" });
+  const canvas = el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
+  const figure = el(
+    "figure",
+    { class: "panel", id: spec.id },
+    el("figcaption", {}, el("h3", { text: spec.title }), spec.note ? el("p", { class: "note", text: spec.note }) : null),
+    legend,
+    canvas,
+  );
+  drawn.push({ spec, canvas, legend, plot: null });
+  return figure;
+}
+
+function drawCharts() {
+  for (const chart of drawn) if (!chart.plot) draw(chart);
+  const watcher = new ResizeObserver((entries) => {
+    for (const entry of entries) {
+      const chart = drawn.find((other) => other.canvas === entry.target);
+      const width = Math.floor(entry.contentRect.width);
+      if (chart.plot && width > 0 && width !== chart.plot.width) chart.plot.setSize({ width, height: chart.plot.height });
+    }
+  });
+  drawn.forEach((chart) => watcher.observe(chart.canvas));
+  themeListeners.push(() => drawn.forEach((chart) => {
+    chart.plot.destroy();
+    draw(chart);
+  }));
+}
+
+function draw(chart) {
+  const { spec, canvas } = chart;
+  const { data, series } = spec.kind === "stack" ? stacked(spec) : lines(spec);
+  const tell = (place) => tellLegend(chart, place);
+  chart.plot = new uPlot(
+    {
+      width: Math.max(200, Math.floor(canvas.clientWidth)),
+      height: spec.height || 190,
+      padding: [8, 10, 0, 0],
+      legend: { show: false },
+      scales: { x: { time: false, range: xRange(spec) }, y: { range: yRange(spec) } },
+      axes: axes(spec),
+      series: [{}, ...series],
+      cursor: {
+        y: false,
+        points: { show: spec.kind !== "stack", size: 7, width: 2 },
+        sync: { key: "steps", scales: ["x", null] },
+        drag: { x: true, y: false, setScale: true },
+      },
+      hooks: { setCursor: [(plot) => tell(plot.cursor.left < 0 ? null : plot.cursor.idx)], drawClear: [(plot) => mark(plot, spec)] },
+    },
+    data,
+    canvas,
+  );
+  tell(null);
+}
+
+function lines(spec) {
+  const few = spec.x.length < FEW_POINTS;
+  return {
+    data: [spec.x, ...spec.series.map((one) => one.values)],
+    series: spec.series.map((one) => ({
+      label: one.label,
+      stroke: color(one.color),
+      width: one.dots ? 1 : one.wide ? 2.25 : 1.5,
+      dash: one.dash || one.dots ? [4, 3] : undefined,
+      spanGaps: true,
+      points: { show: few || one.dots || present(one.values).length < 12, size: one.dots ? 7 : 5, fill: color(one.color) },
+    })),
+  };
+}
+
+/** Sums from the bottom; the largest is drawn first and those below it over it. */
+function stacked(spec) {
+  const sums = spec.x.map(() => 0);
+  const known = spec.x.map((_, place) => spec.series.some((one) => one.values[place] !== null));
+  const layers = spec.series.map((one) =>
+    one.values.map((value, place) => (known[place] ? (sums[place] += value || 0) : null)));
+  const paths = spec.x.length < FEW_POINTS ? uPlot.paths.bars({ size: [0.5, 48] }) : undefined;
+  const series = spec.series.map((one) => ({
+    label: one.label,
+    stroke: color("--surface"),
+    width: 1,
+    fill: color(one.color),
+    spanGaps: true,
+    points: { show: false },
+    paths,
+  }));
+  return { data: [spec.x, ...layers.reverse()], series: series.reverse() };
+}
+
+function xRange(spec) {
+  const [low, high] = spec.span;
+  const room = spec.x.length < FEW_POINTS && spec.kind === "stack" ? Math.max(1, (high - low) * 0.15) : (high - low) * 0.01;
+  const whole = high > low ? [low - room, high + room] : [low - 1, high + 1];
+  return (plot, from, to) => {
+    const xs = plot.data[0];
+    return from === null || (from <= xs[0] && to >= xs[xs.length - 1]) ? whole : [from, to];
+  };
+}
+
+function yRange(spec) {
+  if (spec.kind === "stack" && !spec.range) return () => [0, 1];
+  const [low, high] = spec.range || extent(spec);
+  if (low === null) return () => [0, 1];
+  const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
+  return () => [low === 0 ? 0 : low - room, high + room];
+}
+
+/** The lowest and highest value of a spec's lines, 0 among them unless it says otherwise. */
+function extent(spec) {
+  const values = spec.series.flatMap((one) => present(one.values));
+  if (!values.length) return [null, null];
+  return [Math.min(spec.tight ? Infinity : 0, ...lowHigh(values)), Math.max(spec.tight ? -Infinity : 0, ...lowHigh(values))];
+}
+
+function lowHigh(values) {
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+}
+
+function axes(spec) {
+  const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
+  return [
+    { ...quiet, grid: { show: false }, size: 26, space: 60, gap: 6, values: (_, splits) => splits.map((step) => (spec.span && (step < spec.span[0] || step > spec.span[1]) ? "" : String(step))), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
+    {
+      ...quiet,
+      grid: { stroke: color("--rule"), width: 1 },
+      size: 46,
+      gap: 6,
+      space: 34,
+      values: (_, splits) => splits.map((value) => (spec.format || number)(Math.abs(value) < 1e-12 ? 0 : value)),
+    },
+  ];
+}
+
+/** Thin lines at the steps of findings. */
+function mark(plot, spec) {
+  if (!spec.marks || !spec.marks.length) return;
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.setLineDash([2, 3]);
+  ctx.strokeStyle = color("--muted");
+  ctx.lineWidth = 1;
+  for (const step of spec.marks.slice(0, 20)) {
+    const x = Math.round(plot.valToPos(step, "x", true)) + 0.5;
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** What the legend says: the values under the cursor, or the last ones. */
+function tellLegend({ spec, legend }, place) {
+  const format = spec.format || number;
+  if (!legend.childElementCount) {
+    for (const one of spec.series) {
+      legend.append(el("li", {}, swatch(one.color, one.dots), el("span", { class: "name", text: one.label }), el("b", {})));
+    }
+  }
+  spec.series.forEach((one, index) => {
+    const value = place === null ? present(one.values).at(-1) : one.values[place];
+    legend.children[index].lastChild.textContent = value === undefined || value === null ? "\u2013" : format(value);
+  });
+}
+
+/** The chart in a sentence, for those who do not see it. */
+function spoken(spec) {
+  const format = spec.format || number;
+  const parts = spec.series.map((one) => {
+    const values = present(one.values);
+    return values.length ? `${one.label} from ${format(values[0])} to ${format(values.at(-1))}` : `${one.label} not known`;
+  });
+  return `${spec.title}, steps ${spec.x[0]} to ${spec.x.at(-1)}: ${parts.join("; ")}.`;
+}
+
+/** Several lines over steps of their own as one table: [steps, columns]. */
+function joined(tables) {
+  const steps = [...new Set(tables.flatMap((table) => table.x))].sort((a, b) => a - b);
+  const place = new Map(steps.map((step, index) => [step, index]));
+  const columns = tables.map((table) => {
+    const column = steps.map(() => null);
+    table.x.forEach((step, index) => (column[place.get(step)] = table.values[index]));
+    return column;
+  });
+  return [steps, columns];
+}

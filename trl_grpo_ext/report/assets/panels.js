@@ -1,0 +1,166 @@
+// What the charts of a run are: specs for charts.js, made of its data. Nothing here touches the page.
+
+const STATUSES = ["correct", "partial", "incorrect", "unparseable", "timeout", "error", "skipped"];
+const MARKS = { correct: "\u2713", partial: "\u25d0", incorrect: "\u2717", unparseable: "?", timeout: "T", error: "!", skipped: "\u2013" };
+const GROUPS = [
+  ["live", "live", "--live"],
+  ["secondary_only", "live by lesser terms only", "--secondary"],
+  ["all_right", "all right", "--correct"],
+  ["tied", "tied", "--tied"],
+  ["all_wrong", "all wrong", "--incorrect"],
+  ["void", "void", "--skipped"],
+];
+
+function termColor(run, term) {
+  return `--term-${(run.terms.indexOf(term) % 8) + 1}`;
+}
+
+/** The panels of a run, each {section, ...spec}. */
+function panelsOf(run) {
+  const context = { marks: [...new Set(run.findings.map((found) => found.step).filter((step) => step !== null))] };
+  const panels = [
+    ...rewardPanels(run), ...verdictPanels(run), ...groupPanels(run), ...lengthPanels(run), ...policyPanels(run), ...shadowPanels(run),
+  ];
+  return panels.filter((panel) => panel.series.length && panel.x.length).map((panel) => ({ ...panel, ...context }));
+}
+
+function rewardPanels(run) {
+  const main = run[run.main_mode];
+  const figures = main.figures;
+  if (!figures.reward) return [];
+  const tables = [
+    { label: "total reward", color: "--ink", wide: true, x: main.steps, values: figures.reward },
+    ...run.terms.map((term) => ({ label: term, color: termColor(run, term), x: main.steps, values: column(figures, main, "value", term) })),
+  ];
+  if (run.main_mode === "train" && run.eval.steps.length) {
+    tables.push({ label: "evaluation", color: "--ink", dots: true, x: run.eval.steps, values: run.eval.figures.reward });
+  }
+  const [x, columns] = joined(tables);
+  const weights = run.terms.map((term) => ({ label: term, color: termColor(run, term), values: column(figures, main, "weight", term) }));
+  const moved = weights.some((one) => new Set(present(one.values)).size > 1);
+  const panels = [{
+    section: "reward", id: "total", kind: "lines", title: "Reward, and the value of each term",
+    note: moved ? "Values are before the weight." : `Values are before the weight. Weights, the same throughout: ${said(weights)}.`,
+    x, series: tables.map((table, place) => ({ ...table, values: columns[place] })),
+  }];
+  if (moved) {
+    panels.push({ section: "reward", id: "weights", kind: "lines", title: "Weights in force", note: "What multiplies each term's value. 0 is a shadow: watched, not trained on.", x: main.steps, series: weights });
+  }
+  return panels;
+}
+
+function said(weights) {
+  return weights.map((one) => `${one.label} ${number(present(one.values).at(-1))}`).join(", ");
+}
+
+function column(figures, main, ...path) {
+  const found = path.reduce((place, key) => (place && Object.hasOwn(place, key) ? place[key] : undefined), figures);
+  return found || main.steps.map(() => null);
+}
+
+function shares(main, figures, entries) {
+  return entries
+    .map(([key, label, tint]) => ({ label, color: tint, values: figures[key] || main.steps.map(() => null) }))
+    .filter((one) => present(one.values).some((value) => value !== 0));
+}
+
+function verdictPanels(run) {
+  const main = run[run.main_mode];
+  const statuses = main.figures.status || {};
+  return run.terms.filter((term) => Object.hasOwn(statuses, term)).map((term) => ({
+    section: "verdicts", id: `verdicts-${run.terms.indexOf(term)}`, kind: "stack", title: term, format: percent,
+    note: weightNote(main, term), x: main.steps,
+    series: shares(main, statuses[term], STATUSES.map((status) => [status, status, `--${status}`])),
+  }));
+}
+
+function weightNote(main, term) {
+  const weights = present(column(main.figures, main, "weight", term));
+  return weights.every((weight) => weight === 0) ? "A shadow: watched, not trained on." : null;
+}
+
+function groupPanels(run) {
+  const main = run[run.main_mode];
+  const panels = [{
+    section: "groups", id: "groups", kind: "stack", title: "What the groups have to teach", format: percent,
+    note: "A group is live if a reward with weight differs between two of its members. The others move nothing.",
+    x: main.steps, series: shares(main, main.figures.group || {}, GROUPS),
+  }];
+  const drivers = Object.keys(run.logs.drivers).length && !main.figures.driver
+    ? { steps: run.logs.steps, figures: run.logs.drivers } : { steps: main.steps, figures: main.figures.driver || {} };
+  const series = run.terms.filter((term) => Object.hasOwn(drivers.figures, term))
+    .map((term) => ({ label: term, color: termColor(run, term), values: drivers.figures[term] }))
+    .filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
+  const below = series.some((one) => present(one.values).some((value) => value < -0.005));
+  panels.push({
+    section: "groups", id: "drivers", kind: below ? "lines" : "stack", title: "Who drives the advantages", format: percent,
+    note: `The share of each term in what tells the members of a group apart.${below ? " Below 0, a term pulls against the total." : ""}`,
+    x: drivers.steps, series,
+  });
+  return panels;
+}
+
+function lengthPanels(run) {
+  const main = run[run.main_mode];
+  const lengths = main.figures.length || {};
+  const series = [
+    { label: "all", color: "--ink", wide: true, values: lengths.all },
+    ...STATUSES.map((status) => ({ label: status, color: `--${status}`, values: lengths[status] })),
+  ].filter((one) => one.values && present(one.values).length);
+  const panels = [{
+    section: "length", id: "length", kind: "lines", title: "Tokens, by verdict", note: "Mean length of the completions to which the first term in force gives each verdict.", x: main.steps, series,
+  }];
+  const cut = main.figures.cut || [];
+  if (present(cut).some((value) => value > 0)) {
+    panels.push({ section: "length", id: "cut", kind: "lines", title: "Cut at the length limit", note: "Share of the completions.", format: percent, x: main.steps, series: [{ label: "cut", color: "--timeout", values: cut }] });
+  }
+  const empty = main.figures.void || [];
+  if (present(empty).some((value) => value > 0)) {
+    panels.push({ section: "length", id: "void", kind: "lines", title: "Void", note: "Share of the completions that could not be judged, by the grader's or the data's fault, and were left out of training.", format: percent, x: main.steps, series: [{ label: "void", color: "--error", values: empty }] });
+  }
+  return panels;
+}
+
+function policyPanels(run) {
+  const { steps, figures } = run.logs;
+  const panel = (id, title, note, names, format, tight) => ({
+    section: "policy", id, kind: "lines", title, note, format, tight, x: steps,
+    series: names.filter(([key]) => figures[key] && present(figures[key]).length).map(([key, label, tint]) => ({ label, color: tint, values: figures[key] })),
+  });
+  const panels = [
+    panel("entropy", "Entropy", "Nats a token.", [["entropy", "entropy", "--term-1"]]),
+    panel("kl", "KL from the reference", "As TRL estimates it.", [["kl", "KL", "--term-3"]]),
+    panel("clip", "Clipped tokens", "Share of the tokens whose ratio left the trust region; 0 by construction with one update a batch.",
+      [["clip_ratio/region_mean", "both sides", "--term-2"], ["clip_ratio/low_mean", "low", "--term-5"], ["clip_ratio/high_mean", "high", "--term-6"]], percent),
+    panel("gradient", "Gradient norm", "Before clipping.", [["grad_norm", "norm", "--term-4"]]),
+    panel("rate", "Learning rate", null, [["learning_rate", "rate", "--term-8"]]),
+  ];
+  const beta = run.settings.beta;
+  if (beta === 0) panels[1] = { ...panels[1], series: [] }; // not measured, and nothing is drawn that is not
+  const clip = panels[2];
+  if (clip.series.every((one) => present(one.values).every((value) => value === 0))) clip.series = [];
+  return panels;
+}
+
+/** What the policy section has to say in words, where a chart would show nothing. */
+function policyNotes(run) {
+  const notes = [];
+  if (!run.logs.steps.length) return ["TRL has logged no training step."];
+  if (run.settings.beta === 0) notes.push("KL is not measured: beta is 0.");
+  const clip = run.logs.figures["clip_ratio/region_mean"];
+  if (clip && present(clip).every((value) => value === 0)) notes.push("No token was clipped" + (run.settings.num_iterations === 1 ? ": with one update a batch the ratio is 1 by construction." : "."));
+  return notes;
+}
+
+function shadowPanels(run) {
+  const main = run[run.main_mode];
+  const fooled = main.figures.fooled || {};
+  const series = run.terms.filter((term) => Object.hasOwn(fooled, term))
+    .map((term) => ({ label: term, color: termColor(run, term), values: fooled[term] }))
+    .filter((one) => present(one.values).length);
+  return [{
+    section: "terms", id: "fooled", kind: "lines", title: "Passed in training, failed by the shadow", format: percent,
+    note: "Of the completions that the first term in force passes, the share that each shadow fails. If it rises, read them.",
+    x: main.steps, series,
+  }];
+}

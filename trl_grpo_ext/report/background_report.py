@@ -1,0 +1,72 @@
+"""A report that is written again and again while a run goes on, in a process of its own: training never waits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+SHARE = 0.01  # of the run's time, at most, in which a report is being made
+FIRST_AFTER = 60.0  # seconds
+
+_PROGRAM = "import os, sys; os.nice(19); from trl_grpo_ext.cli import main; sys.exit(main(['report', sys.argv[1]]))"
+
+
+class BackgroundReport:
+    """Keeps `report.html` of a run up to date. None of its methods raises.
+
+    Args:
+        run_folder: The run's `output_dir`.
+        share: Reports are so far apart that making them takes at most this share of the time, on one core, at the
+            lowest priority.
+        first_after: Seconds before the first.
+    """
+
+    def __init__(
+        self, run_folder: str | os.PathLike[str], *, share: float = SHARE, first_after: float = FIRST_AFTER
+    ) -> None:
+        self.folder = Path(run_folder)
+        self.share = share
+        self._due = time.monotonic() + first_after
+        self._started = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def poke(self) -> None:
+        """Begin to write a report if one is due and none is being written. Returns at once."""
+        try:
+            self._note_end()
+            if self._process is None and time.monotonic() >= self._due:
+                self._begin()
+        except Exception as error:  # a report is worth no run
+            logger.warning("The report of %s is given up: %s", self.folder, error)
+            self._due = float("inf")
+
+    def close(self) -> None:
+        """End what is being written; the report of before stays."""
+        process, self._process = self._process, None
+        self._due = float("inf")
+        if process is not None:
+            with suppress(OSError, subprocess.SubprocessError):
+                process.terminate()
+                process.wait(timeout=10)
+
+    def _begin(self) -> None:
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, os.fspath(self.folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+
+    def _note_end(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            took = time.monotonic() - self._started
+            self._process, self._due = None, self._started + took / self.share

@@ -1,0 +1,96 @@
+"""One file that opens offline and in which only our own scripts run, whatever its data hold."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+ASSETS = files("trl_grpo_ext.report") / "assets"
+
+# In JSON these stand in strings only, where an escape says the same. Without them the HTML parser finds no tag, no
+# comment and no entity in the data, so nothing in them can end the element that they are in.
+_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+
+
+def standalone_page(*, title: str, data: Any, scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """A page of one file.
+
+    The Content-Security-Policy allows these scripts and styles by their hashes and nothing else: no inline handler, no
+    network, no form. `require-trusted-types-for` makes the browser refuse text where markup is expected, so scripts
+    must build the page by `textContent`.
+
+    Args:
+        title: The page's title, any text.
+        data: Values that JSON holds; NaN is refused. Scripts get them by `readData()` of `theme.js`.
+        scripts: Names of assets, in order.
+        styles: Names of assets, in order.
+
+    Returns:
+        The page, in ASCII.
+
+    Raises:
+        ValueError: for a number that is not finite.
+
+    Example:
+        >>> page = standalone_page(title="A", data={"text": "</script>"}, scripts=["theme.js"], styles=["theme.css"])
+        >>> page.count("</script>")  # that of the data, and that of the script
+        2
+    """
+    script = _joined(scripts)
+    style = _joined(styles)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(asset("page.html.j2")).render(
+        title=_ascii(title),
+        policy="; ".join(
+            [
+                "default-src 'none'",
+                f"script-src '{_hash(script)}'",
+                f"style-src '{_hash(style)}'",
+                "img-src data:",
+                "base-uri 'none'",
+                "form-action 'none'",
+                "require-trusted-types-for 'script'",
+                "trusted-types 'none'",
+            ]
+        ),
+        script=script,
+        style=style,
+        data=script_json(data),
+    )
+
+
+def script_json(data: Any) -> str:
+    r"""JSON that may stand in a script element: ASCII, so that line separators and lone surrogates are escaped too.
+
+    Example:
+        >>> print(script_json("<!-- &\u2028"))
+        "\u003c!-- \u0026\u2028"
+    """
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
+
+
+def asset(name: str) -> str:
+    """The text of an asset."""
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _joined(names: Sequence[str]) -> str:
+    text = "\n".join(asset(name) for name in names)
+    if not text.isascii():  # the hash is over bytes, and nobody may guess which
+        raise ValueError(f"One of {list(names)} is not ASCII; write \\u escapes.")
+    return text
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("ascii")).digest()).decode("ascii")
+
+
+def _ascii(text: str) -> Markup:
+    return Markup(escape(text).encode("ascii", "xmlcharrefreplace").decode("ascii"))
