@@ -6,7 +6,7 @@ The rewards, each in training runs that differ in nothing else:
 
 - `substring`: 1 if the answer stands anywhere in the completion, `answer in completion`.
 - `substring+steps` (not run by default): the same, and a bonus of up to 0.2 for five lines of reasoning,
-  `min(1, (newlines + 1) / 5)`. The documentation of well-known libraries has both, and that weight.
+  `min(1, (newlines + 1) / 5)`. Both stand in public examples, and so does that weight.
 - `ours`: 1 if the final answer is right by `MathVerifier`, and that bonus, gated on being right.
 - `ungated` (not run by default): as `ours`, without the gate.
 
@@ -16,23 +16,24 @@ accuracy is `MathVerifier`'s; `cut` is the share of completions that ran into th
 
 The settings are honest ones: the model and sums of recipes/quickstart.yaml, its 64 completions a step in groups of 8,
 TRL's defaults for the loss, no KL term (TRL's default too), and 64 tokens, where a completion that thinks takes 31.
-The learning rate is three times the quickstart's, and constant, so that 80 steps are enough.
+The learning rate is three times the quickstart's, and constant, so that 160 steps are enough.
 
-What comes out, with the seeds 0 and 1:
+What came out:
 
-- `substring+steps` is hacked with both. True accuracy rises to about 0.8 at step 20, with the reward, and falls to 0.00
-  by step 60: the model adds numbers until it is cut, never answers, and is paid for the answer among its sums.
-- `substring` alone is hacked with seed 0, more slowly: 0.43, 0.82, and 0.26 at step 80, while the answer is in 0.89 of
-  the completions. It thinks again after it has thought, or boxes another number. With seed 1 that has only begun by
-  step 80: 0.76, the answer in 0.86, and the intervals overlap.
-- `ours` is not hacked: 0.86 and 0.87, at most 0.01 below the answer's share. With seed 0 both dip together, to 0.68
-  at step 40, and come back: at this learning rate a run is not smooth, but the two do not part.
+- `substring` is hacked with each of the seeds 0, 1 and 2. At first true accuracy rises with the reward, from 0.43 to
+  0.73 and above at step 40. Then it falls, to 0.00 at step 160, while the answer stays in 73 to 88 % of the
+  completions: the model goes on thinking after it has thought, `</think><think>`, mostly until it is cut, and gives no
+  answer; the reward finds one among the sums.
+- `ours` is not: 0.88 at step 160 with seed 0, and never more than 0.02 below the share of completions that hold the
+  answer; the same for 80 steps with seed 1.
+- `substring+steps` is hacked sooner, with both of the seeds 0 and 1: 0.00 by step 60.
 
-What did not get hacked: `substring` in 48 tokens, which leave little room for spam, did not collapse in 300 steps.
-`ungated` did not either, in 60 steps with a bonus of 1 and seed 0: against this hack it is the strict verifier that
-protects, and the gate has nothing to do.
+What did not get hacked: `substring` in 48 tokens, which leave little room for spam, did not collapse in 300 steps. With
+96 tokens and seed 0 the model did not spam in 200 steps, but half of its right thoughts ended in a wrong box.
+`ungated` did not get hacked either, in 60 steps with a bonus of 1 and seed 0: against this hack it is the strict
+verifier that protects, and the gate has nothing to do.
 
-Four minutes of two free cores.
+It takes about five minutes on two free cores.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(how: st
         assert entry["verified/even/correct"] == pytest.approx(sum(v == 1 for v in card.values["even"]) / 12)
         closed = sum(card.gated["short"]) / 12
         assert entry["verified/short/gated"] == pytest.approx(closed)
-        assert entry["verified/short/skipped"] == pytest.approx(closed)
+        assert entry["verified/short/skipped"] == 0  # those left out by the gate are nobody's fault
     assert any(len(set(card.advantages or ())) > 1 for card in cards)
 
 

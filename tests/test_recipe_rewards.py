@@ -83,9 +83,16 @@ def test_a_term_that_cannot_be_is_refused_with_its_entry_and_what_to_do(message:
         built(f"[{{name: b, verifier: think_format}}, {{name: a, verifier: think_format, {entry}}}]")
 
 
+def test_a_weight_that_yaml_takes_for_a_text_is_a_number() -> None:
+    assert built("[{name: a, verifier: think_format, weight: 1e-3}]").weights == [0.001]
+
+
 @pytest.mark.parametrize(
     ("message", "entry"),
     [
+        (r"Did you mean `math`", "{verifier: MathVerifier}"),
+        (r"Did you mean `math`", "{verifier: math_reward}"),
+        (r"unknown key `weight`. Valid are: `accept", "{verifier: all_of, verifiers: [{verifier: math, weight: 2}]}"),
         ("takes no `verifier`", "{name: both, verifier: math, combine: {product: [a]}}"),
         ("takes no `column`", "{name: both, column: x, combine: {product: [a]}}"),
         ("needs a `name`", "{combine: {product: [a]}}"),
@@ -94,7 +101,7 @@ def test_a_term_that_cannot_be_is_refused_with_its_entry_and_what_to_do(message:
         ("mapping of one of", "{name: both, combine: [a]}"),
     ],
 )
-def test_a_combination_that_cannot_be_is_refused(message: str, entry: str) -> None:
+def test_a_verifier_or_combination_that_cannot_be_is_refused(message: str, entry: str) -> None:
     with pytest.raises(ValueError, match=rf"rewards entry 2.*{message}"):
         built(f"[{{name: a, verifier: think_format}}, {entry}]")
 

@@ -10,10 +10,11 @@ import pytest
 from planted import Column, samples_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
+from trl_grpo_ext.batch_figures import batch_figures, means
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix import UnscoredError
 from trl_grpo_ext.rewards import MathVerifier
-from trl_grpo_ext.terms import Affine, Clip, Gate, Sign, Table, Threshold, first, minimum, product
+from trl_grpo_ext.terms import Affine, Clip, Gate, Schedule, Sign, Table, Threshold, first, minimum, piecewise, product
 from trl_grpo_ext.verdict import as_verdict
 
 
@@ -306,3 +307,42 @@ def test_a_routing_column_that_the_data_does_not_have_is_refused_by_term() -> No
 def test_a_term_that_cannot_be_is_refused_by_name(error: Any, message: str, settings: Any) -> None:
     with pytest.raises(error, match=message):
         term("x", **settings())
+
+
+def test_what_a_gate_leaves_out_is_in_no_share_and_no_shape_gives_it_a_value() -> None:
+    short = RewardTerm(name="short", verifier=Shortest(), gate=Gate("right", scale=0.5), shape=Affine(offset=1.0))
+    mix = RewardMix([term("right"), short])
+    card = mix.score(grouped(["a", "bbb", "cc"], [0, 0, 0], [0.0, 1.0, 1.0]))
+    assert card.values["short"] == (0.0, 1.0, 2.0)
+    figures = means(batch_figures(mix, card))
+    assert figures["verified/short/skipped"] == 0
+    assert figures["verified/short/score"] == 0.5
+    assert figures["verified/short/gated"] == pytest.approx(1 / 3)
+
+
+def test_a_table_finds_the_reason_of_a_compositions_part() -> None:
+    verdict = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="math: no_boxed")
+    assert Table(reason={"no_boxed": -1.0})(0.0, verdict) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "make"),
+    [
+        (TypeError, "takes the names of other terms", lambda: product(["a", "b"])),
+        (TypeError, "takes the names of other terms", lambda: product(term("a"))),
+        (TypeError, "takes a list of terms", lambda: RewardMix(term("a"))),
+        (TypeError, "mapping of times to weights", lambda: piecewise([(0, 1), (1, 0)])),
+        (ValueError, "pairs of a time and a weight", lambda: Schedule(points=(0, 1))),
+        (ValueError, "whole numbers", lambda: piecewise({0: 1.0, 0.5: 0.0}, unit="step")),
+        (ValueError, "'a' must be a finite number, and the function raised TypeError", lambda: term("a", weight=two)),
+        (ValueError, "raised ZeroDivisionError", lambda: term("a", weight=lambda p: 1 / (p - 1))),
+        (ValueError, "'error', which has no score", lambda: Table(status={"error": -1.0})),
+    ],
+)
+def test_mistakes_in_python_say_what_is_wanted(error: Any, message: str, make: Any) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def two(progress: float, step: int) -> float:
+    return 1.0

@@ -381,3 +381,43 @@ def test_rewards_of_environments_add_to_the_mix_whose_weights_move(
         totals = torch.tensor([value + index % 2 for index, value in enumerate(own)])
         wanted = ((totals - totals.mean()) / (totals.std() + 1e-4)).tolist()
         assert card.advantages == pytest.approx([*wanted, 0.0] * 2, abs=1e-5)
+
+
+def sometimes(completions: list[Any], **_: Any) -> list[float | None]:
+    """A plain function that has nothing to say of each second completion."""
+    return [None if index % 4 == 1 else float(index % 4 == 0) for index in range(len(completions))]
+
+
+def test_a_shadow_changes_no_advantage_beside_a_function_that_leaves_rows_out_too(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    train = sums["train"].select(range(8)).map(lambda row, i: {"task": "ab"[i % 2]}, with_indices=True)
+
+    def run(*terms: RewardTerm) -> Scorecard:
+        trainer = VerifiedGRPOTrainer(tiny_model, [RewardMix(terms), sometimes], config(max_steps=1), train)
+        cards = collected(trainer)
+        trainer.train()
+        return cards[0]
+
+    main = term("main", 1, 0, 0, 0, when={"task": "a"})
+    without, watched = run(main), run(main, term("shadow", 0.7, weight=0))
+    assert watched.advantages == without.advantages
+    nobody = [sample.row["task"] == "b" and index % 4 == 1 for index, sample in enumerate(without.samples)]
+    assert list(watched.void) == list(without.void) == nobody
+
+
+@pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
+def test_rows_that_only_an_environment_scores_are_not_void_and_a_mix_of_shadows_may_watch_it(
+    tiny_model: str, tool_tokenizer: Any, sums: Any, config: Make
+) -> None:
+    train = sums["train"].select(range(8)).map(lambda row: {"task": "b"})
+    Counting.made = 0
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, RewardMix([term("shadow", 0, weight=0)]), config(max_steps=1), train,
+        environment_factory=Counting, processing_class=tool_tokenizer,
+    )  # fmt: skip
+    cards = collected(trainer)
+    trainer.train()
+    assert not any(cards[0].void)
+    assert trainer.state.log_history[0]["verified/void"] == 0
+    assert all(advantage != 0 for advantage in cards[0].advantages or ())

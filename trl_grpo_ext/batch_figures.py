@@ -46,7 +46,7 @@ def card_figures(card: Scorecard) -> dict[str, Mean]:
 
     | name | is the share, or the mean |
     |---|---|
-    | `verified/<term>/<status>` | of the term's verdicts with that status |
+    | `verified/<term>/<status>` | of the term's verdicts with that status; those that a gate left out are not counted |
     | `verified/<term>/score` | raw score, before shape, gate and weight |
     | `verified/<term>/coverage` | of all samples that the term has a value for |
     | `verified/<term>/gated` | of the term's verdicts whose value a closed gate has set |
@@ -75,10 +75,11 @@ def _verdicts(card: Scorecard, term: str) -> list[Verdict]:
 
 def _term_figures(card: Scorecard, term: str) -> dict[str, Mean]:
     verdicts: Sequence[Verdict] = _verdicts(card, term)
-    statuses = Counter(verdict.status for verdict in verdicts)
-    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+    judged = [verdict for verdict in verdicts if not verdict.left_out]
+    statuses = Counter(verdict.status for verdict in judged)
+    scores = [verdict.score for verdict in judged if verdict.score is not None]
     covered = sum(value is not None for value in card.values[term])
-    return {str(status): Mean(statuses[status], len(verdicts)) for status in Status} | {
+    return {str(status): Mean(statuses[status], len(judged)) for status in Status} | {
         "score": Mean(math.fsum(scores), len(scores)),
         "coverage": Mean(covered, len(card)),
         "gated": Mean(sum(card.gated[term]), len(verdicts)),

@@ -45,6 +45,8 @@ class RewardMix:
     """
 
     def __init__(self, terms: Sequence[RewardTerm]) -> None:
+        if isinstance(terms, RewardTerm):
+            raise TypeError("A RewardMix takes a list of terms: RewardMix([RewardTerm(...)]).")
         self.terms = tuple(terms)
         for term in self.terms:
             if not isinstance(term, RewardTerm):

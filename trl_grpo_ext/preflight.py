@@ -107,7 +107,7 @@ def _check_routing(dataset: Any, mix: RewardMix) -> None:
         return
     for term in mix.terms:
         for column, wanted in term.when.conditions if isinstance(term.when, When) else ():
-            found = dataset.unique(column)
+            found = _unique(dataset, column, term.name)
             if not any(value in wanted for value in found):
                 shown = ", ".join(repr(value) for value in found[:SHOWN_VALUES])
                 more = ", ..." if len(found) > SHOWN_VALUES else ""
@@ -115,6 +115,17 @@ def _check_routing(dataset: Any, mix: RewardMix) -> None:
                     f"The reward term {term.name!r} applies to no row of train_dataset: its `when` wants "
                     f"`{column}` to be {' or '.join(map(repr, wanted))}, and the column has {shown}{more}."
                 )
+
+
+def _unique(dataset: Any, column: str, term: str) -> list[Any]:
+    try:
+        found: list[Any] = dataset.unique(column)
+    except Exception:  # pyarrow has several for columns of lists and mappings
+        raise ValueError(
+            f"The reward term {term!r} looks at the column `{column}` in its `when`, whose values cannot be compared "
+            f"({dataset.features[column]}); it takes a column of texts, numbers or truth values."
+        ) from None
+    return found
 
 
 def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:

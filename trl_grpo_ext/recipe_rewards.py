@@ -83,18 +83,19 @@ def _argument(value: Any) -> Any:
     if isinstance(value, list):
         return [_argument(item) for item in value]
     if isinstance(value, Mapping) and isinstance(value.get("verifier"), str):
-        return _build_verifier(value["verifier"], {key: item for key, item in value.items() if key != "verifier"})
+        rest = {key: item for key, item in value.items() if key != "verifier"}
+        return _build_verifier(value["verifier"], rest, of_the_entry=("verifier",))
     return value
 
 
-def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
+def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple[str, ...] = TERM_KEYS) -> Verifier:
     found = getattr(shipped, shipped.SHIPPED[name]) if name in shipped.SHIPPED else _import(name)
     if isinstance(found, Verifier):
         if arguments:
             key = sorted(arguments)[0]
             raise ValueError(
                 f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. "
-                f"{did_you_mean(key, TERM_KEYS)}"
+                f"{did_you_mean(key, of_the_entry)}"
             )
         return found
     if not (isinstance(found, type) and issubclass(found, Verifier)):
@@ -102,7 +103,7 @@ def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
     valid = list(inspect.signature(found).parameters)
     for key in arguments:
         if key not in valid:
-            raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*TERM_KEYS, *valid])}")
+            raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*of_the_entry, *valid])}")
     needed = [
         key
         for key, parameter in inspect.signature(found).parameters.items()
@@ -117,7 +118,9 @@ def _build_verifier(name: str, arguments: Mapping[str, Any]) -> Verifier:
 def _import(name: str) -> object:
     module_name, _, attribute = name.rpartition(".")
     if not module_name:
-        raise ValueError(f"there is no shipped verifier {name!r}. {did_you_mean(name, shipped.SHIPPED)}")
+        longer = {name: short for short, long in shipped.SHIPPED.items() for name in (long, f"{short}_reward")}
+        near = did_you_mean(longer.get(name, name), shipped.SHIPPED)
+        raise ValueError(f"there is no shipped verifier {name!r}. {near}")
     here = str(Path.cwd())
     if here not in sys.path:  # as TRL does for --reward_funcs
         sys.path.insert(0, here)

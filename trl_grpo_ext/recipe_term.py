@@ -30,9 +30,10 @@ def parse_weight(written: Any, find: Callable[[str], object]) -> Weight:
         >>> parse_weight({"from": 0.3, "to": 0.0, "until": 0.4}, find=str).at(0.2)
         0.15
     """
+    if isinstance(written, str):
+        return _parse_text(written, find)
     if not isinstance(written, Mapping):
-        # The term checks what this is.
-        return find(written) if isinstance(written, str) and "." in written else written  # type: ignore[return-value]
+        return written  # type: ignore[no-any-return]  # the term checks what this is
     if "points" in written:
         _check_keys("weight", written, POINT_KEYS, needed=("points",))
         points = written["points"]
@@ -49,6 +50,15 @@ def parse_weight(written: Any, find: Callable[[str], object]) -> Weight:
         raise ValueError("a weight that counts steps needs `until`, the step at which it arrives.")
     rest = {key: value for key, value in written.items() if key not in ("from", "to", "curve")}
     return curves[curve](written["from"], written["to"], **rest)
+
+
+def _parse_text(written: str, find: Callable[[str], object]) -> Weight:
+    try:
+        return float(written)  # YAML takes 1e-3 for a text
+    except ValueError:
+        pass
+    found: Any = find(written) if "." in written else written
+    return found  # type: ignore[no-any-return]  # the term checks what this is
 
 
 def parse_gate(written: Any) -> Gate | None:

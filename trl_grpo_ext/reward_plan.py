@@ -40,12 +40,15 @@ class RewardPlan:
         }
 
 
-def plan_rewards(reward_funcs: Any, reward_weights: Sequence[float] | None = None) -> RewardPlan:
+def plan_rewards(
+    reward_funcs: Any, reward_weights: Sequence[float] | None = None, *, others: bool = False
+) -> RewardPlan:
     """Sort out what the user passed as `reward_funcs`.
 
     Args:
         reward_funcs: A `RewardMix`, a verifier, whatever TRL takes (a callable, sync or async, a reward model or
             its name), or a list of these with at most one mix in it.
+        others: Whether environments may add rewards of their own, so that none here needs a weight.
         reward_weights: TRL's weights by position, one for each entry of the list; not with a mix.
 
     Raises:
@@ -58,8 +61,11 @@ def plan_rewards(reward_funcs: Any, reward_weights: Sequence[float] | None = Non
     if len(mixes) > 1:
         raise ValueError("reward_funcs holds two RewardMixes; put their terms into one.")
     if mixes and reward_weights is not None:
-        raise ValueError("A RewardMix brings its own weights: remove reward_weights and set each term's weight.")
-    weighted = list(zip(entries, _check_weights(reward_weights, len(entries)), strict=True))
+        raise ValueError(
+            "A RewardMix brings its own weights: remove reward_weights and set each term's weight. To weigh a function "
+            "beside it, make it a term: RewardTerm(name=..., verifier=verifier(function), weight=...)."
+        )
+    weighted = list(zip(entries, _weights_of_entries(reward_weights, len(entries)), strict=True))
     terms = [term for entry, weight in weighted for term in _terms(entry, weight)]
     mix = RewardMix(terms) if terms else None
     scorer = BatchScorer(mix) if mix else None
@@ -71,14 +77,20 @@ def plan_rewards(reward_funcs: Any, reward_weights: Sequence[float] | None = Non
         functions += [TermReward(scorer, term.name) for term in own] if scorer and own else [entry]
         weights += [at_start[term.name] for term in own] or [weight]
     _check_names(functions)
-    if functions and not any(weights):
-        raise ValueError(
-            "Every reward has weight 0 when training starts, so nothing would be learned; give one of them a weight."
-        )
+    if functions and not others:
+        check_weights(weights)
     return RewardPlan(mix=mix, scorer=scorer, functions=functions, weights=weights)
 
 
-def _check_weights(weights: Sequence[float] | None, size: int) -> list[float]:
+def check_weights(weights: Sequence[float]) -> None:
+    """Raise a ValueError if no reward has a weight when training starts."""
+    if not any(weights):
+        raise ValueError(
+            "Every reward has weight 0 when training starts, so nothing would be learned; give one of them a weight."
+        )
+
+
+def _weights_of_entries(weights: Sequence[float] | None, size: int) -> list[float]:
     if weights is None:
         return [1.0] * size
     if len(weights) != size:

@@ -31,7 +31,7 @@ from trl_grpo_ext.diagnostics.watch import Watch, WatchCallback
 from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes, judgements, outcome_shares
 from trl_grpo_ext.mix import RewardMix, UnscoredError
 from trl_grpo_ext.preflight import check_run
-from trl_grpo_ext.reward_plan import plan_rewards
+from trl_grpo_ext.reward_plan import check_weights, plan_rewards
 from trl_grpo_ext.sample import (
     Completion,
     Prompt,
@@ -96,15 +96,14 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     ) -> None:
         if args is None:
             args = VerifiedGRPOConfig(output_dir=f"{_model_name(model)}-GRPO")
-        plan = plan_rewards(reward_funcs, args.reward_weights)
         has_environments = kwargs.get("environment_factory") is not None
+        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments)
         check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
         self.mix = plan.mix
         self._scorer = plan.scorer
         self._positions = plan.positions
         self._drop_dead_groups = bool(getattr(args, "drop_dead_groups", False))
         self._outcomes: list[GroupOutcome] = []
-        self._mix_is_alone = plan.mix is None or len(plan.functions) == len(plan.mix.terms)
         self._card: Scorecard | None = None
         self._groups_seen = 0
         self._template_prefill: str | None = None
@@ -114,6 +113,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         super().__init__(model, plan.functions, args, train_dataset, eval_dataset, **kwargs)
         # Only our own entries: TRL has appended the weights of environments that score themselves.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
+        check_weights(self.reward_weights.tolist())
+        self._mix_is_alone = len(self.reward_funcs) == len(self._positions)
         self._template_prefill = self._find_template_prefill()
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes)
         accept_unknown_figures()
@@ -178,6 +179,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             judged = judgements(self._card)
             self._scorer.prime(completions, own, means(verifier_figures(self.mix, self._card)))
         rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        # What only rewards without weight have scored has nothing to teach; TRL would count it as a 0.
+        in_force = self.reward_weights.to(rewards.device) != 0
+        rewards[rewards[:, in_force].isnan().all(dim=1)] = torch.nan
         if self._card is not None:
             # The terms have returned None for these rows already; this takes the other reward functions out too,
             # since TRL counts a None beside a number as 0.

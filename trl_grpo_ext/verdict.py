@@ -99,6 +99,11 @@ class Verdict:
                 f"A verdict that is the {self.blame}'s fault has no score, got {self.score}; use score=None."
             )
 
+    @property
+    def left_out(self) -> bool:
+        """Whether nothing was judged: a completion behind a closed gate is not compared with its siblings."""
+        return self.status is Status.SKIPPED and self.blame is Blame.POLICY
+
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values, the inverse of `from_record`."""
         return {  # written out, since a batch has thousands of verdicts and `asdict` is slow

@@ -35,6 +35,8 @@ class TermFacts:
             `(blame, status, reason)`.
         unread: Of the unparseable verdicts, how many of each reason.
         answers: The verdicts with an extracted answer.
+        compared: Those of them where the primary verdict has one too.
+        same: Those of them where it is the same one.
         fooled: The completions that it failed and a naive grader would have passed.
         gated: The values that a closed gate has set.
         value_sum: The sum of its values, over `valued` samples.
@@ -51,6 +53,8 @@ class TermFacts:
     failures: Mapping[tuple[Blame, Status, str], int]
     unread: Mapping[str, int]
     answers: int
+    compared: int
+    same: int
     fooled: int
     gated: int
     value_sum: float
@@ -192,6 +196,11 @@ def _term_facts(batch: Batch, term: str, driver_share: float | None) -> TermFact
     card = batch.card
     column = card.terms.index(term)
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
+    pairs = [
+        (own.answer, primary.answer)
+        for own, primary in zip(card.verdicts[term], batch.primary, strict=True)
+        if own is not None and primary is not None and own.answer is not None and primary.answer is not None
+    ]
     values = batch.values[:, column]
     by_group = batch.by_group(values)
     several = np.isfinite(by_group).sum(axis=1) > 1
@@ -207,6 +216,8 @@ def _term_facts(batch: Batch, term: str, driver_share: float | None) -> TermFact
         ),
         unread=Counter(verdict.reason for verdict in verdicts if verdict.status is Status.UNPARSEABLE),
         answers=sum(verdict.answer is not None for verdict in verdicts),
+        compared=len(pairs),
+        same=sum(own == primary for own, primary in pairs),
         fooled=sum(would_fool(verdict) for verdict in verdicts),
         gated=sum(card.gated[term]),
         value_sum=float(np.nansum(values)),

@@ -138,10 +138,13 @@ def gain(
 def is_flat(batches: Sequence[BatchFacts], least_gain: float) -> bool:
     """Whether the score has surely not risen by `least_gain` from the first half of the batches to the second.
 
-    False for fewer than `FLAT_BATCHES`.
+    A score near 1 need rise by half of what it lacks only. False for fewer than `FLAT_BATCHES`.
     """
-    if len(batches) < FLAT_BATCHES:
+    level = score_level(batches)
+    if level is None or len(batches) < FLAT_BATCHES:
         return False
+    if level.mean < 1:
+        least_gain = min(least_gain, (1 - level.mean) / 2)
     found = gain(batches[: len(batches) // 2], batches[len(batches) // 2 :])
     return found is not None and found[0] + SURE * found[1] < least_gain
 

@@ -53,11 +53,11 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None, *, sho
 
     page = _Page(console or Console())
     page.line(diagnosis.sentence, style="bold")
-    if diagnosis.causes and diagnosis.causes[0].sentence == diagnosis.sentence:
+    if diagnosis.causes and diagnosis.causes[0].sentence in diagnosis.sentence:
         page.line(f"{diagnosis.causes[0].action} ({diagnosis.causes[0].docs})", indent=2)
     if short:
         return
-    others = [cause for cause in diagnosis.causes if cause.sentence != diagnosis.sentence]
+    others = [cause for cause in diagnosis.causes if cause.sentence not in diagnosis.sentence]
     over = [finding for finding in diagnosis.findings if finding.code not in {cause.code for cause in diagnosis.causes}]
     page.findings("Also", others)
     page.findings("Earlier, and over", over)

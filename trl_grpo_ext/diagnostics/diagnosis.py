@@ -35,6 +35,9 @@ BEYOND_CEILING = frozenset(
     )
 )
 
+# What the user should know of a run that does well, and what does not hold it back.
+ASIDE = frozenset(("label_hacks", "repetition"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
@@ -117,7 +120,10 @@ def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Wi
     level = score_level(window.batches)
     if not window.batches:
         return _without_batches(window)
-    if causes and (causes[0].severity is not Severity.INFO or not (_is_solved(level) or _has_risen(window))):
+    does_well = _is_solved(level) or _has_risen(window)
+    if causes and does_well and (causes[0].code in ASIDE or causes[0].severity is Severity.INFO):
+        return f"{_sound(level, window)} Beside it: {causes[0].sentence}"
+    if causes:
         return causes[0].sentence
     earlier = sorted(
         (finding for finding in findings if finding.severity is not Severity.INFO),
@@ -148,7 +154,8 @@ def _sound(level: Level | None, window: Window) -> str:
         assert before is not None  # or it could not have risen
         return f"Nothing holds the reward back: the score has risen from {before.mean:.2f} to {level.mean:.2f}."
     if len(window.batches) < 2 * OPENING_BATCHES:
-        return f"It is too early to tell: {len(window.batches)} batches so far, with a score of {level.mean:.2f}."
+        count = f"{len(window.batches)} batch" + ("es" if len(window.batches) > 1 else "")
+        return f"It is too early to tell: {count} so far, with a score of {level.mean:.2f}."
     groups = sum(batch.groups for batch in window.batches)
     live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
     share = f"{percent(live / groups)} of the groups are live" if groups else "groups are not known"

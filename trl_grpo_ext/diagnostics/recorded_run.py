@@ -100,12 +100,12 @@ def _part(path: Path) -> tuple[int, About] | None:
 
 
 def _entry(line: str) -> dict[str, Any] | None:
-    """A line of the log; None for one that was cut off in the middle of writing."""
+    """A line of the log; None for one that was cut off in the middle of writing, or is no entry."""
     try:
-        entry: dict[str, Any] = json.loads(line)
+        entry = json.loads(line)
     except json.JSONDecodeError:
         return None
-    return entry
+    return entry if isinstance(entry, dict) and {"step", "session"} <= entry.keys() else None
 
 
 def _session_starts(steps: Sequence[tuple[int, int]]) -> dict[int, int]:

@@ -8,16 +8,24 @@ from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.check import Window
 from trl_grpo_ext.diagnostics.statistics.shadows import Agreement
 
+SAME = 0.5  # of the answers that both have read: more, and they look at the same thing; ours
+
 
 def second_opinions(window: Window) -> list[str]:
-    """The terms of weight 0 that look for an answer where the primary term does, and look for none where it does not.
+    """The terms of weight 0 that read the same answers as the primary verdicts, or none where those read none.
 
     A shadow for another question, such as the format beside an answer, may well disagree.
     """
-    if not window.in_force:
-        return []
-    reads = _reads_answers(window, window.in_force[0])
-    return [term for term in window.terms if term not in window.in_force and _reads_answers(window, term) is reads]
+    shadows = [term for term in window.terms if term not in window.in_force] if window.in_force else []
+    return [shadow for shadow in shadows if _looks_at_the_same(window, shadow)]
+
+
+def _looks_at_the_same(window: Window, shadow: str) -> bool:
+    facts = window.of_term(shadow)
+    compared, same = sum(one.compared for one in facts), sum(one.same for one in facts)
+    if compared:
+        return same >= SAME * compared
+    return not _reads_answers(window, shadow) and not _reads_answers(window, window.in_force[0])
 
 
 def agreement(batches: Sequence[BatchFacts], shadow: str) -> Agreement:

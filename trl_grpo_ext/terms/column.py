@@ -128,13 +128,13 @@ def _shaped(term: RewardTerm, verdicts: Sequence[Verdict | None]) -> list[float 
     shapes = term.shapes
     if not shapes:
         return [None if verdict is None else verdict.score for verdict in verdicts]
-    return [
-        None if verdict is None or verdict.score is None else _reshape(term.name, shapes, verdict, verdict.score)
-        for verdict in verdicts
-    ]
+    return [None if verdict is None else _reshape(term.name, shapes, verdict) for verdict in verdicts]
 
 
-def _reshape(term: str, shapes: Sequence[Shape], verdict: Verdict, value: float) -> float | None:
+def _reshape(term: str, shapes: Sequence[Shape], verdict: Verdict) -> float | None:
+    value = verdict.score
+    if value is None or verdict.left_out:
+        return value
     try:
         for shape in shapes:
             value = shape(value, verdict)

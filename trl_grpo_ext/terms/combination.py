@@ -50,6 +50,9 @@ class Combination:
         object.__setattr__(self, "terms", tuple(self.terms))
         if not self.terms:
             raise ValueError(f"A {self.kind} needs a list of the names of other terms, got {self.terms!r}.")
+        for name in self.terms:
+            if not isinstance(name, str):
+                raise TypeError(f"A {self.kind} takes the names of other terms, as product('a', 'b'); got {name!r}.")
         if len(set(self.terms)) != len(self.terms):
             raise ValueError(f"A {self.kind} lists a term twice: {', '.join(map(str, self.terms))}.")
 

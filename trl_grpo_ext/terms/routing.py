@@ -48,7 +48,14 @@ class When:
 
     def applies(self, row: Mapping[str, Any]) -> bool:
         """Whether a row of the dataset is one of those meant."""
-        return all(row.get(column) in values for column, values in self.conditions)
+        return all(_is_in(row.get(column), values) for column, values in self.conditions)
+
+
+def _is_in(value: Any, values: tuple[Any, ...]) -> bool:
+    try:
+        return value in values
+    except ValueError:  # an array has no one answer
+        return False
 
 
 def _values(wanted: object) -> tuple[Any, ...]:

@@ -47,7 +47,10 @@ class Schedule:
         _check_name("unit", self.unit, get_args(Unit))
         if not self.points:
             raise ValueError("A schedule needs at least one point, (when, weight).")
-        for when, weight in self.points:
+        for point in self.points:
+            if not isinstance(point, tuple | list) or len(point) != 2:
+                raise ValueError(f"A schedule's points are pairs of a time and a weight, got {point!r}.")
+            when, weight = point
             self._check_time(when)
             if not is_finite_number(weight):
                 raise ValueError(f"A schedule's weights must be finite numbers, got {weight!r}.")
@@ -63,6 +66,8 @@ class Schedule:
     def _check_time(self, when: object) -> None:
         if not is_finite_number(when) or when < 0:  # type: ignore[operator]  # it is a number
             raise ValueError(f"A schedule's times must be finite numbers, 0 or more; got {when!r}.")
+        if self.unit == "step" and when != int(when):  # type: ignore[call-overload]
+            raise ValueError(f"Steps are counted in whole numbers, and a schedule has a point at {when}.")
         if self.unit == "progress" and when > 1:  # type: ignore[operator]
             raise ValueError(
                 f"Progress is the share of training that is done, in [0, 1], and a schedule has a point at {when}. "
@@ -112,6 +117,8 @@ def cosine(start: float, end: float, *, begin: float = 0.0, until: float = 1.0, 
 
 def piecewise(points: Mapping[float, float], *, curve: Curve = "linear", unit: Unit = "progress") -> Schedule:
     """Through these weights by time, in the order given; `curve="hold"` for steps."""
+    if not isinstance(points, Mapping):
+        raise TypeError(f"piecewise takes a mapping of times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
     return Schedule(points=tuple(points.items()), curve=curve, unit=unit)
 
 
@@ -138,7 +145,12 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
         return weight.at(progress, step)
     if not callable(weight):
         return weight
-    found = weight(progress)
+    try:
+        found = weight(progress)
+    except Exception as error:  # anybody's function
+        raise ValueError(
+            f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
+        ) from None
     if not is_finite_number(found):
         raise ValueError(f"must be a finite number, and the function gives {found!r} at progress {progress}")
     return float(found)

@@ -108,7 +108,7 @@ class Table:
     So an answer that nobody can read may earn less than a wrong one.
 
     Attributes:
-        reason: Values by reason code; looked at first.
+        reason: Values by reason code; looked at first. A composition's may stand without the name of its part.
         status: Values by status.
 
     Raises:
@@ -129,10 +129,13 @@ class Table:
         for status in self.status:
             if status not in list(Status):
                 raise ValueError(f"A table lists the status {status!r}. {did_you_mean(str(status), list(Status))}")
+            if status in (Status.ERROR, Status.SKIPPED):
+                raise ValueError(f"A table lists the status {status!r}, which has no score; see `on_unscored`.")
         _check_numbers("table", **{str(key): value for key, value in {**self.reason, **self.status}.items()})
 
     def __call__(self, value: float, verdict: Verdict) -> float:
-        return self.reason.get(verdict.reason, self.status.get(verdict.status, value))
+        reason = verdict.reason if verdict.reason in self.reason else verdict.reason.rpartition(": ")[2]
+        return self.reason.get(reason, self.status.get(verdict.status, value))
 
 
 NAMES: Mapping[str, type[Shape]] = {
