@@ -60,6 +60,7 @@ def config(tmp_path: Path) -> Callable[..., Any]:
             "save_strategy": "no",
             "logging_steps": 1,
             "disable_tqdm": True,
+            "write_report": False,  # a second a test
         }
         return VerifiedGRPOConfig(**(settings | changes))
 

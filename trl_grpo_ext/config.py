@@ -18,6 +18,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     Attributes:
         record_scorecards: Write every generation batch to `output_dir/scorecards/`.
         keep_scorecards_every: Of older training batches keep only each n-th on disk, and those that a finding names.
+        write_report: Keep `output_dir/report.html` up to date from the scorecards.
         drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
             anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
             tokens they would make the other groups' count for less.
@@ -41,6 +42,13 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         metadata={
             "help": "Of training batches older than the last 64, keep only each n-th on disk, and those that a finding "
             "names. Evaluations are always kept. 1 keeps everything."
+        },
+    )
+    write_report: bool = field(
+        default=True,
+        metadata={
+            "help": "Whether to make `output_dir/report.html` from the scorecards, by a process of its own while the "
+            "run goes on, and when it ends."
         },
     )
     drop_dead_groups: bool = field(

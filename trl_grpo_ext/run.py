@@ -22,6 +22,7 @@ from trl_grpo_ext.evaluation import evaluate
 from trl_grpo_ext.preflight import check_writable
 from trl_grpo_ext.recipe import Recipe
 from trl_grpo_ext.recipe_data import load_data
+from trl_grpo_ext.report.write import write_report_safely
 from trl_grpo_ext.run_summary import print_summary, summarise_run, write_summary
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.stopwatch import Stopwatch
@@ -104,6 +105,8 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         write_summary(summary, folder)
         print_summary(summary, folder)
         _print_answer(recipe, folder)
+        if recipe.training.record_scorecards and recipe.training.write_report:
+            write_report_safely(folder)  # once more, with the evaluation after training
         if trained.completions and trained.void == trained.completions:
             logger.error(
                 "Nothing was learned: none of the %d completions could be judged. The verdicts in %s say why (`blame`, "

@@ -85,7 +85,7 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], co
             f"{summary['prompts']} prompts, {summary['completions']} completions; in brackets, 95 % intervals."
         )
     parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
-    line = f"{summary['seconds']:.0f} seconds ({parts}). Model, scorecards and summary.json: {folder}"
+    line = f"{summary['seconds']:.0f} seconds ({parts}). Model, scorecards, report.html and summary.json: {folder}"
     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

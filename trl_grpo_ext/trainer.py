@@ -31,6 +31,7 @@ from trl_grpo_ext.diagnostics.watch import Watch, WatchCallback
 from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes, judgements, outcome_shares
 from trl_grpo_ext.mix import RewardMix, UnscoredError
 from trl_grpo_ext.preflight import check_run
+from trl_grpo_ext.report.report_callback import ReportCallback
 from trl_grpo_ext.reward_plan import check_weights, plan_rewards
 from trl_grpo_ext.sample import (
     Completion,
@@ -129,6 +130,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self.add_callback(LogCallback(LogRecorder(args.output_dir)))
         if self.accelerator.is_main_process:
             write_settings(args.output_dir, self._run_settings)
+            if getattr(args, "write_report", True):
+                self.add_callback(ReportCallback(args.output_dir))
         return recorder
 
     def _watch(self, args: Any, recorder: Recorder | None) -> None:
