@@ -11,7 +11,8 @@ UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
 STARVED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_starved")
 FOOLED = Verdict(status=Status.INCORRECT, score=0.0, reason="passes_naively")
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
-WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="5")
+WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="4")
+MATCHED = Verdict(status=Status.CORRECT, score=1.0, answer="<think>")
 
 MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4
 
@@ -100,10 +101,11 @@ def test_a_second_opinion_that_differs_is_verifier_disagreement() -> None:
 
 
 def test_a_shadow_that_asks_another_question_is_no_second_opinion() -> None:
-    pair = {"answer": [RIGHT, WRONG] * 16, "format": [0, 0, 1, 0] * 8}
-    window = window_of([batch(pair, step=step, weights={"format": 0}) for step in range(4)])
-    assert codes(window) == []
-    assert "second opinion" in needs(window, "verifier_disagreement")
+    for other in ([0, 0, 1, 0], [MATCHED, MATCHED, MATCHED, 0]):
+        pair = {"answer": [RIGHT, WRONG] * 16, "format": other * 8}
+        window = window_of([batch(pair, step=step, weights={"format": 0}) for step in range(4)])
+        assert codes(window) == []
+        assert "second opinion" in needs(window, "verifier_disagreement")
 
 
 @pytest.mark.parametrize("score", [1e300, -1e300])

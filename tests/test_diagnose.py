@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,8 @@ class Planted(Verifier):
 
     def verify(self, sample: Sample) -> Verdict:
         found = sample.row["score"]
+        if isinstance(found, Verdict):
+            return found
         if isinstance(found, Blame):
             return Verdict(status=Status.ERROR, score=None, blame=found, reason="planted")
         return as_verdict(found)
@@ -75,7 +80,7 @@ def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
 
 def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
     diagnosis = diagnose(recorded(tmp_path, [card(0.5, 0.25, 0.75, 0.0)]))
-    assert diagnosis.sentence == "It is too early to tell: 1 batches so far, with a score of 0.38."
+    assert diagnosis.sentence == "It is too early to tell: 1 batch so far, with a score of 0.38."
 
 
 def test_a_run_of_one_step_whose_grader_failed_says_so(tmp_path: Path) -> None:
@@ -130,6 +135,14 @@ def test_training_that_rises_while_evaluation_does_not_is_reward_hacking(tmp_pat
     assert "that of the evaluation by 0.00" in diagnosis.sentence
 
 
+def test_what_does_not_hold_a_rising_score_back_is_told_beside_it(tmp_path: Path) -> None:
+    fooled = Verdict(status=Status.INCORRECT, score=0.0, reason="passes_naively")
+    cards = [card(*[1.0] * (4 + step), fooled, *[0.0] * (36 - step), step=step) for step in range(16)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert [cause.code for cause in diagnosis.causes] == ["label_hacks"]
+    assert diagnosis.sentence.startswith("Nothing holds the reward back: the score has risen from 0.13 to 0.28. Beside")
+
+
 def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
     cards = [card(*[0.0] * 8, step=step) for step in range(12)]
     run = recorded(tmp_path, cards)
@@ -171,6 +184,18 @@ def test_halt_on_ends_the_run_with_a_checkpoint(tmp_path: Path, caplog: pytest.L
     assert run.trainer.state.global_step < 40
     assert (tmp_path / f"checkpoint-{run.trainer.state.global_step}" / "trainer_state.json").exists()
     assert "Halted after step" in caplog.text
+
+
+def test_two_ranks_halt_together_and_tell_a_finding_once(tmp_path: Path) -> None:
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+    script = Path(__file__).parent / "halt_of_two.py"
+    command = [sys.executable, *launch, "--main_process_port", "0", str(script), str(tmp_path)]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [(tmp_path / f"stopped-{rank}").read_text() for rank in (0, 1)] == ["3", "3"]
+    assert (tmp_path / "checkpoint-3").is_dir()
+    assert [finding.code for finding in read_findings(tmp_path)] == ["grader_trouble"]
 
 
 def test_halt_on_an_unknown_code_is_refused_with_the_nearest(tmp_path: Path) -> None:
