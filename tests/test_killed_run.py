@@ -1,0 +1,61 @@
+"""A run that is killed in the middle: what it has recorded is whole, it is diagnosed and reported, and it goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from trl_grpo_ext.diagnostics.diagnosis import diagnose
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.report.write import write_report
+
+FLAGS = ["--evaluate_before_and_after", "false", "--per_device_train_batch_size", "16", "--logging_steps", "1"]
+FLAGS += ["--save_strategy", "steps", "--save_steps", "2", "--max_steps", "10"]
+
+
+def start(folder: Path, *flags: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "trl_grpo_ext", "train", "--config", "quickstart", *FLAGS, *flags]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def killed_after(folder: Path, checkpoint: int) -> Path:
+    """The folder of a run that was killed with all its processes once this checkpoint was there."""
+    process = start(folder)
+    run = folder / "runs" / "quickstart"
+    deadline = time.monotonic() + 300
+    while not (run / f"checkpoint-{checkpoint}" / "trainer_state.json").exists():
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return run
+
+
+def test_a_killed_run_is_readable_to_its_last_step_and_resumes_as_one(tmp_path: Path) -> None:
+    run = killed_after(tmp_path, checkpoint=4)
+    steps = [card.step for card in RecordedRun(run).cards("train")]
+    assert steps[:4] == [0, 1, 2, 3]
+    assert steps == list(range(len(steps)))
+    for card in RecordedRun(run).cards():
+        assert len(card) == 16
+        assert card.advantages is not None
+    assert diagnose(RecordedRun(run)).sentence
+    assert "</html>" in write_report([run]).read_text()[-200:]
+
+    process = start(tmp_path, "--resume_from_checkpoint", "true")
+    assert process.wait(timeout=300) == 0
+    whole = RecordedRun(run)
+    assert [card.step for card in whole.cards("train")] == list(range(10))
+    assert [entry["step"] for entry in whole.logs if "loss" in entry] == list(range(1, 11))
+    for part in (run / "scorecards").glob("*.parquet"):
+        pq.read_table(part)  # whole, though it may be of a step that was repeated
+    assert (run / "report.html").exists()
