@@ -78,3 +78,4 @@ def test_it_works_in_an_empty_environment_and_leaks_no_module_called_rewards_or_
     assert listed == sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
     run("trl-grpo-ext", "train", "--config", "quickstart", "--max_steps", "1", "--evaluate_before_and_after", "false")
     assert (tmp_path / "runs/quickstart/summary.json").exists()
+    assert "<html" in (tmp_path / "runs/quickstart/report.html").read_text()[:1000]
