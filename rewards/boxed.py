@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.math_answers.extraction import boxes
 from trl_grpo_ext.rewards.parsing.answer_part import answer_part, right, unreadable, wrong
+from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 
@@ -15,7 +16,15 @@ _COMMAND = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _BRACE = re.compile(r"\s*\{")
 # What shows nothing, or only that something should stand there.
 _NOTHING = re.compile(
-    r"[\s{}$~.…_?]|\\[,;:!> ()\[\]\\]|\\$|\\(?:text|mathrm|mathbf|textbf|quad|qquad|[lcd]?dots)(?![A-Za-z])"
+    r"[\s{}$~.…_?]|\\[,;:!> ()\[\]\\]|\\$"
+    r"|\\(?:text(?:rm|bf|it|sf|tt|sc|sl|up|md|normal|style)?|math(?:rm|bf|it|sf|tt|bb|cal|frak|scr|normal|strut)"
+    r"|bf|rm|it|sf|tt|[rl]lap|[mhv]box|operatorname\*?|boldsymbol|bm|emph|under(?:line|brace)|overline"
+    r"|(?:display|script)style|left|right"
+    r"|q?quad|(?:thin|med|thick|neg|en)?space|enskip|null|strut|relax|[lcdv]?dots|square|Box)(?![A-Za-z])"
+)
+# Commands whose first argument is not shown.
+_HIDDEN = re.compile(
+    r"(\\(?:[hv]?phantom|[hv]space\*?|(?:text)?color|(?:color|raise)box|label)\s*\{)|\\.|[{}]", re.DOTALL
 )
 _PLACEHOLDER = re.compile(r"(?:your|the|final)*(?:answer|result)(?:here)?", re.IGNORECASE)
 
@@ -37,7 +46,8 @@ class BoxedVerifier(Verifier):
     | `\boxed{4} or \boxed{5}`, `\boxed{\boxed{4}}` | 0 | `several_boxed` |
     | `\boxed{4` | 0 | `unclosed_box` |
     | `\boxed 4` | 0 | `box_without_braces` |
-    | `\boxed{}`, `\boxed{\text{ }}`, `\boxed{...}`, `\boxed{\text{your answer}}` | 0 | `empty_box` |
+    | `\boxed{}`, `\boxed{\text{ }}`, `\boxed{\phantom{4}}` | 0 | `empty_box` |
+    | `\boxed{...}`, `\boxed{\text{your answer}}` | 0 | `empty_box` |
     | `<think>\boxed{4}` | 0 | `unclosed_think` |
     | `<think>\boxed{4}</think>` | 0 | `no_answer` |
 
@@ -67,8 +77,23 @@ class BoxedVerifier(Verifier):
 
 
 def _holds_something(content: str) -> bool:
-    left = _NOTHING.sub("", content)
+    left = visible(_NOTHING.sub("", _without_hidden(content)))
     return bool(left) and not _PLACEHOLDER.fullmatch(left)
+
+
+def _without_hidden(content: str) -> str:
+    r"""The content without the arguments that are not shown, such as that of `\phantom{4}`."""
+    pieces: list[str] = []
+    shown_from, depth = 0, 0
+    hidden: int | None = None  # the depth at which what is not shown began
+    for token in _HIDDEN.finditer(content):
+        if token[1] and hidden is None:
+            pieces.append(content[shown_from : token.start()])
+            hidden = depth
+        depth += (token[0][-1] == "{" and token[0] != r"\{") - (token[0] == "}")
+        if hidden is not None and depth <= hidden:
+            shown_from, hidden = token.end(), None
+    return "".join(pieces) + ("" if hidden is not None else content[shown_from:])
 
 
 boxed_reward = BoxedVerifier(name="boxed_reward")

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers
 from trl_grpo_ext.rewards.parsing.answer_part import answer_part, closed_blocks, right, unreadable, wrong
+from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.rewards.unit_test_suites.code_block import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
@@ -60,7 +61,7 @@ class CodeFormatVerifier(Verifier):
     | a fence without a language, or with another | 0 | `no_code_block` |
     | two `python` fences, with `blocks="one"` | 0 | `several_code_blocks` |
     | a fence that is never closed | 0 | `unclosed_fence` |
-    | nothing but white space in the fence | 0 | `empty_code` |
+    | nothing that is visible in the fence | 0 | `empty_code` |
     | `print(1` | 0 | `does_not_compile` |
     | nothing but comments, imports, values, `pass`, `...`, or functions of such | 0 | `trivial_code` |
     | more than 50,000 characters of code | 0 | `code_too_long` |
@@ -125,7 +126,7 @@ class CodeFormatVerifier(Verifier):
             return unreadable("no_code_block")
         if len(code) > 1 and self.blocks == "one":
             return wrong("several_code_blocks")
-        if not all(content.strip() for content in code):
+        if not all(visible(content) for content in code):
             return wrong("empty_code")
         if sum(map(len, code)) > MAX_CHARS:
             return wrong("code_too_long", answer=code[-1])

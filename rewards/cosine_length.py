@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.data_check import DataProblem
@@ -125,15 +126,21 @@ class CosineLengthVerifier(Verifier):
             return inner
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
-        right = inner.status is Status.CORRECT
         status = Status.INCORRECT if inner.status is Status.PARTIAL else inner.status
-        return replace(inner, status=status, score=self._score(right, sample.completion_ids))
+        score = _score(self._scale, status is Status.CORRECT, len(sample.completion_ids))
+        return replace(inner, status=status, score=score)
 
-    def _score(self, right: bool, completion_ids: Sequence[int]) -> float:
-        values = (getattr(self, bound) for bound in BOUNDS)
-        scaled = trl_factory(FACTORY, since=SINCE)(self.max_len, *values)
-        gold = RIGHT_GOLD if right else WRONG_GOLD
-        (score,) = scaled(completions=[STAND_IN], solution=[gold], completion_ids=[completion_ids])
-        if score is None:
-            raise RuntimeError("TRL's accuracy_reward could not read a gold of one digit")
-        return float(score)
+    @property
+    def _scale(self) -> tuple[float, ...]:
+        return (self.max_len, *(getattr(self, bound) for bound in BOUNDS))
+
+
+@lru_cache(maxsize=65_536)
+def _score(scale: tuple[float, ...], right: bool, length: int) -> float:
+    """TRL's score of a right or a wrong answer of this length; remembered, since math-verify looks at each stand-in."""
+    gold = RIGHT_GOLD if right else WRONG_GOLD
+    scaled = trl_factory(FACTORY, since=SINCE)(*scale)
+    (score,) = scaled(completions=[STAND_IN], solution=[gold], completion_ids=[[0] * length])
+    if score is None:
+        raise RuntimeError("TRL's accuracy_reward could not read a gold of one digit")
+    return float(score)

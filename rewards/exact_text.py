@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters
-from trl_grpo_ext.rewards.parsing.final_answer import (
-    AnswerFrom,
-    AnswerVerifier,
-    check_answer_from,
-    right,
-    unreadable,
-    wrong,
-)
+from trl_grpo_ext.rewards.parsing.answer_part import right, unreadable, wrong
+from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from
 from trl_grpo_ext.verdict import Verdict
 
 MAX_CHARS = 10_000  # of an answer, or twice its gold: sorting the marks of hostile Unicode takes quadratic time
@@ -104,7 +98,7 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
         if not said:
             return unreadable("empty_answer")
         same = said in gold or self._normal(unwrapped(answer)) in gold
-        return right(answer=answer) if same else wrong("not_equal", answer=answer)
+        return right(answer) if same else wrong("not_equal", answer=answer)
 
     def _normal(self, text: str) -> str:
         return normal_text(

@@ -13,7 +13,7 @@ from trl_grpo_ext.rewards.compositions.composition import Composition
 from trl_grpo_ext.rewards.compositions.verdicts import ComposedVerdict, compose, unscored_first
 from trl_grpo_ext.verdict import Blame, Verdict
 
-PassOn = Literal["unscored", "bad_data"]
+PassOn = Literal["bad_data", "unscored"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,18 +23,18 @@ class FirstScored(Composition):
     Use it for a dataset whose rows can be judged in different ways: unit tests where there are some, else a gold
     answer, else a judge. Each verifier is asked once a batch, and only about the samples that none before has scored.
 
-    A wrong or an unreadable answer has a score, 0, and is not passed on. A failure of the grader is, unless
-    `pass_on="bad_data"`: then only rows that a verifier has nothing to judge by go to the next. All completions of a
-    group share their row, but not a failure. So the strict setting never compares the verdicts of two verifiers within
-    one group, and gives a policy that makes a verifier fail no milder one.
+    A wrong or an unreadable answer has a score, 0, and is not passed on. Nor is a failure of the grader: only rows
+    that a verifier has nothing to judge by go to the next. All completions of a group share their row, but not a
+    failure. So the verdicts of two verifiers are never compared within one group, and a policy that makes a verifier
+    fail gets no milder one. `pass_on="unscored"` gives that up, to lose fewer rows to a verifier that fails often.
 
     Scores outside [0, 1] are taken as they are.
 
     Args:
         verifiers: At least one, each with a name of its own. In a recipe: mappings as in `rewards:`, without what is
             the term's.
-        pass_on: Which samples go to the next verifier: `"unscored"`, all that have no score, or `"bad_data"`, those
-            whose row cannot be judged.
+        pass_on: Which samples go to the next verifier: `"bad_data"`, those whose row cannot be judged, or
+            `"unscored"`, all that have no score.
         name: The metric key.
 
     | `unit_test` | `math` | score | reason |
@@ -42,8 +42,8 @@ class FirstScored(Composition):
     | 1 | not asked | 1 | `unit_test` |
     | 0, `failed` | not asked | 0 | `unit_test: failed` |
     | none, `tests_missing` | 1 | 1 | `math` |
-    | none, `no_verdict`, the grader's fault | 1 | 1 | `math` |
-    | the same, `pass_on="bad_data"` | not asked | none, the grader's fault | `unit_test: no_verdict` |
+    | none, `no_verdict`, the grader's fault | not asked | none, the grader's fault | `unit_test: no_verdict` |
+    | the same, `pass_on="unscored"` | 1 | 1 | `math` |
     | none, `tests_missing` | none, `gold_missing` | none, the data's fault | `unit_test: tests_missing` |
     | none, `tests_missing` | none, `lost` | none, the grader's fault | `math: lost` |
 
@@ -59,7 +59,7 @@ class FirstScored(Composition):
         [0.0, 1.0, 0.0]
     """
 
-    pass_on: PassOn = "unscored"
+    pass_on: PassOn = "bad_data"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,6 +18,7 @@ from trl_grpo_ext.verdict import Status, Verdict, skipped
 ADVICE = {
     "schema_missing": "Drop the row, or name the right column: schema_column=...",
     "schema_bad": "Write the schema as JSON text: a column of objects has nulls for keys that some rows lack.",
+    "schema_root_unknown": "Give the schema a `type`, or say root='object', 'array' or 'any' for all rows.",
     "schema_timeout": "Simplify the schema; it takes longer than the timeout whatever the answer is.",
     "grader": "Try again: a worker failed, not the data.",
 }
@@ -36,8 +37,10 @@ class JsonVerifier(Verifier):
     Args:
         schema: A JSON Schema, as a mapping or as JSON text; without a `$schema`, of draft 2020-12.
         schema_column: The column with each row's own schema, instead.
-        root: `"object"`, `"array"` or `"any"` for the value as a whole. None wants an object or an array, unless the
-            schema has a `type` of its own: one without, such as `{"required": ["name"]}`, accepts every number.
+        root: `"object"`, `"array"` or `"any"` for the value as a whole. None wants an object or an array if there is
+            no schema, else what the schema says by `type`, `enum` or `const`, also in `$ref`, `allOf`, `anyOf` or
+            `oneOf`. Of one that does not say, the keywords tell: by itself, `{"required": ["name"]}` accepts `[]` and
+            every number, so that here it wants an object. Where they tell nothing, the schema is refused.
         fence: Whether the JSON stands in a fence: `"optional"`, `"required"` or `"forbidden"`.
         text_around: Whether there may be text before and after the fence.
         max_depth: The greatest number of objects and lists inside each other, 1 to 100.
@@ -53,7 +56,7 @@ class JsonVerifier(Verifier):
     | `{"age": NaN}`, `{"age": 1e999}` | 0 | `not_finite` |
     | a number of more than 300 digits | 0 | `number_too_long` |
     | 200 lists inside each other | 0 | `too_deep` |
-    | `4`, `"Ann"` | 0 | `wrong_root` |
+    | `4`, `"Ann"`; `[]`, where the schema's keywords are about objects | 0 | `wrong_root` |
     | `{}` without a schema | 0 | `empty_json` |
     | `{"name": 4}` where the schema wants text | 0 | `schema_mismatch` |
     | an answer on which the schema takes `timeout` seconds | 0 | `timeout` |
@@ -64,7 +67,8 @@ class JsonVerifier(Verifier):
     | anything, where the row has no schema, or none that can be used | none | `schema_missing`, `schema_bad`, ... |
 
     Raises:
-        ValueError: for a schema that is none, a setting that does not exist, or a missing extra.
+        ValueError: for a schema that is none or that wants no certain root, a setting that does not exist, or a
+            missing extra.
 
     Example:
         >>> json_reward(['{"name": "Ann"}', "{'name': 'Ann'}"])
@@ -100,7 +104,7 @@ class JsonVerifier(Verifier):
 
     def _check_own(self, schema: object) -> None:
         try:
-            check_schema(schema_text(schema))
+            check_schema(schema_text(schema), self.root)
         except BadSchemaError as error:
             raise ValueError(f"The schema cannot be used: {error}.") from None
 
@@ -154,7 +158,7 @@ class JsonVerifier(Verifier):
         """The schema of each row; a verdict that blames the data where it cannot be used."""
         texts = [_row_schema(value) for value in values]
         distinct = list(dict.fromkeys(text for text in texts if isinstance(text, str)))
-        checked = dict(zip(distinct, self._run("check_here", [(text,) for text in distinct]), strict=True))
+        checked = dict(zip(distinct, self._run("check_here", [(text, self.root) for text in distinct]), strict=True))
         return [text if isinstance(text, Verdict) else _usable(text, checked[text]) for text in texts]
 
     def _run(self, function: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:

@@ -34,8 +34,9 @@ class LanguageVerifier(Verifier):
     costs some accuracy, so give it a small weight.
 
     Prose is what counts: code blocks, inline code, LaTeX mathematics, addresses, tags and numbers are left out, and so
-    are single letters, short names in capitals (`ABC`) and functions (`sin`). What only pretends counts: a code block
-    or a formula that reads as prose, and words in one that are of another script than Latin and Greek.
+    are single letters, short names in capitals (`ABC`), functions (`sin`), and two or three Greek letters among words
+    of other scripts (`αβγ`). What only pretends counts: a code block or a formula that reads as prose, and words in one
+    that are of another script than Latin and Greek.
 
     Words of another script are foreign, down to one. Within a script, py3langid tells languages apart by a sentence or
     more (12 words), and the wanted language has the benefit of the doubt: a few foreign words in a sentence of the same

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,14 +14,8 @@ from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.rewards.math_answers.gold import gold_texts
 from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters, without_text_commands
 from trl_grpo_ext.rewards.math_answers.policy import unit
-from trl_grpo_ext.rewards.parsing.final_answer import (
-    AnswerFrom,
-    AnswerVerifier,
-    check_answer_from,
-    right,
-    unreadable,
-    wrong,
-)
+from trl_grpo_ext.rewards.parsing.answer_part import right, unreadable, wrong
+from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from
 from trl_grpo_ext.verdict import Verdict
 
 Percent = Literal["fraction", "number", "either"]
@@ -51,11 +46,28 @@ _LEAD = re.compile(
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?")
 _THIN_SPACE = re.compile(r"\\[,;: ]|(?<=\S)~")
 _CURRENCY = re.compile(r"\A([+-]?)\s*(?:\\?\$|[€£¥₹])\s*|\s*(?:\\?\$|[€£¥₹])\Z")
-_PERCENT = re.compile(r"\s*(?:\\?%|percent\b)\Z", re.IGNORECASE)
+_PERCENT = re.compile(r"\s*(?:\\?%|per\s?cent\b)\Z", re.IGNORECASE)
 _UNIT = re.compile(r"(?:[^\W_]|°)(?:[^\W_]|[°\\/^{}·.* -])*")
 _POWER_OF_UNIT = re.compile(r"(?:(?<=[A-Za-zµμ^{])|(?<=[\^{]-))\d(?!\d)")
-_STRAY = frozenset(("and", "or", "not", "to", "than", "minus", "plus", "times", "half", "maybe", "about", "hundred"))
-_SCALES = frozenset(("thousand", "million", "billion", "trillion", "dozen", "k", "bn", "mn"))
+# Words that make another number of the one before them; no unit has them.
+_STRAY = frozenset(
+    """
+    and or not no nor to than minus plus times over maybe perhaps about approximately roughly negative positive
+    pi tau phi π τ φ e i x y z factorial power root sqrt log ln exp sin cos tan mod modulo infinity infinite
+    percent percentage permille pct bps ppm ppb twice thrice double doubled triple tripled halved score gross grand
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
+    """.split()  # noqa: SIM905  # readable as prose
+)
+_SCALES = frozenset(  # these in the plural as well
+    """
+    dozen hundred thousand lakh lac crore myriad million milliard billion billiard trillion quadrillion quintillion
+    sextillion septillion octillion nonillion decillion googol tausend millionen milliarden mil mio mrd bn mn tn
+    half halve third quarter fourth fifth sixth seventh eighth ninth tenth eleventh twelfth hundredth thousandth
+    millionth billionth trillionth
+    """.split()  # noqa: SIM905  # readable as prose
+)
+_SCALE_SIGNS = frozenset(("k", "K", "M", "B", "T"))  # which may be units too: kelvin, molar, bytes, tesla
 _FULL_WIDTH = str.maketrans("－−–—＋．，％／０１２３４５６７８９", "----+.,%/0123456789")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
 _LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -93,7 +105,9 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
             A difference within either tolerance is accepted. A gold of 0 has no relative one.
         percent: `28%` is 0.28 (`fraction`), 28 (`number`), or any of the two (`either`), in golds and answers alike.
         units: What may stand after a number: a list of units, or `any`, up to three words. Units are not converted: a
-            known unit other than the gold's is wrong. By default nothing may; percent and currency signs always may.
+            known unit other than the gold's is wrong. With `any`, words that scale a number or go on with it
+            (`million`, `crore`, `hundredths`, `pi`, `squared`) are none. By default nothing may; percent and currency
+            signs always may.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
@@ -104,6 +118,8 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
     | `\boxed{1500} or rather \boxed{1600}` | INCORRECT, 0 | `ambiguous` |
     | `1500 apples`, `1000 + 500`, `1500 or 1600` | UNPARSEABLE, 0 | `not_a_number` |
     | `1500 km` with `units="any"` and the gold `1500 m` | INCORRECT, 0 | `other_unit` |
+    | `1500 M` with `units="any"` | INCORRECT, 0 | `other_unit`; with this unit in the gold 1 |
+    | `1500 thousands`, `1500 lakh`, `1500 pi` with `units="any"` | UNPARSEABLE, 0 | `not_a_number` |
     | `nan`, `inf`, `1/0` | UNPARSEABLE, 0 | `not_a_number` |
     | `1e999999999` | UNPARSEABLE, 0 | `out_of_range` |
     | `I do not know.` | UNPARSEABLE, 0 | `not_a_number` |
@@ -170,10 +186,7 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
             return wrong("not_equal", answer=answer)
         if all(_units_differ(one, said) for one in near):
             return wrong("other_unit", answer=answer)
-        return right(answer=answer)
-
-    def _are_near(self, said: Quantity, gold: Quantity) -> bool:
-        return any(self._is_near(value, wanted) for value in said.values for wanted in gold.values)
+        return right(answer)
 
     def _is_near(self, value: Fraction, gold: Fraction) -> bool:
         # As written: a tolerance of 0.1 is a tenth, not the float that is near to it.
@@ -208,9 +221,8 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
     def _is_unit(self, rest: str) -> bool:
         if self.units != "any":
             return rest.casefold() in {unit.casefold() for unit in self.units}
-        words = {word.casefold() for word in re.findall(r"[^\W\d_]+", rest)}
         sober = _UNIT.fullmatch(rest) and not re.search(r"\d", _POWER_OF_UNIT.sub("", rest))
-        return bool(sober) and bool(words or "°" in rest) and len(rest.split()) <= 3 and not words & (_STRAY | _SCALES)
+        return bool(sober) and len(rest.split()) <= 3 and _names_a_unit(rest)
 
 
 def _check_tolerance(name: str, value: object) -> None:
@@ -219,8 +231,20 @@ def _check_tolerance(name: str, value: object) -> None:
         raise ValueError(f"{name} is a tolerance, a finite number that is 0 or more; got {value!r}.")
 
 
+def _names_a_unit(text: str) -> bool:
+    """Whether no word of a text makes another number of the one before it, as `pi`, `millions` and `tenths` do."""
+    text = unicodedata.normalize("NFKC", text)
+    words = [word.casefold() for word in re.findall(r"[^\W\d_]+", text)]
+    if re.match(r"squared|cubed|[kKMBT]\.?\s", text) or any(char.isnumeric() and not char.isascii() for char in text):
+        return False
+    scaled = any(word in _STRAY or word in _SCALES or word.removesuffix("s") in _SCALES for word in words)
+    return bool(words or "°" in text) and not scaled
+
+
 def _units_differ(gold: Quantity, said: Quantity) -> bool:
-    """Whether both have a unit and not the same; a unit that is left out is fine."""
+    """Whether both have a unit and not the same; a unit that is left out is fine, unless it may be a scale: `5 M`."""
+    if said.unit in _SCALE_SIGNS and said.unit != gold.unit:
+        return True
     one, other = _unit_form(gold.unit), _unit_form(said.unit)
     if not one or not other or one.removesuffix("s") == other.removesuffix("s"):
         return False

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal, get_args
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.exact_text import normal_text
-from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from, unreadable, wrong
+from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters, without_text_commands
+from trl_grpo_ext.rewards.parsing.answer_part import unreadable, wrong
+from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from
 from trl_grpo_ext.verdict import Status, Verdict
 
 Measure = Literal["f1", "jaccard", "recall", "precision", "exact"]
@@ -21,20 +23,24 @@ MAX_CHARS = 10_000  # of an answer, or four times its gold
 MAX_ITEMS = 1_000  # of an answer, or four times as many as the gold has
 
 _BULLET = re.compile(r"(?:[-*•‣]|\(?\d{1,3}[.)])\s+")
-_AND = re.compile(r"and\s+", re.IGNORECASE)
+_AND = re.compile(r"(?:^|(?<=\S)\s+)and\s+", re.IGNORECASE)
+_THIN_SPACE = re.compile(r"\\[,;:! ]")
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "\"'`“”‘’*"
 
+Items = tuple[str, ...]
+
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapVerifier(AnswerVerifier[tuple[str, ...]]):
+class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
     r"""Compares a list of items with the gold's: the share that they have in common.
 
     For extraction, tagging, retrieval, sorting: tasks whose answer is several things and that should pay for some of
     them. The default, F1, makes every wrong item cost: naming everything does not pay, and neither does naming one.
 
-    The gold is a list, or a text that is split as the answer is. An answer may be in brackets, its items in quotes or
-    behind bullets, the last behind "and".
+    The gold is a list, or a text that is split as the answer is. An answer may be in brackets, its items in quotes,
+    in `\text{}` or behind bullets, the last behind "and". Bullets on several lines separate items, whatever `separator`
+    is. As nobody knows whether `jazz, rock and roll` is two items or three, the better reading counts.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
@@ -52,7 +58,9 @@ class OverlapVerifier(AnswerVerifier[tuple[str, ...]]):
 
     | completion | gold `red, green, blue` | reason |
     |---|---|---|
-    | `<answer>blue, green, red</answer>` | CORRECT, 1 | |
+    | `<answer>blue, green, red</answer>`, `The answer is red, green and blue.` | CORRECT, 1 | |
+    | `Answer:`, and below it `- red`, `- green`, `- blue` | CORRECT, 1 | |
+    | `\boxed{\{\text{red}, \text{green}, \text{blue}\}}` | CORRECT, 1 | |
     | `<answer>red, green</answer>` | PARTIAL, 0.8 | |
     | `<answer>red, red, red</answer>` | PARTIAL, 0.5 | |
     | `<answer>red, green, blue, pink, grey, black, white</answer>` | PARTIAL, 0.6 | |
@@ -99,23 +107,27 @@ class OverlapVerifier(AnswerVerifier[tuple[str, ...]]):
                 "have, max_items=..., or use measure='f1'."
             )
 
-    def read_gold(self, row: Mapping[str, Any]) -> tuple[str, ...] | str:
+    def read_gold(self, row: Mapping[str, Any]) -> tuple[Items, ...] | str:
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
         if isinstance(first_value(row, self.gold_columns), str):
-            return self._items(golds[0]) or "gold_empty"
-        return tuple(filter(None, (self._normal(str(gold)) for gold in golds))) or "gold_empty"
+            return self._readings(golds[0]) or "gold_empty"
+        items = tuple(filter(None, (self._normal(str(gold)) for gold in golds)))
+        return (items,) if items else "gold_empty"
 
-    def judge_answer(self, answer: str, gold: tuple[str, ...]) -> Verdict:
-        if len(answer) > max(MAX_CHARS, 4 * sum(len(item) + len(self.separator) for item in gold)):
+    def judge_answer(self, answer: str, gold: tuple[Items, ...]) -> Verdict:
+        longest = max(gold, key=len)
+        if len(answer) > max(MAX_CHARS, 4 * sum(len(item) + len(self.separator) for item in longest)):
             return unreadable("answer_too_long")
-        items = self._items(answer)
-        if not items:
+        readings = self._readings(answer)
+        if not readings:
             return unreadable("no_items")
-        if len(items) > (self.max_items or max(MAX_ITEMS, 4 * len(gold))):
+        limit = self.max_items or max(MAX_ITEMS, 4 * len(longest))
+        scores = [self._score(items, wanted) for items in readings if len(items) <= limit for wanted in gold]
+        if not scores:
             return wrong("too_many_items")
-        score = self._score(items, gold)
+        score = max(scores)
         if score == 0:
             return wrong("no_overlap" if self.measure != "exact" else "not_equal")
         return Verdict(status=Status.CORRECT if score == 1 else Status.PARTIAL, score=score)
@@ -126,18 +138,35 @@ class OverlapVerifier(AnswerVerifier[tuple[str, ...]]):
         common = _COMMON[self.order](items, gold)
         return _MEASURES[self.measure](common, len(items), len(gold))
 
-    def _items(self, text: str) -> tuple[str, ...]:
-        """The items of a list; empty ones do not count."""
-        text = text.strip()
-        if len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]:
-            text = text[1:-1]
-        parts = [_BULLET.sub("", part.strip(), count=1) for part in text.split(self.separator)]
-        if len(parts) > 1:
-            parts[-1] = _AND.sub("", parts[-1].lstrip(), count=1) if _AND.match(parts[-1].lstrip()) else parts[-1]
+    def _readings(self, text: str) -> tuple[Items, ...]:
+        """The items of a list; in a second reading those that "and" joins in the last are several."""
+        parts = self._parts(_bare(text))
+        *before, last = parts
+        readings = (parts, [*before, *_AND.split(last)]) if _AND.search(last) else (parts,)
+        return tuple(filter(None, dict.fromkeys(map(self._items, readings))))
+
+    def _parts(self, text: str) -> list[str]:
+        lines = [line.strip() for line in text.split("\n") if line.strip()]
+        bulleted = len(lines) > 1 and all(map(_BULLET.match, lines))
+        parts = [part.strip() for part in (lines if bulleted else text.split(self.separator))]
+        return [part[bullet.end() :] if (bullet := _BULLET.match(part)) else part for part in parts]
+
+    def _items(self, parts: Sequence[str]) -> Items:
+        """The items in one form; empty ones do not count."""
         return tuple(filter(None, (self._normal(part.strip().strip(_QUOTES)) for part in parts)))
 
     def _normal(self, text: str) -> str:
         return normal_text(text, ignore_case=self.ignore_case)
+
+
+def _bare(text: str) -> str:
+    r"""The text without brackets around it, `\{` and `\}` as well, and without what LaTeX needs for text."""
+    text = strip_delimiters(text)
+    if "\\" in text:
+        text = without_text_commands(text.replace("\\left", "").replace("\\right", "")).strip()
+        text = _THIN_SPACE.sub(" ", text).replace("\\{", "{").replace("\\}", "}")
+    enclosed = len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
+    return text[1:-1] if enclosed else text
 
 
 _MEASURES: dict[str, Callable[[int, int, int], float]] = {

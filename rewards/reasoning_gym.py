@@ -56,11 +56,15 @@ class ReasoningGymVerifier(Verifier):
     evaluate the answer as Python (`binary_matrix`, `n_queens`, `spiral_matrix`, `string_insertion`; through sympy
     `countdown`, `puzzle24`, `polynomial_multiplication`, `simple_integration`, `intermediate_integration`) get literals
     and formulas only, without `Integral(...)`. And 1 is not paid for `nan` (`complex_arithmetic`), any text
-    (`game_of_life_halting`), other numbers (`puzzle24`, `number_sorting`), the first of many numbers (`gsm_symbolic`),
-    letters in prose (`quantum_lock`) or the first digits (`coin_flip`). What is left: `propositional_logic` pays for a
-    premise said again, as in `(P ∧ P)`; `letter_jumble`, `sokoban` and `knights_knaves` for text beside the right
-    answer; `decimal_arithmetic` and `number_format` for nearly the right number. A scorer runs in a worker process,
-    which can be killed, and is no sandbox.
+    (`game_of_life_halting`, `polynomial_equations` without a solution), other numbers (`puzzle24`, `number_sorting`),
+    the first of many numbers (`gsm_symbolic`), letters or digits in prose (`quantum_lock`, `kakurasu`, `survo`), the
+    first digits (`coin_flip`), a move a billion times (`rubiks_cube`) or the right answer with another behind it
+    (`fraction_simplification`, `time_intervals`, `polynomial_equations`, `word_sorting`, `advanced_geometry`).
+
+    What is left: `propositional_logic` pays for a premise said again, as in `(P ∧ P)`; `letter_jumble`, `sokoban` and
+    `knights_knaves` for text beside the right answer; `gsm_symbolic` for words beside it; `decimal_arithmetic` and
+    `number_format` for nearly the right number. A scorer runs in a worker process, which can be killed, and is no
+    sandbox.
 
     Args:
         column: The column with the entry; by default `entry`, else the columns `question`, `answer` and `metadata`.

@@ -9,6 +9,7 @@ from functools import lru_cache
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.parsing.answer_part import answer_part, shown
 from trl_grpo_ext.rewards.parsing.tag_structure import Element, TagPart, read_structure, read_tags
+from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.sample import Sample, completion_text
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -31,7 +32,7 @@ class TagsVerifier(Verifier):
             listed before it. No tag stands anywhere else, not even as a mention in the reasoning.
         text_outside: Whether there may be text outside of the outermost tags.
         mentions: Whether a tag without tags listed inside it may mention the others, as in "I must write <answer>".
-        min_chars: The least number of characters, white space at the ends aside, that each tag must hold.
+        min_chars: The least number of visible characters, white space at the ends aside, that each tag must hold.
         prefilled: Whether the prompt opens the first tag; None finds out.
         graded: Score the share of the parts that are right. A tag that is listed as required is a part: right if it
             stands where it belongs as often as it may, closed and not too short, and nowhere else. So a repeated tag
@@ -136,7 +137,7 @@ class TagsVerifier(Verifier):
             elif part.most is not None and count > part.most:
                 yield "too_many", name
             for element in found[name]:
-                content = _content(text, element)
+                content = visible(_content(text, element))
                 if len(content) < self.min_chars:
                     yield ("short" if content else "empty"), name
                 yield from self._faults(text, part.children, element.children)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -21,7 +22,8 @@ class ThinkFormatVerifier(Verifier):
 
     Args:
         prefilled: Whether the prompt opens the think block; None finds out as described.
-        min_chars: The least number of characters, white space at the ends aside, that the block must hold.
+        min_chars: The least number of visible characters, white space at the ends aside, that the block must hold. 0
+            lets the empty block pass that a model writes in a mode without thinking, such as Qwen3's.
         graded: Score the share of the parts that are right, each of them only together with what it needs: an opening
             tag, the only one, at the very start, unless the prompt has it; a closing tag, the only one, of a block
             that is long enough, after the only opening tag; an answer after such a block. For a model that is too
@@ -40,7 +42,8 @@ class ThinkFormatVerifier(Verifier):
     | `So: <think>2+2=4</think>4` | 0 | 2/3 | `text_before_think` |
     | `<think>2+2<think>=4</think>4` | 0 | 0 | `several_thinks` |
     | `<think>2+2=4</think>4</think>` | 0 | 1/3 | `several_thinks` |
-    | `<think></think>4` with `min_chars=1` | 0 | 1/3 | `short_think` |
+    | `<think></think>4` | 0 | 1/3 | `short_think` |
+    | the same, with `min_chars=0` | 1 | 1 | |
     | `<think>2+2=4</think>` | 0 | 2/3 | `no_answer` |
     | `2+2=4</think>`, the prompt opens the block | 0 | 1/2 | `no_answer` |
 
@@ -55,7 +58,7 @@ class ThinkFormatVerifier(Verifier):
     """
 
     prefilled: bool | None = None
-    min_chars: int = 0
+    min_chars: int = 1
     graded: bool = False
     name: str | None = None
 
@@ -95,10 +98,10 @@ class ThinkFormatVerifier(Verifier):
             return "several_thinks"
         if self._is_short(thought):
             return "short_think"
-        return "" if answer.strip() else "no_answer"
+        return "" if visible(answer) else "no_answer"
 
     def _is_short(self, thought: str) -> bool:
-        return len(thought.strip()) < self.min_chars
+        return len(visible(thought)) < self.min_chars
 
     def _share(self, text: str, *, opened_by_prompt: bool) -> float:
         """The share of the parts that are right: an opening, a closing, an answer."""
@@ -107,7 +110,7 @@ class ThinkFormatVerifier(Verifier):
         one_opening = bool(opening) and OPEN not in after
         opens = one_opening and not before.strip()
         closes = one_opening and bool(closing) and text.count(CLOSE) == 1 and not self._is_short(thought)
-        answers = closes and bool(answer.strip())
+        answers = closes and bool(visible(answer))
         # What the prompt has done earns the completion nothing.
         return (closes + answers) / 2 if opened_by_prompt else (opens + closes + answers) / 3
 

@@ -11,6 +11,7 @@ from weakref import WeakSet
 from trl_grpo_ext.data_check import DataProblem
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, check_timeout, first_value, required_column
+from trl_grpo_ext.rewards.parsing.answer_part import spoken, unreadable
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import ADVICE, BadTests
 from trl_grpo_ext.rewards.unit_test_suites.code_block import extract_program
 from trl_grpo_ext.rewards.unit_test_suites.columns import Columns
@@ -76,6 +77,7 @@ class UnitTestVerifier(Verifier):
     | not Python | INCORRECT, 0 | `test_1_compile_error` |
     | fails, but a naive grader would have passed it, with `second_opinion` | INCORRECT, 0 | `passes_naively` |
     | takes longer than `timeout` | TIMEOUT, 0 | `test_1_timeout` |
+    | code in thinking that does not end | UNPARSEABLE, 0 | `unclosed_think` |
     | no code at all | UNPARSEABLE, 0 | `no_code` |
     | the row has no tests, or they do not run | SKIPPED, none | `tests_missing`, `tests_do_not_run`, ... |
     | the sandbox failed, twice | ERROR, none | `sandbox_failed` |
@@ -229,9 +231,12 @@ class UnitTestVerifier(Verifier):
             row = self._row(sample.row, sample.prompt)
         except BadTests as bad:
             return skipped(bad.reason)
-        program = extract_program(sample.text)
+        answer = spoken(sample)
+        if answer is None:
+            return unreadable("unclosed_think")
+        program = extract_program(answer)
         if program is None:
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_code")
+            return unreadable("no_code")
         job = Job(program=row.whole(program), suite=row.suite, limits=self.limits, stop_at_first=self.scoring == "all")
         return _Task(job, program[:_SHOWN_PROGRAM], row.groups)
 
@@ -241,7 +246,8 @@ class UnitTestVerifier(Verifier):
         trials = [(what, replace(job, program=program)) for what, program in non_solutions(suite)]
         columns = (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS
         reference = first_value(row, columns)
-        program = extract_program(reference) if isinstance(reference, str) else None
+        answer = spoken(Sample(text=reference)) if isinstance(reference, str) else None
+        program = extract_program(answer) if answer is not None else None
         if program is None:
             return trials
         whole = self._row(row, row.get("prompt")).whole(program)

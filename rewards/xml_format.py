@@ -9,6 +9,7 @@ from xml.parsers import expat
 
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.parsing.answer_part import Fence, answer_part, check_fence, right, unfenced, unreadable, wrong
+from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 
@@ -30,7 +31,9 @@ class XmlVerifier(Verifier):
     Args:
         required: Paths from the root of what must be there at least once: `recipe/title` for an element,
             `recipe/step@number` for an attribute. The root itself is `recipe`.
-        allow_empty: Whether required elements and attributes, and the root, may hold nothing but white space.
+        allow_empty: Whether required elements and attributes, and the root, may hold nothing that is visible.
+        comments_outside: Whether comments and processing instructions may stand before and after the root, where they
+            hold any amount of text beside the document. In it they may, and fill no element.
         fence: Whether the XML stands in a fence: `"optional"`, `"required"` or `"forbidden"`.
         text_around: Whether there may be text before and after the fence.
         name: The metric key.
@@ -43,6 +46,7 @@ class XmlVerifier(Verifier):
     | `<meal><title>Soup</title></meal>` | 0 | `wrong_root` |
     | `<recipe><title/></recipe>` | 0 | `empty_element` |
     | `<!DOCTYPE recipe><recipe>...` | 0 | `doctype` |
+    | `<!-- I think that -->` or `<?so I think?>`, and then the root | 0 | `comment_outside` |
     | 200 elements inside each other | 0 | `too_deep` |
     | bare, with `fence="required"` | 0 | `no_fence` |
     | a fence of another language; two of them; one that is never closed | 0 | `wrong_fence`, `several_fences`, ... |
@@ -59,6 +63,7 @@ class XmlVerifier(Verifier):
 
     required: Sequence[str] = ()
     allow_empty: bool = False
+    comments_outside: bool = False
     fence: Fence = "optional"
     text_around: bool = False
     name: str | None = None
@@ -85,7 +90,7 @@ class XmlVerifier(Verifier):
         if isinstance(answer, Verdict):
             return answer
         try:
-            document = _read(answer, self._wanted)
+            document = _read(answer, self._wanted, comments_outside=self.comments_outside)
         except _XmlFaultError as fault:
             return unreadable(fault.reason, answer=answer, details={"xml": fault.detail})
         return self._verdict(document, answer)
@@ -133,7 +138,7 @@ class _Document:
     Attributes:
         looked_for: The wanted paths, and those to them.
         root: The root's name.
-        is_empty: Whether the root holds nothing but white space.
+        is_empty: Whether the root holds nothing that is visible.
         found: The paths of `looked_for` that are there.
         filled: Those of them that hold something.
     """
@@ -164,8 +169,13 @@ class _Document:
         self.open.pop()
 
     def text(self, text: str) -> None:
-        if text.strip():
+        if visible(text):
             self._fill()
+
+    def comment(self, *_: str) -> None:
+        """A comment, or a processing instruction."""
+        if not self.open:
+            raise _XmlFaultError("comment_outside", "a comment or an instruction beside the root")
 
     def _fill(self) -> None:
         self.is_empty = False
@@ -176,11 +186,11 @@ class _Document:
         self.found.add(path)
         for attribute, value in attributes.items():
             self.found.add(f"{path}@{attribute}")
-            if value.strip():
+            if visible(value):
                 self.filled.add(f"{path}@{attribute}")
 
 
-def _read(text: str, wanted: Sequence[str]) -> _Document:
+def _read(text: str, wanted: Sequence[str], *, comments_outside: bool) -> _Document:
     """Read a document; raises an _XmlFaultError for what is none."""
     document = _Document(frozenset(prefix for path in wanted for prefix in _prefixes(path)))
     parser = expat.ParserCreate("utf-8")
@@ -188,6 +198,8 @@ def _read(text: str, wanted: Sequence[str]) -> _Document:
     parser.StartElementHandler = document.start
     parser.EndElementHandler = document.end
     parser.CharacterDataHandler = document.text
+    if not comments_outside:
+        parser.CommentHandler = parser.ProcessingInstructionHandler = document.comment
     parser.StartDoctypeDeclHandler = _refuse_doctype
     try:
         parser.Parse(text.encode(), True)

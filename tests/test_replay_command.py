@@ -78,7 +78,7 @@ def test_keys_that_do_not_count_are_said_to_be_ignored_where_they_differ(
 
 def test_a_shipped_recipe_is_named_as_in_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rewards = [{"name": "accuracy", "verifier": "math"}]
-    record(tmp_path / "run", rewards, [["4", r"\boxed{4}", "<think></think>4", "5"]], row={"solution": "4"})
+    record(tmp_path / "run", rewards, [["4", r"\boxed{4}", "<think>2+2</think>4", "5"]], row={"solution": "4"})
     assert main(["replay", str(tmp_path / "run"), "--config", "quickstart"]) == 0
     assert "thinks" in capsys.readouterr().out
 

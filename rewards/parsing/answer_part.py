@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
+from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.rewards.unit_test_suites.code_block import fenced_blocks
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict
@@ -38,9 +39,7 @@ def shown(answer: str | None) -> str | None:
 
 
 def answer_part(sample: Sample) -> str | Verdict:
-    """What follows the thinking, without white space around it; a verdict if that is nothing.
-
-    A `</think>` ends no thinking where it is known that none began, or text before it would go unseen.
+    """What follows the thinking, without white space around it; a verdict if that is nothing one can see.
 
     Example:
         >>> answer_part(Sample(text="<think>2+2</think> 4 "))
@@ -48,12 +47,24 @@ def answer_part(sample: Sample) -> str | Verdict:
         >>> answer_part(Sample(text="2+2 is", prefill="<think>")).reason
         'unclosed_think'
     """
+    said = spoken(sample)
+    if said is None:
+        return unreadable("unclosed_think")
+    return said.strip() if visible(said) else unreadable("no_answer")
+
+
+def spoken(sample: Sample) -> str | None:
+    """All that follows the thinking, as it stands; None if that does not end.
+
+    A `</think>` ends no thinking where it is known that none began, or text before it would go unseen.
+
+    Example:
+        >>> spoken(Sample(text="2+2</think> 4 ", prefill="<think>")), spoken(Sample(text="2+2</think> 4", prefill=""))
+        (' 4 ', '2+2</think> 4')
+    """
     text = (sample.prefill or "") + sample.text
     no_thinking = sample.prefill is not None and "<think>" not in text
-    spoken = text if no_thinking else after_thinking(text)
-    if spoken is None:
-        return unreadable("unclosed_think")
-    return spoken.strip() or unreadable("no_answer")
+    return text if no_thinking else after_thinking(text)
 
 
 def check_fence(fence: object) -> None:
@@ -89,7 +100,7 @@ def unfenced(answer: str, tag: str, *, fence: Fence, text_around: bool) -> str |
         return unreadable("several_fences")
     if not text_around and not _is_one_fence(answer):
         return unreadable("text_outside")
-    return tagged[0].strip() or unreadable("no_answer")
+    return tagged[0].strip() if visible(tagged[0]) else unreadable("no_answer")
 
 
 def _without_tagged_fence(answer: str, fence: Fence, *, any_blocks: bool) -> str | Verdict:

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 from trl_grpo_ext.data_check import DataProblem
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, first_value, required_column
-from trl_grpo_ext.rewards.math_answers.extraction import MAX_CHARS, after_thinking, box_runs, joined
+from trl_grpo_ext.rewards.math_answers.extraction import MAX_CHARS, box_runs, joined
+from trl_grpo_ext.rewards.parsing.answer_part import shown, spoken, unreadable
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
@@ -23,7 +24,6 @@ AnswerFrom = Literal["marked", "boxed", "answer_tag", "phrase", "last_line", "te
 ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 GOLD_COLUMNS = ("solution", "answer")
 
-MAX_SHOWN_CHARS = 2_000  # of an answer, in its verdict
 MAX_ANSWERS = 20  # no honest completion gives more of them
 
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
@@ -53,6 +53,8 @@ _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
 _BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
 _INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
+# Two items of a list or more, each on a line of its own.
+_LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
 _PLACEHOLDER = re.compile(r"[\s.…_]*|\[?(?:your |the |final )*answer(?: here)?\]?", re.IGNORECASE)
 
 
@@ -84,11 +86,13 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     | `marked` | boxes, tags and phrases; without any of them, all of the text |
 
     Marks that differ are several answers, which a verifier calls ambiguous unless they mean the same. Only the first
-    sentence counts of what follows a phrase, and the last 50,000 characters of a completion. Phrases are English.
+    sentence counts of what follows a phrase, or the bulleted list below it, and the last 50,000 characters of a
+    completion. Phrases are English.
 
     Args:
         completion: Its text.
-        prefill: What the prompt put before it, such as `<think>`, if that is known.
+        prefill: What the prompt put before it, such as `<think>`; None if that is unknown, and then a `</think>`
+            ends thinking even if none is seen to begin.
         answer_from: The rule.
 
     Example:
@@ -99,10 +103,10 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
         >>> final_answer("<think>so it is B").problem
         'unclosed_think'
     """
-    spoken = after_thinking((prefill or "") + completion)
-    if spoken is None:
+    said = spoken(Sample(text=completion, prefill=prefill))
+    if said is None:
         return FinalAnswer(problem="unclosed_think")
-    found = _RULES[answer_from](spoken[-MAX_CHARS:])
+    found = _RULES[answer_from](said[-MAX_CHARS:])
     if found.problem:
         return found
     distinct = {" ".join(answer.split()): answer.strip() for answer in reversed(found.answers)}
@@ -182,10 +186,16 @@ def _spoken(marks: Iterable[re.Match[str]]) -> list[str]:
 
 
 def _said(mark: re.Match[str], end: int) -> str:
-    """The first sentence after a mark, on its line or, if nothing follows there, on the next that is not empty."""
+    """The first sentence after a mark, on its line or, if nothing follows there, on the next that is not empty.
+
+    If a list begins there, it is all of the list.
+    """
     text = mark.string
     line = text[mark.end() : min(end, _line_end(text, mark.end()))]
     if _NOTHING_YET.fullmatch(line):
+        listed = _LIST.match(text, _line_end(text, mark.end()), end) if mark.end() + len(line) < end else None
+        if listed:
+            return listed[1].strip().rstrip(".")
         start = _NOTHING_YET.match(text, mark.end(), end).end()  # type: ignore[union-attr]  # it matches nothing as well
         line = text[start : min(end, _line_end(text, start))]
     line = line.strip("*_` \t\r:")
@@ -339,10 +349,10 @@ class AnswerVerifier(Verifier, Generic[G]):
             return skipped(gold)
         found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
         if found.problem:
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=found.problem)
+            return unreadable(found.problem)
         verdict = agreed([self.judge_answer(answer, gold) for answer in found.answers])
-        shown = verdict.answer if verdict.answer is not None else found.answers[0]
-        return replace(verdict, answer=shown[:MAX_SHOWN_CHARS], details={"rule": found.rule, **verdict.details})
+        answer = verdict.answer if verdict.answer is not None else found.answers[0]
+        return replace(verdict, answer=shown(answer), details={"rule": found.rule, **verdict.details})
 
 
 def agreed(verdicts: Sequence[Verdict]) -> Verdict:
@@ -359,18 +369,3 @@ def agreed(verdicts: Sequence[Verdict]) -> Verdict:
     if len({verdict.score for verdict in verdicts}) == 1:
         return verdicts[0]
     return replace(verdicts[0], status=Status.INCORRECT, score=0.0, reason="ambiguous")
-
-
-def wrong(reason: str, *, answer: str | None = None) -> Verdict:
-    """The verdict on an answer that was understood, and is wrong."""
-    return Verdict(status=Status.INCORRECT, score=0.0, reason=reason, answer=answer)
-
-
-def unreadable(reason: str, *, answer: str | None = None) -> Verdict:
-    """The verdict on an answer that could not be read."""
-    return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=reason, answer=answer)
-
-
-def right(*, answer: str | None = None) -> Verdict:
-    """The verdict on an answer that is right."""
-    return Verdict(status=Status.CORRECT, score=1.0, answer=answer)

@@ -9,11 +9,14 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.rewards.parsing.answer_part import SHOWN_CHARS, right, unreadable, wrong
 from trl_grpo_ext.rewards.parsing.json_text import JsonFaultError, read_json
+from trl_grpo_ext.rewards.parsing.schema_cycles import CycleFinder
+from trl_grpo_ext.rewards.parsing.schema_root import TYPES, root_types
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
@@ -27,27 +30,50 @@ class BadSchemaError(Exception):
     """The schema is none, or cannot be used; the message says why."""
 
 
-def check_schema(schema: str) -> None:
-    """Raise a BadSchemaError unless this text is a schema that any value can be held against.
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    """A schema that can be used: its validator, and the types that it wants the value to have, if it says so."""
+
+    validator: Any
+    types: frozenset[str] | None
+
+
+def check_schema(schema: str, root: str | None) -> None:
+    """Raise a BadSchemaError unless this text is a schema that any value can be held against, of a root that is known.
 
     Example:
-        >>> check_schema('{"type": "objekt"}')
+        >>> check_schema('{"type": "objekt"}', None)
         Traceback (most recent call last):
             ...
         trl_grpo_ext.rewards.parsing.json_schema.BadSchemaError: at $.type: 'objekt' is not valid under any of ...
     """
-    validator = _validator(schema)
-    if isinstance(validator, str):
-        raise BadSchemaError(validator)
+    found = _read_schema(schema)
+    problem = found if isinstance(found, str) else _root_problem(found, root)
+    if problem:
+        raise BadSchemaError(problem)
 
 
-def check_here(schema: str) -> dict[str, Any]:
+def check_here(schema: str, root: str | None) -> dict[str, Any]:
     """CORRECT for a schema that can be used, SKIPPED for any other. Called inside a worker."""
     with _more_frames():
-        problem = _validator(schema)
-    if isinstance(problem, str):
-        return {**skipped("schema_bad").to_record(), "details": {"schema": problem[:300]}}
+        found = _read_schema(schema)
+        unknown = "" if isinstance(found, str) else _root_problem(found, root)
+    if isinstance(found, str):
+        return {**skipped("schema_bad").to_record(), "details": {"schema": found[:300]}}
+    if unknown:
+        return {**skipped("schema_root_unknown").to_record(), "details": {"schema": unknown}}
     return Verdict(status=Status.CORRECT, score=1.0).to_record()
+
+
+def _root_problem(schema: _Schema, root: str | None) -> str:
+    """Why the value's type is not known; empty if it is."""
+    if root is not None or schema.types:
+        return ""
+    if schema.types is not None:
+        return "it accepts nothing"
+    passed = [shown for shown, value in (("[]", []), ("{}", {})) if schema.validator.is_valid(value)]
+    accepts = f", and accepts {' and '.join(passed)}" if passed else ""
+    return f"it does not say whether it wants an object or an array{accepts}; give it a type, or say root='object'"
 
 
 def judge_here(text: str, schema: str, root: str | None, max_depth: int) -> dict[str, Any]:
@@ -62,14 +88,14 @@ def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) 
         value = read_json(text, max_depth=max_depth)
     except JsonFaultError as fault:
         return unreadable(fault.reason, answer=text, details={"json": fault.detail})
-    validator = _validator(schema) if schema is not None else None
-    if isinstance(validator, str):
+    found = _read_schema(schema) if schema is not None else None
+    if isinstance(found, str):
         return skipped("schema_bad")
-    if not isinstance(value, _allowed(root, validator)):
+    if not isinstance(value, _allowed(root, found)):
         return wrong("wrong_root", answer=text, details={"root": type(value).__name__})
-    if validator is None:
+    if found is None:
         return right(text) if value or not isinstance(value, CONTAINER) else wrong("empty_json", answer=text)
-    return _held_against(validator, value, text)
+    return _held_against(found.validator, value, text)
 
 
 def _held_against(validator: Any, value: Any, text: str) -> Verdict:
@@ -87,20 +113,18 @@ def _held_against(validator: Any, value: Any, text: str) -> Verdict:
     return wrong("schema_mismatch", answer=text, details=where)
 
 
-def _allowed(root: str | None, validator: Any) -> tuple[type, ...]:
-    """The types that the value may have before any schema is asked.
-
-    A schema without a `type`, `{"required": ["name"]}`, accepts every number and every text.
-    """
+def _allowed(root: str | None, schema: _Schema | None) -> tuple[type, ...]:
+    """The types that the value may have before the schema is asked, whose keywords bind only values of their type."""
     if root is not None:
         return ROOTS[root]
-    types = validator is not None and isinstance(validator.schema, dict) and "type" in validator.schema
-    return (object,) if types else CONTAINER
+    if schema is None:
+        return CONTAINER
+    return tuple(kind for name in schema.types or () for kind in TYPES[name])
 
 
 @lru_cache(maxsize=64)
-def _validator(schema: str) -> Any:
-    """The validator for a schema's text; what is wrong with it, as text, if it has none."""
+def _read_schema(schema: str) -> _Schema | str:
+    """The schema of a text; what is wrong with it, if it cannot be used."""
     from jsonschema.exceptions import SchemaError
     from referencing.exceptions import Unresolvable
 
@@ -116,7 +140,7 @@ def _validator(schema: str) -> Any:
         return "it refers to itself without an end"
 
 
-def _usable(schema: Any) -> Any:
+def _usable(schema: Any) -> _Schema:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
@@ -129,10 +153,15 @@ def _usable(schema: Any) -> Any:
     found.check_schema(schema, format_checker=found.FORMAT_CHECKER)  # which also compiles its patterns
     # A registry of our own: the default one fetches what it does not know.
     validator = found(schema, registry=REGISTRY)
-    for part in _parts(found, schema):
+    specification, resolver = _resolution(found, schema)
+    parts = list(_parts(specification.create_resource(schema), resolver))
+    cycles = CycleFinder(specification)
+    if any(cycles.is_endless(*part) for part in parts):
+        raise RecursionError("found before it happens: the validator's own is not always one that can be caught")
+    for part, _ in parts:
         for probe in _PROBES:
-            next(validator.evolve(schema=part).iter_errors(probe), None)
-    return validator
+            next(validator.evolve(schema=part.contents).iter_errors(probe), None)
+    return _Schema(validator, root_types(schema, specification, resolver))
 
 
 def _is_known(dialect: object) -> bool:
@@ -143,22 +172,25 @@ def _is_known(dialect: object) -> bool:
     )
 
 
-def _parts(dialect: Any, schema: Any) -> Iterator[Any]:
-    """The schema and every schema in it, after each reference was found to lead somewhere."""
-    from jsonschema_specifications import REGISTRY
-    from referencing import Resource
-    from referencing.jsonschema import specification_with
-
-    specification = specification_with(dialect.META_SCHEMA.get("$schema"))
-    root = Resource(contents=schema, specification=specification)
-    pending = [(root, REGISTRY.resolver_with_root(root))]
+def _parts(schema: Any, resolver: Any) -> Iterator[tuple[Any, Any]]:
+    """The schema and every schema in it, with what resolves its references, after each was found to lead somewhere."""
+    pending = [(schema, resolver)]
     while pending:
         part, resolver = pending.pop()
         for keyword in ("$ref", "$dynamicRef"):
             if isinstance(part.contents, dict) and isinstance(part.contents.get(keyword), str):
                 resolver.lookup(part.contents[keyword])
-        yield part.contents
+        yield part, resolver
         pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+
+
+def _resolution(dialect: Any, schema: Any) -> tuple[Any, Any]:
+    """The specification of a dialect, and what looks references of such a schema up; neither fetches anything."""
+    from jsonschema_specifications import REGISTRY
+    from referencing.jsonschema import specification_with
+
+    specification = specification_with(dialect.META_SCHEMA.get("$schema"))
+    return specification, REGISTRY.resolver_with_root(specification.create_resource(schema))
 
 
 @contextmanager

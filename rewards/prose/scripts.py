@@ -5,6 +5,7 @@ Everything here takes time linear in the length of its input.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -45,6 +46,13 @@ FUNCTIONS = frozenset(  # a formula without its marks is no prose
             "dim",
         ),
     )
+)
+# Up to three Greek letters without accents, with no Greek word before or after them, such as αβγ or Δθ: symbols. In
+# Greek prose a word has neighbours.
+_GREEK_LETTER = "[\u0391-\u03a9\u03b1-\u03c9\u03d0-\u03d6\u03f0-\u03f5\u2126]"
+_GREEK_SYMBOLS = (
+    rf"(?={_GREEK_LETTER})(?<!\p{{Greek}}\p{{M}}?['’\s]{{0,2}}){_GREEK_LETTER}{{1,3}}+"
+    r"(?![\p{M}'’]|\s{0,2}\p{Greek})"
 )
 UNSPACED = ("Thai", "Khmer", "Lao", "Myanmar", "Tibetan")
 
@@ -102,26 +110,32 @@ def windows(prose: str) -> list[Window]:
 
 
 def _tokens(prose: str) -> Iterator[tuple[str, str]]:
-    words, invisible = _patterns()
-    for token in words.finditer(invisible.sub("", prose)):
+    words, invisible, common = _patterns()
+    plain = common.sub(lambda letter: unicodedata.normalize("NFKC", letter[0]), invisible.sub("", prose))
+    for token in words.finditer(plain):
         yield token.lastgroup, token[0]
 
 
 @cache
-def _patterns() -> tuple[Any, Any]:
+def _patterns() -> tuple[Any, Any, Any]:
     # Python's own `re` knows no scripts; `regex` does, and transformers brings it. Imported when first needed.
     regex = import_module("regex")
 
     more = MAX_WORD_CHARS - 1
     groups = [rf"(?P<{script}>\p{{{script}}}[\p{{{script}}}\p{{M}}'’]{{0,{more}}}+)" for script in SCRIPTS]
     groups.insert(1, rf"(?P<CJK>[{CJK}]{{1,{MAX_WORD_CHARS}}}+)")
+    groups.insert(0, rf"(?P<symbols>{_GREEK_SYMBOLS})")
     groups.append(rf"(?P<other>\p{{L}}[\p{{L}}\p{{M}}]{{0,{more}}}+)")
     groups.append(r"(?P<end>[.!?。！？।؟։\n])")
-    return regex.compile("|".join(groups)), regex.compile(r"\p{Cf}+")  # such as a zero-width space in each word
+    invisible = regex.compile(r"\p{Cf}+")  # such as a zero-width space in each word
+    common = regex.compile(r"(?=\p{L})\p{Common}")  # letters of no script that stand for others: the µ of µm
+    return regex.compile("|".join(groups)), invisible, common
 
 
 def _weight(script: str, word: str) -> float:
     """How many words a run of letters is; 0 for what is a symbol rather than a word."""
+    if script == "symbols":
+        return 0.0
     if script == "CJK":
         return len(word) / 2
     if script in UNSPACED:

@@ -37,6 +37,19 @@ _WORDS = re.compile(r"[\w\s]*")
 _NUMBER = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
 _PROBABILITY = re.compile(r"(?:[0-9]{1,30}\.?|[0-9]{0,30}\.[0-9]{1,30})(?:e-[0-9]{1,2})?|[0-9]{1,30}/[1-9][0-9]{0,29}")
 _LOCK = re.compile(r"[A-Ca-c\s,→>\[\]\"'-]*")
+_FRACTION = re.compile(
+    r"\s*\$*\s*(?:\\d?frac\s*\{\s*[0-9]+\s*\}\s*\{\s*[0-9]+\s*\}|[0-9]+\s*/\s*[0-9]+)\s*\$*\s*", re.IGNORECASE
+)
+_DAYS = re.compile(r"\s*[0-9]+(?:\s+days?)?\s*")
+_DURATION = re.compile(r"\s*(?:[0-9]+\s+days?,\s*)?[0-9]+:[0-9]+(?::[0-9]+(?:\.[0-9]+)?)?\s*")
+_BITS = re.compile(r"[01\s,;|\[\]]*")
+_TABLE = re.compile(r"[-0-9\s|]*")
+_CUBE_MOVES = re.compile(r"\s*+(?:[^\d\s]{1,4}[0-9]{0,2}(?:\s++|\Z))*")
+_NO_SOLUTION = re.compile(
+    r"(?:there (?:are|is) )?(?:no|none|empty(?: set| string)?|∅|\[\]|\{\})(?: real)?"
+    r"(?: (?:values?|solutions?|roots?))?(?: exists?)?",
+    re.IGNORECASE,
+)
 
 
 def finds_formula(answer: str, entry: Mapping[str, Any]) -> str:
@@ -127,22 +140,79 @@ def finds_moves(answer: str, entry: Mapping[str, Any]) -> str:
     return "" if _LOCK.fullmatch(answer) else "stray_text"
 
 
+def finds_fraction(answer: str, entry: Mapping[str, Any]) -> str:
+    """`fraction_simplification` reads the fraction in LaTeX that a text begins with, whatever follows."""
+    return "" if _FRACTION.fullmatch(answer) else "not_a_fraction"
+
+
+def finds_duration(answer: str, entry: Mapping[str, Any]) -> str:
+    """`time_intervals` reads the first number of days of a text, and no more of a duration than it needs."""
+    form = _DAYS if entry["metadata"]["task_type"] == "date" else _DURATION
+    return "" if form.fullmatch(answer) else "not_a_duration"
+
+
+def finds_bits(answer: str, entry: Mapping[str, Any]) -> str:
+    """`kakurasu` passes over every character but 0 and 1, also within words and numbers."""
+    return "" if _BITS.fullmatch(answer) else "stray_text"
+
+
+def finds_table(answer: str, entry: Mapping[str, Any]) -> str:
+    """`survo` passes over every word that is no integer."""
+    return "" if _TABLE.fullmatch(answer) else "stray_text"
+
+
+def finds_solutions(answer: str, entry: Mapping[str, Any]) -> str:
+    """`polynomial_equations` passes over what is no number, so that any words say that there is no solution."""
+    bare = answer.strip(" \t\n.\"'")
+    if not bare or _NO_SOLUTION.fullmatch(bare):
+        return ""
+    try:
+        finite = all(math.isfinite(float(part)) for part in answer.split(","))
+    except ValueError:
+        return "not_a_number"
+    return "" if finite else "not_a_number"
+
+
+def finds_point(answer: str, entry: Mapping[str, Any]) -> str:
+    """`advanced_geometry` passes over what follows the second coordinate of an orthocenter."""
+    is_point = entry["metadata"]["task_type"] == "orthocenter"
+    return "not_a_point" if is_point and answer.count(",") != 1 else ""
+
+
+def finds_as_many_words(answer: str, entry: Mapping[str, Any]) -> str:
+    """`word_sorting` passes over what follows the last word."""
+    return "" if answer.count(",") == str(entry["answer"]).count(",") else "other_words"
+
+
+def finds_cube_moves(answer: str, entry: Mapping[str, Any]) -> str:
+    """`rubiks_cube` makes a list of as many moves as the number behind one says, a billion as well."""
+    return "" if _CUBE_MOVES.fullmatch(answer) else "stray_text"
+
+
 CHECKS: Mapping[str, Check] = {
+    "advanced_geometry": finds_point,
     "binary_matrix": finds_literal,
     "coin_flip": finds_probability,
     "complex_arithmetic": finds_finite_number,
     "countdown": finds_arithmetic,
+    "fraction_simplification": finds_fraction,
     "game_of_life_halting": finds_gold,
     "gsm_symbolic": finds_one_number,
     "intermediate_integration": finds_formula,
+    "kakurasu": finds_bits,
     "n_queens": finds_literal,
     "number_sorting": finds_same_numbers,
+    "polynomial_equations": finds_solutions,
     "polynomial_multiplication": finds_formula,
     "puzzle24": finds_arithmetic,
     "quantum_lock": finds_moves,
+    "rubiks_cube": finds_cube_moves,
     "simple_integration": finds_formula,
     "spiral_matrix": finds_literal,
     "string_insertion": finds_literal,
+    "survo": finds_table,
+    "time_intervals": finds_duration,
+    "word_sorting": finds_as_many_words,
 }
 
 

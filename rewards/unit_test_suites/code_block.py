@@ -1,4 +1,4 @@
-"""Finding the program in a completion: the last Python block if there is a fence, else the whole completion.
+"""Finding the program in an answer: the last Python block if there is a fence, else the whole answer.
 
 Every function here takes time linear in the length of its input, and parses no Python, so it may run in the trainer's
 process on hostile text.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-OPEN_THINK, CLOSE_THINK = "<think>", "</think>"
 PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
 _MARKDOWN_TAGS = frozenset({"markdown", "md"})
 
@@ -30,13 +29,12 @@ class Block:
 
 
 def extract_program(text: str) -> str | None:
-    r"""The program that a completion gives as its answer; None if there is none.
+    r"""The program in an answer, which is what follows a completion's thinking; None if there is none.
 
-    Only what follows the last `</think>` counts, and nothing of a completion that opens with `<think>` and never
-    closes it. Of that, the last block that is tagged as Python, else the last block whatever its tag, else, without
-    a fence, all of it. Blocks that hold nothing but white space are passed over. A block that is never closed ends
-    with the text. Of an indented fence, as in a list, the indentation is taken off its lines too. A program's own
-    indentation stays: it may be the body of a function, see `complete_program`.
+    The last block that is tagged as Python, else the last block whatever its tag, else, without a fence, all of it.
+    Blocks that hold nothing but white space are passed over. A block that is never closed ends with the text. Of an
+    indented fence, as in a list, the indentation is taken off its lines too. A program's own indentation stays: it
+    may be the body of a function, see `complete_program`.
 
     Example:
         >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
@@ -44,21 +42,13 @@ def extract_program(text: str) -> str | None:
         >>> extract_program("    return x + 1\n")
         '    return x + 1\n'
     """
-    spoken = _spoken(text.replace("\r\n", "\n"))
-    found = fenced_blocks(spoken)
+    text = text.replace("\r\n", "\n")
+    found = fenced_blocks(text)
     if not found:
-        return _without_blank_lines(spoken)
+        return _without_blank_lines(text)
     filled = [block for block in found if block.code.strip()]
     chosen = [block for block in filled if block.is_python] or filled
     return chosen[-1].code if chosen else None
-
-
-def _spoken(text: str) -> str:
-    """What follows the reasoning; nothing if that never ends."""
-    closed = text.rfind(CLOSE_THINK)
-    if closed >= 0:
-        return text[closed + len(CLOSE_THINK) :]
-    return "" if text.lstrip().startswith(OPEN_THINK) else text
 
 
 def _without_blank_lines(text: str) -> str | None:

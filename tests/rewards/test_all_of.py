@@ -208,8 +208,8 @@ def test_decorated_functions_and_other_compositions_may_be_parts_and_all_of_it_p
 
 
 def test_a_decorated_function_judges_inline() -> None:
-    assert AllOf(verifiers=[is_short, ThinkFormatVerifier()])(["<think></think>4", "4"]) == [0.0, 0.0]
-    assert AnyOf(verifiers=[is_short, ThinkFormatVerifier()])(["<think></think>4", "4"]) == [1.0, 1.0]
+    assert AllOf(verifiers=[is_short, ThinkFormatVerifier()])(["<think>2</think>4", "4"]) == [0.0, 0.0]
+    assert AnyOf(verifiers=[is_short, ThinkFormatVerifier()])(["<think>2</think>4", "4"]) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("whole", COMPOSITIONS)

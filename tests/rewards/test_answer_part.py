@@ -23,6 +23,7 @@ FENCED = "```json\n{}\n```"
         ("2", "<think>", "unclosed_think"),
         ("<think>2", None, "unclosed_think"),
         ("<think>2</think> \n", None, "no_answer"),
+        ("<think>2</think>\u200b", None, "no_answer"),
         ("", None, "no_answer"),
     ],
 )

@@ -34,6 +34,21 @@ TABLE = [
     (r"\boxed{$~\,\quad$}", 0, "empty_box"),
     (r"\boxed{\ }", 0, "empty_box"),
     (r"\boxed{\\}", 0, "empty_box"),
+    (r"\boxed{\textrm{}}", 0, "empty_box"),
+    (r"\boxed{\mbox{}}", 0, "empty_box"),
+    (r"\boxed{\operatorname{\mathsf{ }}}", 0, "empty_box"),
+    (r"\boxed{\phantom{4}}", 0, "empty_box"),
+    (r"\boxed{\hphantom{\frac{1}{2}}\vphantom {\}4}\hspace{1cm}}", 0, "empty_box"),
+    (r"\boxed{\textcolor{red}{}}", 0, "empty_box"),
+    (r"\boxed{\colorbox{red}{\bf }}", 0, "empty_box"),
+    (r"\boxed{\underline{\quad}}", 0, "empty_box"),
+    (r"\boxed{\square}", 0, "empty_box"),
+    ("\\boxed{\u200b}", 0, "empty_box"),
+    (r"\boxed{\textcolor{red}{4}}", 1, ""),
+    (r"\boxed{\phantom{-}4}", 1, ""),
+    (r"\boxed{4\phantom{\frac{1}{2}}}", 1, ""),
+    (r"\boxed{\mathrm{C}\hspace{1pt}}", 1, ""),
+    (r"\boxed{\emptyset}", 1, ""),
     (r"\boxed{...}", 0, "empty_box"),
     (r"\boxed{\ldots}", 0, "empty_box"),
     (r"\boxed{\text{your answer}}", 0, "empty_box"),
@@ -73,8 +88,10 @@ def test_text_of_any_length_is_read() -> None:
         r"\boxed{4}" * 200_000,
         r"\boxed{" + "{" * 999_999,
         r"\boxed{" + "\\text" * 200_000 + "}",
+        r"\boxed{" + r"\phantom{" * 100_000 + "}" * 100_001,
+        r"\boxed{" + r"\phantom{4}" * 100_000 + "}",
     ]
-    assert boxed_reward(texts) == [0.0] * 4
+    assert boxed_reward(texts) == [0.0] * 6
 
 
 def test_it_pickles() -> None:

@@ -129,6 +129,23 @@ def test_the_score_is_the_papers_cosine_between_the_bounds(
     assert score == pytest.approx(long + (short - long) * (1 + cosine) / 2)
 
 
+def test_trl_is_asked_once_for_a_length_and_a_correctness(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    factory = trl.rewards.get_cosine_scaled_reward
+
+    def counting(*scale: Any) -> Any:
+        asked.append(1)
+        return factory(*scale)
+
+    monkeypatch.setattr(trl.rewards, "get_cosine_scaled_reward", counting)
+    scaled = CosineLengthVerifier(max_len=977, correctness=says)
+    texts, ids = ["right", "wrong", "mute"] * 20, [[1] * 50] * 60
+    assert scaled(texts, completion_ids=ids) == scaled(texts, completion_ids=ids)
+    assert len(asked) == 2
+    CosineLengthVerifier(max_len=978, correctness=says)(["right"], completion_ids=[[1] * 50])
+    assert len(asked) == 3
+
+
 def test_it_asks_for_the_columns_of_its_verifier() -> None:
     with pytest.raises(ValueError, match="`answer`"):
         CosineLengthVerifier(max_len=10)(["4"], completion_ids=[[1]])

@@ -47,6 +47,9 @@ MARKED = {
     "The answer is 3.14.": ("3.14",),
     "The answer is not Rome. The answer is Paris.": ("Paris",),
     "The answer is Rome. No: the answer is Paris.": ("Paris",),
+    "Answer:\n- Paris\n- Rome\n\nBoth are large.": ("- Paris\n- Rome",),
+    "Answer:\n\n1. Paris\n\n2. Rome.\nBoth are large.": ("1. Paris\n\n2. Rome",),
+    "The answer is:\n* Paris\n* Rome\nFinal answer: Paris": ("Paris",),
     "Paris": ("Paris",),
     "**Paris**": ("Paris",),
     "I would say\nParis": ("I would say\nParis",),
@@ -113,6 +116,14 @@ def test_only_what_follows_the_thinking_counts() -> None:
     assert final_answer("<answer>A</answer></think>B", prefill="<think>").answers == ("B",)
 
 
+def test_an_end_of_thinking_hides_nothing_where_none_began() -> None:
+    text = "Answer: A</think>\nAnswer: B"
+    assert final_answer(text).answers == ("B",)  # what came before it is unknown
+    assert len(final_answer(text, prefill="").answers) == 2
+    assert final_answer(text, prefill="<think>").answers == ("B",)
+    assert final_answer("<think>" + text, prefill="").answers == ("B",)
+
+
 def test_an_unclosed_think_block_holds_no_answer() -> None:
     assert final_answer("<think><answer>A</answer>").problem == "unclosed_think"
     assert final_answer("<answer>A</answer>", prefill="<think>\n").problem == "unclosed_think"
@@ -163,7 +174,18 @@ def test_any_text_has_answers_or_a_problem_never_both(pieces: list[str]) -> None
 
 
 @pytest.mark.parametrize(
-    "piece", [*PIECES, "answer to ", "Answer:\n", "St. ", " ", "answer is answer is ", "<answer></"]
+    "piece",
+    [
+        *PIECES,
+        "answer to ",
+        "Answer:\n",
+        "Answer:\n- a\n- b\n",
+        "-  \n ",
+        "St. ",
+        " ",
+        "answer is answer is ",
+        "<answer></",
+    ],
 )
 def test_a_megabyte_of_one_mark_is_read(piece: str) -> None:
     for answer_from in ANSWER_FROM:

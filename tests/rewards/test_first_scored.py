@@ -34,7 +34,8 @@ UNREADABLE = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_answer")
         ((0, 1), 0.0, "a"),
         ((UNREADABLE, 1), 0.0, "a: no_answer"),
         ((BAD_DATA, 1), 1.0, "b"),
-        ((BROKEN, BAD_DATA, 0.5), 0.5, "c"),
+        ((BAD_DATA, BAD_DATA, 0.5), 0.5, "c"),
+        ((BROKEN, 1), None, "a: lost"),
         ((-2.5, 1), -2.5, "a"),
         ((BAD_DATA, BAD_DATA), None, "a: gold_missing"),
         ((BAD_DATA, BROKEN), None, "b: lost"),
@@ -45,10 +46,11 @@ def test_the_first_verdict_with_a_score_counts(results: Any, score: float | None
     assert (verdict.score, verdict.reason) == (score, reason)
 
 
-def test_a_failure_of_the_grader_may_be_kept_from_the_next_verifier() -> None:
-    kept = judged(BROKEN, 1, pass_on="bad_data")
-    assert (kept.blame, kept.reason) == (Blame.GRADER, "a: lost")
-    assert judged(BAD_DATA, 1, pass_on="bad_data").score == 1.0
+def test_who_makes_a_verifier_fail_gets_no_milder_one_unless_that_is_asked_for() -> None:
+    kept = judged(BROKEN, 1)
+    assert (kept.score, kept.blame, kept.reason) == (None, Blame.GRADER, "a: lost")
+    passed_on = judged(BROKEN, BAD_DATA, 0.5, pass_on="unscored")
+    assert (passed_on.score, passed_on.reason) == (0.5, "c")
     with pytest.raises(ValueError, match="Did you mean `bad_data`"):
         judged(1, pass_on="bad_dat")
 

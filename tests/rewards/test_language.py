@@ -96,6 +96,8 @@ def test_two_words_of_another_script_are_enough_to_tell() -> None:
         "In triangle ABC, AB = AC, so the angles ABC and ACB are equal. Let M be the midpoint of BC.",
         "Janet has 3 ducks, Søren has $5 and $6 more. Kowalski, Nguyễn and José split pão de queijo at Café Müller.",
         "Let α and β be the angles with α + β = 90, so θ is the Δ of the two.",
+        "In triangle αβγ the angle αβδ is right, and Δθ is the change of θ.",
+        "The wire is 10 µF and 5 µm wide, 3 µg heavy, and 4 kΩ or 7 µΩ are what it has.",
         "HCl + NaOH -> NaCl + water. CH3COOH. Cl Na Mg Fe. Kcal mol atm Pa kJ. That is the whole reaction.",
         "num cnt idx tmp arr lst res ans cur nxt prev dp memo stk que heap vis adj are the names that I use here.",
         "def add(a, b):\n    result = a + b\n    return result\n\nThe function returns the sum of the two.",
@@ -104,6 +106,14 @@ def test_two_words_of_another_script_are_enough_to_tell() -> None:
 )
 def test_formulas_names_and_code_in_english_are_no_other_language(text: str) -> None:
     assert judged(text).score == 1.0
+
+
+def test_greek_words_are_no_symbols_however_short() -> None:
+    greek = "και το σπίτι μου είναι εκεί, με τη θέα που θα δεις"
+    verdict = judged(f"So the answer is four, as we said. {greek}. So it is.")
+    assert verdict.score == pytest.approx(11 / 23)
+    assert judged(greek, LanguageVerifier(language="el")).score == 1.0
+    assert judged("µικρό σπίτι, µεγάλο σπίτι").reason == "other_language"
 
 
 def test_code_and_mathematics_do_not_count() -> None:

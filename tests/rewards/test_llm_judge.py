@@ -288,7 +288,7 @@ def test_it_is_asked_only_about_what_the_verifiers_before_it_have_left_open(
     endpoint: JudgeEndpoint, judge: Judge
 ) -> None:
     whole = AllOf(verifiers=[ThinkFormatVerifier(), judge()])
-    assert whole(["worth 9", "<think></think>worth 9"], prompts=["?", "?"]) == [0.0, 0.9]
+    assert whole(["worth 9", "<think>Hm.</think>worth 9"], prompts=["?", "?"]) == [0.0, 0.9]
     assert len(endpoint.requests) == 1
     assert whole.facts()["llm_judge/judge"] == f"judge at {endpoint.base_url}"
 

@@ -61,6 +61,51 @@ def test_a_choice_is_read_however_it_is_said(text: str, choices: Any) -> None:
     assert (judge(text, "B", choices).score, judge(text, "A", choices).score) == (1.0, 0.0)
 
 
+SAY_B_AS_CHAT_MODELS_DO = [
+    "**B**\n\nParis is the capital of France.",
+    "B\n\nExplanation: Paris is the capital of France.",
+    "(B) Paris\n\n**Explanation:** Rome (A) is in Italy.",
+    "B\nRome is in Italy, so A is wrong.",
+    "B\n\n" + "Paris is the capital of France. " * 100,
+    "The answer is B!",
+    "The answer is B! Rome is in Italy.",
+    "B!",
+    "**B!**",
+    "The correct answer is B, Paris.",
+    "My answer is B, not A.",
+    "B rather than A",
+    "B because it can't be A",
+    "B, since A is not the capital",
+    "B) Paris, not A) Rome",
+    "B is the correct answer. It is the capital.",
+    '{"answer": "B"}',
+    '{"reasoning": "Rome is in Italy.", "answer": "(B)"}',
+    '```json\n{"answer": "B"}\n```',
+]
+
+
+@pytest.mark.parametrize("text", SAY_B_AS_CHAT_MODELS_DO)
+@pytest.mark.parametrize("choices", [CITIES, None], ids=["options known", "options unknown"])
+def test_a_choice_is_read_as_chat_models_write_it(text: str, choices: Any) -> None:
+    assert (judge(text, "B", choices).score, judge(text, "A", choices).score) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Paris is the correct answer.",
+        "Paris is correct.",
+        "Paris is the answer, since France has it.",
+        "Paris is the best choice. It is the capital of France.",
+        "Paris, not Rome.",
+        "Paris\n\nIt is the capital of France.",
+        '{"answer": "Paris"}',
+    ],
+)
+def test_an_option_s_text_is_read_as_chat_models_write_it(text: str) -> None:
+    assert (judge(text).score, judge(text, "A").score) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize("text", ["Paris", "paris.", "The answer is Paris.", "Paris (B)", r"\boxed{\text{Paris}}"])
 def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str) -> None:
     assert judge(text).score == 1.0
@@ -97,6 +142,37 @@ def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str
         "<answer></answer>",
         "not B, not A",
         "A is wrong. B is wrong.",
+        "A\nB",
+        "A\n\nB",
+        "A\n\nB) Paris",
+        "A\n\nor B",
+        "A\n\nOr maybe the other one.",
+        "A\n\nB is also correct.",
+        "A\n\nWell, B is just as correct.",
+        "A\n\nI mean B.",
+        "A) Rome\nB) Paris",
+        "A) Rome\n\nWait, no.",
+        "A\n, B",
+        "A\nis wrong",
+        "A\nis\nnot what B\nis",
+        "A, Paris, B",
+        "A, maybe B",
+        "A, not A",
+        "A, not B, or B, not A",
+        "B, not B",
+        "not A, not B",
+        "A! B!",
+        "The answer is A! B too!",
+        "The answer is A. But B is also right.",
+        "The answer is A! Or B!",
+        "A is the correct answer. B is the correct answer.",
+        "Rome is the correct answer. Paris is the correct answer.",
+        "Rome is correct, or Paris.",
+        '{"answer": "A", "answer": "B"}',
+        '{"answer": "A", "choice": "B"}',
+        '{"answer": "A or B"}',
+        '{"answer": ["A", "B"]}',
+        '{"A": "Rome", "B": "Paris"}',
     ],
 )
 def test_hedges_prose_and_nothing_score_0_whatever_the_gold_is(text: str, choices: Any, gold: str) -> None:
@@ -119,6 +195,10 @@ REASONS = {
     "C": "no_such_choice",
     "B is wrong": "taken_back",
     "B) is not it": "taken_back",
+    "B\n\nOr maybe not.": "taken_back",
+    "B\n\nA": "several_choices",
+    "B, Rome": "letter_and_text_differ",
+    "B\n" + "x\n" * 2_000: "answer_too_long",
     "A good answer needs care.": "no_choice",
     "": "no_answer",
     "<think>B": "unclosed_think",
@@ -159,6 +239,12 @@ def test_golds_and_options_of_every_form_mean_b(gold: Any, choices: Any) -> None
 def test_numbered_options_are_chosen_by_their_number() -> None:
     options = {"text": ["Rome", "Paris"], "label": ["1", "2"]}
     assert [judge(text, "2", options).score for text in ("2", "(2)", "Paris", "1", "B")] == [1.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_an_option_s_text_may_have_several_lines() -> None:
+    programs = ["x = 1\nor y", "x = 1\nand y"]
+    for text in (programs[1], f"B) {programs[1]}", f"<answer>B. {programs[1]}</answer>"):
+        assert [judge(text, gold, programs).score for gold in "AB"] == [0.0, 1.0]
 
 
 def test_the_first_index_may_be_1() -> None:
@@ -224,7 +310,10 @@ def test_it_pickles() -> None:
     assert multiple_choice_reward.__name__ == "multiple_choice_reward"
 
 
-PIECES = ["A", "B", "(", ")", ". ", " or ", ", ", "Paris", "Rome", "Answer: ", "\\boxed{", "}", "is not ", "<answer>"]
+PIECES = [
+    *("A", "B", "(", ")", ". ", " or ", ", ", "Paris", "Rome", "Answer: ", "\\boxed{", "}", "is not ", "<answer>"),
+    *("\n", "\n\n", "!", ", not ", " is the correct answer", " too", '{"answer": "', '"', " because "),
+]
 
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))))

@@ -152,6 +152,43 @@ def test_units_are_allowed_by_name_and_never_converted(units: Any, gold: str, te
 
 
 @pytest.mark.parametrize(
+    "after",
+    [
+        *("million", "millions", "Millions", "thousands", "lakh", "lakhs", "crore", "crores", "dozens", "bn", "Mio."),
+        *("hundredths", "tenths", "thirds", "halves", "quarters", "ten-thousandths", "millionths of one", "½", "万"),
+        *("pi", "π", "𝜋", "\\pi", "(pi)", "factorial", "e", "squared", "twice", "percentage points", "point five"),
+        *("million dollars", "M dollars", "per cent", "ten", "x", "over nine"),
+    ],
+)
+@pytest.mark.parametrize("gap", [" ", "-", ""])
+def test_a_word_that_scales_a_number_is_no_unit_whatever_units_may_stand(after: str, gap: str) -> None:
+    assert judge(f"5{gap}{after}", 5, units="any").score == 0.0
+
+
+def test_a_sign_that_may_be_a_scale_is_a_unit_where_the_gold_has_it() -> None:
+    for unit in ("K", "M", "B", "T", "k"):
+        assert judge(f"5 {unit}", "5", units="any").reason == "other_unit"
+        assert judge(f"5 {unit}", f"5 {unit}", units="any").score == 1.0
+    assert judge("5 M", "5 m", units="any").reason == "other_unit"
+    assert judge("5", "5 T", units="any").score == 1.0
+
+
+@pytest.mark.parametrize(
+    "after", ["points", "seconds", "cups of flour", "meters squared", "km per hour", "tons", "roots", "J/kg/K"]
+)
+def test_words_that_only_look_like_scales_are_units(after: str) -> None:
+    assert judge(f"5 {after}", 5, units="any").score == 1.0
+
+
+def test_a_scale_that_is_listed_as_a_unit_is_one() -> None:
+    assert judge("5 quarters", 5, units=["quarters"]).score == 1.0
+
+
+def test_per_cent_may_be_two_words() -> None:
+    assert judge("28 per cent", 0.28).score == 1.0
+
+
+@pytest.mark.parametrize(
     "gold",
     [
         1500,

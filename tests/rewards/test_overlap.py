@@ -73,6 +73,17 @@ def test_naming_everything_pays_less_than_one_right_item(measure: Any, order: An
         ('["red", "green", "blue"]', {}),
         ("{red,green,blue}", {}),
         ("red, green, and blue", {}),
+        ("red, green and blue", {}),
+        ("red, green And  blue", {}),
+        ("red and green and blue", {}),
+        ("- red\n- green\n- blue", {}),
+        ("* red\n\n* green\n\n* and blue", {}),
+        ("1. red\n2. green\n3. blue", {"separator": ";"}),
+        (r"\{red, green, blue\}", {}),
+        (r"\boxed{\{red, green, blue\}}", {}),
+        (r"\boxed{\text{red}, \text{green}, \text{blue}}", {}),
+        (r"\boxed{\left\{\text{red},\ \text{green},\ \text{blue}\right\}}", {}),
+        (r"$\text{red, green, blue}$", {}),
         (" red ,, green , **blue** ,", {}),
         ("- red\n- green\n\n- blue", {"separator": "\n"}),
         ("1. red\n2) green\n(3) blue", {"separator": "\n"}),
@@ -82,6 +93,36 @@ def test_naming_everything_pays_less_than_one_right_item(measure: Any, order: An
 )
 def test_lists_of_every_form_are_read(answer: str, settings: dict[str, Any]) -> None:
     assert judge(answer, measure="exact", **settings).score == 1.0
+
+
+@pytest.mark.parametrize("separator", [",", "\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Answer:\n- red\n- green\n- blue",
+        "**Answer:**\n\n1. red\n2. green\n3. blue.\n\nThese are all of them.",
+        "The colours of light are mixed. The answer is:\n* red\n\n* **green**\n\n* blue\nThat is all.",
+    ],
+)
+def test_a_list_below_a_phrase_is_read_to_its_end(text: str, separator: str) -> None:
+    (verdict,) = OverlapVerifier(separator=separator, measure="exact").judge([text], answer=[COLOURS])
+    assert verdict.score == 1.0
+
+
+def test_an_item_with_and_in_it_is_one_item_where_the_gold_has_it_so() -> None:
+    assert judge("jazz, rock and roll", ["jazz", "rock and roll"]).score == 1.0
+    assert judge("rock and roll, jazz", "jazz, rock and roll").score == 1.0
+    assert judge("green, blue, red", "red, green and blue").score == 1.0
+
+
+def test_and_hides_no_item_from_the_limit() -> None:
+    everything = "pink, " + " and ".join([*COLOURS, *map(str, range(9))])
+    assert judge(everything, measure="recall", max_items=3).score == 0.0
+    assert judge(everything).score < 0.4
+
+
+def test_a_dash_within_an_item_is_no_bullet() -> None:
+    assert judge("Spider - Man, Thor", ["Spider - Man", "Thor"]).score == 1.0
 
 
 @pytest.mark.parametrize("gold", [COLOURS, "red, green, blue", '["red", "green", "blue"]', ("red", "green", "blue")])
@@ -173,7 +214,8 @@ def test_any_text_has_a_score_from_0_to_1_or_none(text: str, gold: list[str]) ->
         assert verdict.score is None or 0 <= verdict.score <= 1
 
 
-@pytest.mark.parametrize("piece", ["a,", ",", "red, ", "[", "and ", "1. "])
+@pytest.mark.parametrize("piece", ["a,", ",", "red, ", "[", "and ", " and a", "1. ", "- a\n", " ", "\\text{"])
 def test_a_megabyte_is_judged(piece: str) -> None:
-    verdict = OverlapVerifier(order="subsequence").judge([piece * (1_000_000 // len(piece))], answer=[COLOURS])[0]
-    assert verdict.score == 0.0
+    for length in (9_990, 1_000_000):
+        text = piece * (length // len(piece))
+        assert OverlapVerifier(order="subsequence").judge([text + "!"], answer=[["x"]])[0].score == 0.0

@@ -124,6 +124,11 @@ def test_a_scorer_that_never_ends_is_a_timeout() -> None:
     assert judge(problem["answer"], problem).score == 1.0
 
 
+def in_latex(problem: Any) -> str:
+    metadata = problem["metadata"]
+    return rf"\frac{{{metadata['simplified_numerator']}}}{{{metadata['simplified_denominator']}}}"
+
+
 HOLES: list[tuple[str, Any, str]] = [
     ("binary_matrix", lambda e: "print(1)", "not_a_literal"),
     ("spiral_matrix", lambda e: f"({e['answer'].replace(' ', ',')}, print())", "not_a_literal"),
@@ -148,6 +153,17 @@ HOLES: list[tuple[str, Any, str]] = [
     ("quantum_lock", lambda e: f"the {e['answer']}!", "stray_text"),
     ("coin_flip", lambda e: "1e999999999", "not_a_number"),
     ("coin_flip", lambda e: "0", "other_value"),
+    ("fraction_simplification", lambda e: f"{in_latex(e)} or 7", "not_a_fraction"),
+    ("fraction_simplification", lambda e: f"{in_latex(e)}; \\frac{{1}}{{2}}", "not_a_fraction"),
+    ("time_intervals", lambda e: f"{e['answer']}, or 7", "not_a_duration"),
+    ("time_intervals", lambda e: f"{e['answer']} or 7", "not_a_duration"),
+    ("kakurasu", lambda e: e["answer"].replace(" ", " or "), "stray_text"),
+    ("kakurasu", lambda e: e["answer"] + " 2", "stray_text"),
+    ("survo", lambda e: e["answer"].replace(" ", " or "), "stray_text"),
+    ("polynomial_equations", lambda e: e["answer"] + ", or 7", "not_a_number"),
+    ("polynomial_equations", lambda e: "nan", "not_a_number"),
+    ("word_sorting", lambda e: e["answer"] + ", zebra", "other_words"),
+    ("rubiks_cube", lambda e: e["metadata"]["example_correct_answer"] + " U9999999999", "stray_text"),
 ]
 
 
@@ -158,12 +174,44 @@ def test_what_a_scorer_overlooks_is_turned_down_before_it_is_asked(task: str, at
     assert (verdict.score, verdict.reason) == (0.0, reason)
 
 
+@pytest.mark.parametrize(
+    ("answer", "score"),
+    [
+        ('""', 1.0),
+        ("''", 1.0),
+        ("No real solutions.", 1.0),
+        ("There are no real values", 1.0),
+        ("no idea", 0.0),
+        ("banana", 0.0),
+        ("1.5", 0.0),
+    ],
+)
+def test_an_equation_without_solutions_is_not_solved_by_any_words(answer: str, score: float) -> None:
+    problem = entry("polynomial_equations") | {"answer": ""}
+    assert judge(answer, problem).score == score
+
+
+@pytest.mark.parametrize("kind", ["time", "time_seconds", "time_ms", "date", "datetime", "datetime_tz"])
+def test_a_duration_of_every_kind_passes_its_check(kind: str) -> None:
+    problem = next(e for e in create_dataset("time_intervals", size=200, seed=5) if e["metadata"]["task_type"] == kind)
+    assert judge(problem["answer"], problem).score == 1.0
+    for junk in (" or 7", ", or 7", ", 7", ":07:07:07", " 7"):
+        assert judge(problem["answer"] + junk, problem).score == 0.0
+
+
+def test_a_point_has_two_coordinates() -> None:
+    kinds = create_dataset("advanced_geometry", size=50, seed=5)
+    problem = next(problem for problem in kinds if problem["metadata"]["task_type"] == "orthocenter")
+    assert [judge(problem["answer"] + rest, problem).score for rest in ("", ", 7")] == [1.0, 0.0]
+
+
 @pytest.mark.parametrize("task", sorted(CHECKS))
 def test_a_check_lets_the_problem_s_own_answer_pass(task: str) -> None:
     for number in range(3):
         problem = create_dataset(task, size=3, seed=1)[number]
-        if "Integral" not in problem["answer"]:
-            assert problem_with(task, problem["answer"], problem) == ""
+        answer = problem["answer"] or problem["metadata"]["example_correct_answer"]
+        if "Integral" not in answer:
+            assert problem_with(task, answer, problem) == ""
 
 
 @pytest.mark.parametrize("task", sorted(CHECKS))

@@ -14,9 +14,12 @@ WELL_FORMED = [
     "<think>\n2+2\n=4\n</think>\n\n4",
     "\n<think>2+2=4</think>4",
     "<think>a <b>tag</b> inside</think>4",
-    "<think></think>4",
 ]
 MALFORMED = {
+    "<think></think>4": "short_think",
+    "<think>\n\n</think>\n\n4": "short_think",
+    "<think>\u200b</think>4": "short_think",
+    "<think>2+2=4</think>\u200b": "no_answer",
     "4": "no_think",
     "": "no_think",
     "<think>2+2=4": "unclosed_think",
@@ -74,6 +77,10 @@ def test_a_least_length_of_the_thinking_may_be_asked() -> None:
     assert verifier(["<think>  a </think>4", "<think>abc</think>4"]) == [0.0, 1.0]
     with pytest.raises(ValueError, match="min_chars"):
         ThinkFormatVerifier(min_chars=-1)
+
+
+def test_the_empty_block_of_a_mode_without_thinking_may_be_allowed() -> None:
+    assert ThinkFormatVerifier(min_chars=0)(["<think>\n\n</think>\n\n4"]) == [1.0]
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,30 @@ ROWS: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
+THOUGHT = [
+    (f"<think>{FENCED}</think>\n{FENCED}", None, ""),
+    (f"{FENCED}</think>\n{FENCED}", "<think>\n", ""),
+    (f"<think>hm</think>{RIGHT}", None, ""),
+    (RIGHT, "", ""),
+    (f"{FENCED}\n</think>", "", ""),  # nothing was opened, so nothing ends
+    (FENCED, "<think>\n", "unclosed_think"),
+    (f"<think>\n{FENCED}", None, "unclosed_think"),
+    (f"Sure. <think>\n{FENCED}", "", "unclosed_think"),
+    (f"{FENCED}</think>\n<think>{FENCED}", "<think>", "unclosed_think"),
+    (f"{FENCED}\n</think>", "<think>\n", "no_code"),
+    (f"{FENCED}\n</think>", None, "no_code"),
+]
+
+
+@pytest.mark.parametrize(("completion", "prefill", "reason"), THOUGHT)
+def test_the_program_follows_the_thinking_also_where_the_prompt_began_it(
+    completion: str, prefill: str | None, reason: str
+) -> None:
+    verdict = unit_test_reward.verify(Sample(text=completion, prefill=prefill, row={"tests": ADD}))
+    assert (verdict.score, verdict.reason) == (float(not reason), reason)
+    assert verdict.status is (Status.UNPARSEABLE if reason else Status.CORRECT)
+
+
 @pytest.mark.parametrize(("completion", "row"), ROWS)
 def test_a_right_program_passes_the_tests_of_each_form_and_a_wrong_one_fails(
     completion: str, row: Mapping[str, Any]

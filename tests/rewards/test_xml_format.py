@@ -17,7 +17,8 @@ TABLE = [
     (SOUP, 1, ""),
     (f"```xml\n{SOUP}\n```", 1, ""),
     (f"<think>x < 3</think>\n{SOUP}", 1, ""),
-    (f'<?xml version="1.0" encoding="UTF-8"?>\n<!-- soup -->{SOUP}', 1, ""),
+    (f'<?xml version="1.0" encoding="UTF-8"?>\n{SOUP}', 1, ""),
+    ("<recipe><!-- hot --><title>Soup</title><?cook slowly?></recipe>", 1, ""),
     ("<recipe><title><![CDATA[x < 3]]></title></recipe>", 1, ""),
     ("<recipe><title><b/></title></recipe>", 1, ""),
     ("<recipe><title>Soup</recipe>", 0, "not_xml"),
@@ -33,6 +34,10 @@ TABLE = [
     ("<recipe><!-- <title>Soup</title> --></recipe>", 0, "missing_element"),
     ("<meal><title>Soup</title></meal>", 0, "wrong_root"),
     ("<recipe><title/></recipe>", 0, "empty_element"),
+    ("<recipe><title><!-- Soup --></title></recipe>", 0, "empty_element"),
+    (f"<!-- So I think that -->{SOUP}", 0, "comment_outside"),
+    (f"{SOUP}\n<!-- I hope this helps -->", 0, "comment_outside"),
+    (f"<?so I think that?>{SOUP}", 0, "comment_outside"),
     ("<recipe><title> \n </title></recipe>", 0, "empty_element"),
     (f"<!DOCTYPE recipe>{SOUP}", 0, "doctype"),
     ('<!DOCTYPE recipe [<!ENTITY a "a"><!ENTITY b "&a;&a;">]><recipe><title>&b;</title></recipe>', 0, "doctype"),
@@ -54,6 +59,12 @@ def test_without_paths_any_document_will_do_that_holds_something() -> None:
     verdicts = XmlVerifier().judge(["<a>1</a>", "<a><b/></a>", "<a/>", "<a> </a>"])
     assert [verdict.reason for verdict in verdicts] == ["", "", "empty_element", "empty_element"]
     assert XmlVerifier(allow_empty=True)(["<a/>"]) == [1.0]
+
+
+def test_comments_and_instructions_beside_the_root_may_be_allowed() -> None:
+    text = f'<?xml version="1.0"?><!-- soup --><?xml-stylesheet href="a.css"?>{SOUP}<!-- end -->'
+    assert XmlVerifier()([text]) == [0.0]
+    assert XmlVerifier(comments_outside=True)([text]) == [1.0]
 
 
 @pytest.mark.parametrize("path", ["r/step@number", "r/step/@number"])

@@ -1,0 +1,81 @@
+"""What a reader sees of a text, and that no verifier of a format takes the rest for an answer."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trl_grpo_ext import Verifier
+from trl_grpo_ext.rewards.boxed import BoxedVerifier
+from trl_grpo_ext.rewards.code_format import CodeFormatVerifier
+from trl_grpo_ext.rewards.json_format import JsonVerifier
+from trl_grpo_ext.rewards.parsing.visible import visible
+from trl_grpo_ext.rewards.tags import TagsVerifier
+from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier
+from trl_grpo_ext.rewards.xml_format import XmlVerifier
+
+NOTHING = {
+    "nothing": "",
+    "white space": " \n\u3000",
+    "zero width": "\u200b\u2060\ufeff",
+    "soft hyphen": "\u00ad",
+    "directions": "\u202a\u202c\u2066\u2069",
+    "Hangul fillers": "\u115f\u3164\uffa0",
+    "variation selectors": "\ufe0f\U000e0100",
+    "tags": "\U000e0041\U000e0042",
+    "blank Braille": "\u2800",
+    "controls": "\x01\x7f\x9f",
+}
+
+
+@pytest.mark.parametrize("text", NOTHING.values(), ids=NOTHING)
+def test_nothing_is_seen_of_characters_that_show_nothing(text: str) -> None:
+    assert visible(text) == ""
+    assert visible(f"{text}four eggs{text}") == "four eggs"
+
+
+@pytest.mark.parametrize("text", ["4", "é", "汉", "مي\u200cخواهم", "👩\u200d🔬", "\ufffd", "-", "e\u0301"])
+def test_letters_of_any_script_are_seen(text: str) -> None:
+    assert visible(text)
+
+
+FORMATS: list[tuple[Verifier, str, str]] = [
+    (ThinkFormatVerifier(), "<think>{}</think>4", "short_think"),
+    (ThinkFormatVerifier(), "<think>2+2</think>{}", "no_answer"),
+    (TagsVerifier(tags=["answer"]), "<answer>{}</answer>", "empty_answer"),
+    (BoxedVerifier(), r"So \boxed{{{}}}", "empty_box"),
+    (BoxedVerifier(), "<think>2+2</think>{}", "no_answer"),
+    (CodeFormatVerifier(language="java"), "```java\n{}\n```", "empty_code"),
+    (JsonVerifier(), "```json\n{}\n```", "no_answer"),
+    (XmlVerifier(fence="required"), "```xml\n{}\n```", "no_answer"),
+]
+
+
+@pytest.mark.parametrize(("verifier", "text", "reason"), FORMATS)
+@pytest.mark.parametrize("nothing", NOTHING.values(), ids=NOTHING)
+def test_what_nobody_sees_fills_no_format(verifier: Verifier, text: str, reason: str, nothing: str) -> None:
+    (verdict,) = verifier.judge([text.format(nothing)])
+    assert (verdict.score, verdict.reason) == (0.0, reason)
+
+
+@pytest.mark.parametrize("nothing", ["\u200b", "&#8203;", "&#xad;", " "])
+def test_what_nobody_sees_fills_no_element_and_no_attribute(nothing: str) -> None:
+    texts = [f"<r><a>{nothing}</a></r>", f'<r><a b="{nothing}"/></r>']
+    for text, path in zip(texts, ["r/a", "r/a@b"], strict=True):
+        assert XmlVerifier(required=[path]).judge([text])[0].reason == "empty_element"
+
+
+@given(st.text())
+def test_what_is_seen_is_seen_again(text: str) -> None:
+    assert visible(visible(text)) == visible(text)
+    assert set(visible(text)) <= set(text)
+
+
+def test_text_of_any_length_is_read_in_a_time_that_grows_with_it() -> None:
+    start = time.perf_counter()
+    for piece in ("\u200b", "a\u200b", " \u200b", "a"):
+        visible(piece * 500_000)
+    assert time.perf_counter() - start < 5
