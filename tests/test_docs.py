@@ -31,6 +31,10 @@ MODULES = sorted(
 # What runs programs, and is passed over where there is nothing to run them behind.
 SANDBOXED = {"trl_grpo_ext.sandbox.pool", "trl_grpo_ext.rewards.unit_test", "unit_tests.md", "recipes.md", "README.md"}
 
+# What needs an extra that `dev` does not bring.
+REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym", "trl_grpo_ext.rewards.reasoning_gym_tasks.scoring")
+NEEDS = dict.fromkeys(REASONING_GYM, "reasoning_gym")
+
 Fence = tuple[str, str]
 
 
@@ -54,6 +58,8 @@ def python_blocks() -> list[tuple[str, str, str | None]]:
 def test_examples_in_docstrings_run(name: str) -> None:
     if name in SANDBOXED:
         walls_or_skip()
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert failed == 0
 

@@ -102,3 +102,15 @@ def test_logs_are_read_back_and_a_line_that_was_cut_off_is_passed_over(tmp_path:
 def test_a_folder_without_scorecards_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="Name the output_dir of a run"):
         RecordedRun(tmp_path)
+
+
+def test_damaged_batches_and_settings_are_passed_over(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    for step in range(3):
+        recorder(card_of(step))
+    folder = tmp_path / "scorecards"
+    whole = (folder / "verdicts-00000001.parquet").read_bytes()
+    (folder / "verdicts-00000001.parquet").write_bytes(whole[: len(whole) // 2])
+    (folder / "run.json").write_text('{"beta": ')
+    assert steps(tmp_path) == [0, 2]
+    assert RecordedRun(tmp_path).settings == {}

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, verifier
-from trl_grpo_ext.diagnostics.recorder import SAMPLES_SCHEMA, VERDICTS_SCHEMA, Recorder
+from trl_grpo_ext.diagnostics.recorder import SAMPLES_SCHEMA, VERDICTS_SCHEMA, Recorder, read_about
 from trl_grpo_ext.scorecard import Scorecard
 
 
@@ -107,3 +107,14 @@ def test_a_resumed_run_goes_on_numbering_groups(tmp_path: Path) -> None:
     assert Recorder(tmp_path).groups_recorded() == 0
     Recorder(tmp_path)(card_of("abc"))
     assert Recorder(tmp_path).groups_recorded() == 1
+
+
+def test_a_damaged_part_neither_stops_a_resumed_run_nor_hides_its_session(tmp_path: Path) -> None:
+    Recorder(tmp_path)(card_of("a"))
+    for kind in ("samples", "verdicts"):
+        (tmp_path / "scorecards" / f"{kind}-00000001.parquet").write_bytes(b"PAR1 cut off")
+    recorder = Recorder(tmp_path)
+    assert recorder.groups_recorded() == 1
+    recorder(card_of("b"))
+    about = read_about(tmp_path / "scorecards" / "samples-00000002.parquet")
+    assert about.session == 1

@@ -319,3 +319,29 @@ def test_a_shadow_beside_a_plain_function_voids_nothing(tiny_model: str, sums: A
     assert not any(cards[0].void)
     assert trainer.state.log_history[0]["verified/void"] == 0.0
     assert trainer.state.log_history[0]["rewards/math_reward/mean"] is not None
+
+
+def test_a_log_that_cannot_be_written_and_a_listener_that_fails_do_not_end_the_run(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer = VerifiedGRPOTrainer(tiny_model, math_reward, config(), sums["train"])
+
+    def fails(card: Scorecard) -> None:
+        raise OSError("planted")
+
+    trainer.add_scorecard_listener(fails)
+    (Path(trainer.args.output_dir) / "scorecards" / "log.jsonl").mkdir(parents=True)
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert "cannot be written; the run goes on" in caplog.text
+    assert caplog.text.count("failed on the scorecard") == 1
+
+
+def test_halt_on_without_verdicts_is_said_to_do_nothing(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    def constant(completions: list[Any], **_: Any) -> list[float]:
+        return [1.0] * len(completions)
+
+    VerifiedGRPOTrainer(tiny_model, constant, config(halt_on=["kl_blowup"]), sums["train"])
+    assert "nothing will halt this run" in caplog.text

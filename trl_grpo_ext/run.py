@@ -22,9 +22,10 @@ from trl_grpo_ext.evaluation import evaluate
 from trl_grpo_ext.preflight import check_writable
 from trl_grpo_ext.recipe import Recipe
 from trl_grpo_ext.recipe_data import load_data
-from trl_grpo_ext.report.write import write_report_safely
+from trl_grpo_ext.report.background_report import BackgroundReport
 from trl_grpo_ext.run_summary import print_summary, summarise_run, write_summary
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.set_aside import set_aside
 from trl_grpo_ext.stopwatch import Stopwatch
 from trl_grpo_ext.trainer import VerifiedGRPOTrainer
 
@@ -55,7 +56,7 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
         )
     if not recipe.training.resume_from_checkpoint and recipe.training.process_index == 0:
         for recorded in ("scorecards", FINDINGS):
-            _set_aside(Path(recipe.training.output_dir) / recorded)
+            set_aside(Path(recipe.training.output_dir) / recorded)
     _set_model_arguments(recipe)
     trainer = VerifiedGRPOTrainer(
         model=recipe.model.model_name_or_path,
@@ -106,7 +107,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         print_summary(summary, folder)
         _print_answer(recipe, folder)
         if recipe.training.record_scorecards and recipe.training.write_report:
-            write_report_safely(folder)  # once more, with the evaluation after training
+            BackgroundReport(folder).finish()  # once more, with the evaluation after training
         if trained.completions and trained.void == trained.completions:
             logger.error(
                 "Nothing was learned: none of the %d completions could be judged. The verdicts in %s say why (`blame`, "
@@ -173,14 +174,3 @@ def _set_model_arguments(recipe: Recipe) -> None:
     quantization = get_quantization_config(recipe.model)
     if quantization is not None:  # here, because the trainer of TRL 1.6 does not take it as an argument
         recipe.training.model_init_kwargs["quantization_config"] = quantization
-
-
-def _set_aside(recorded: Path) -> None:
-    """Rename what an earlier run has recorded, so that two runs are not read as one."""
-    if not recorded.exists():
-        return
-    number = 1
-    while (aside := recorded.with_name(f"{recorded.stem}.{number}{recorded.suffix}")).exists():
-        number += 1
-    recorded.rename(aside)
-    logger.warning("%s holds an earlier run; its %s is now %s.", recorded.parent, recorded.stem, aside)

@@ -136,6 +136,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
 
     def _watch(self, args: Any, recorder: Recorder | None) -> None:
         halt_on = getattr(args, "halt_on", ())
+        if halt_on and self.mix is None:
+            logger.warning("halt_on needs verdicts, and plain reward functions have none: nothing will halt this run.")
         watch = Watch(
             args.output_dir,
             self._run_settings,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from trl_grpo_ext.diagnostics.check import RECENT_BATCHES, Check, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+
+logger = logging.getLogger(__name__)
 
 HOLD = 3  # batches in a row until it is told; ours
 CLEAR = RECENT_BATCHES  # batches in a row without it until it is over, and may be told anew: a whole window; ours
@@ -32,7 +35,12 @@ class Onsets:
         return [finding for code, check in self.checks.items() if (finding := self._look(code, check, window))]
 
     def _look(self, code: str, check: Check, window: Window) -> Finding | None:
-        found = check(window)
+        try:
+            found = check(window)
+        except Exception as error:  # one check that fails must not silence the others
+            logger.warning("The check %r failed; the others go on.", code, exc_info=code not in self.not_checked)
+            self.not_checked[code] = f"a check that does not fail ({type(error).__name__})"
+            return None
         self.not_checked.pop(code, None)
         if isinstance(found, NotChecked):  # which says neither that it holds nor that it is over
             self.not_checked[code] = found.needs

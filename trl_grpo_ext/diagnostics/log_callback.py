@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.recorder import LogRecorder
+
+logger = logging.getLogger(__name__)
 
 
 class LogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
@@ -14,7 +17,13 @@ class LogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
     def __init__(self, recorder: LogRecorder) -> None:
         self.recorder = recorder
+        self.has_failed = False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        if state.is_world_process_zero and logs:
+        if not (state.is_world_process_zero and logs) or self.has_failed:
+            return
+        try:
             self.recorder.write(state.global_step, logs)
+        except Exception:  # a full disk is no reason to end the run
+            self.has_failed = True
+            logger.exception("%s cannot be written; the run goes on without it.", self.recorder.path)

@@ -45,16 +45,19 @@ class RecordedRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The trainer's settings that figures depend on, as `run.json` has them; empty for an older run."""
+        """The trainer's settings that figures depend on, as `run.json` has them; empty without it."""
         path = self.folder / "scorecards" / "run.json"
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return found
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     @property
     def logs(self) -> list[dict[str, Any]]:
         """TRL's logs, one dict a logging step, with `step`; a later session's take the place of those it repeats."""
         path = self.folder / "scorecards" / "log.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
         entries = [entry for line in lines if (entry := _entry(line)) is not None]
         starts = _session_starts([(entry["session"], entry["step"]) for entry in entries])
         return [entry for entry in entries if not _is_repeated(entry["session"], entry["step"], starts)]
@@ -78,16 +81,26 @@ class RecordedRun:
         ]
 
     def card(self, number: int) -> Scorecard:
-        """The scorecard of one batch."""
+        """The scorecard of one batch.
+
+        Raises:
+            OSError, ValueError: for a part that is damaged, or has just been thinned out.
+        """
         folder = self.folder / "scorecards"
         about = read_about(folder / f"samples-{number:08d}.parquet")
         samples = pq.read_table(folder / f"samples-{number:08d}.parquet").to_pylist()
         verdicts = pq.read_table(folder / f"verdicts-{number:08d}.parquet").to_pylist()
+        if any(record["sample"] >= len(samples) for record in verdicts):
+            raise ValueError(f"Batch {number} has verdicts of samples that it does not have.")
         return _scorecard(about, samples, verdicts)
 
     def cards(self, mode: Mode | None = None) -> Iterator[Scorecard]:
-        """The scorecards of the batches that count, in order."""
-        return (self.card(number) for number, _ in self.parts(mode))
+        """The scorecards of the batches that count, in order; damaged ones are passed over with a warning."""
+        for number, _ in self.parts(mode):
+            try:
+                yield self.card(number)
+            except (OSError, ValueError, KeyError) as error:  # ArrowInvalid is a ValueError
+                logger.warning("Batch %d of %s is passed over: %s", number, self.folder, error)
 
 
 def _part(path: Path) -> tuple[int, About] | None:

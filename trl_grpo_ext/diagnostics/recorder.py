@@ -113,11 +113,14 @@ class Recorder:
 
     def groups_recorded(self) -> int:
         """One more than the highest group number on disk: where a resumed run goes on numbering."""
-        last = max((part for part in self._parts() if part[1].name.startswith("samples")), default=None)
-        if last is None:
-            return 0
-        groups = pq.read_table(last[1], columns=["group"]).column("group").to_pylist()
-        return max((group for group in groups if group is not None), default=-1) + 1
+        parts = [path for _, path in sorted(self._parts(), reverse=True) if path.name.startswith("samples")]
+        for path in parts:
+            try:
+                groups = pq.read_table(path, columns=["group"]).column("group").to_pylist()
+            except (OSError, ValueError):  # damaged; ArrowInvalid is a ValueError
+                continue
+            return max((group for group in groups if group is not None), default=-1) + 1
+        return 0
 
     def _parts(self) -> list[tuple[int, Path]]:
         """The parts on disk with their numbers; other people's files in the folder are passed over."""
@@ -127,9 +130,9 @@ class Recorder:
     def _take_number(self) -> int:
         if self._next is None:  # a resumed run goes on after the parts that are there
             self.folder.mkdir(parents=True, exist_ok=True)
-            parts = self._parts()
+            parts = sorted(self._parts(), reverse=True)
+            self._session = 1 + next((s for s in (_session_of(path) for _, path in parts) if s is not None), -1)
             self._next = max((number for number, _ in parts), default=-1) + 1
-            self._session = 1 + max((read_about(path).session for _, path in parts), default=-1)
         self._next += 1
         return self._next - 1
 
@@ -173,7 +176,7 @@ class LogRecorder:
     def _sessions_before(self) -> int:
         if not self.path.exists():
             return 0
-        text = self.path.read_text(encoding="utf-8")
+        text = self.path.read_text(encoding="utf-8", errors="replace")
         if text and not text.endswith("\n"):  # a line that was cut off must not swallow the next
             with open(self.path, "a", encoding="utf-8") as file:
                 file.write("\n")
@@ -186,6 +189,14 @@ def read_about(path: Path) -> About:
     if ABOUT not in metadata:  # a part of version 0.1.0 or before
         return About(step=None, mode="train", session=0, weights={}, conversational=False)
     return About(**json.loads(metadata[ABOUT]))
+
+
+def _session_of(path: Path) -> int | None:
+    """The session of a part; None for one that is damaged. Sessions rise with the numbers of parts."""
+    try:
+        return read_about(path).session
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _about(card: Scorecard, session: int) -> About:

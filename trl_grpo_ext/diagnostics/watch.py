@@ -13,13 +13,14 @@ from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.alert import alert_trackers
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding
+from trl_grpo_ext.diagnostics.finding import FILE, Finding, Severity, append_finding
 from trl_grpo_ext.diagnostics.finding_panel import show_finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.look_back import look_back
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.set_aside import set_aside
 
 logger = logging.getLogger(__name__)
 
@@ -95,20 +96,22 @@ class Watch:
             self._look()
 
     def _look_back(self, step: int) -> None:
-        """Of a run that is resumed, see what was before; it has been told already."""
-        if step > 0 and (Path(self.run_folder) / "scorecards").is_dir():
+        """Of a run that is resumed, see what was before; it has been told already. Of an earlier run, nothing."""
+        if step == 0:
+            set_aside(Path(self.run_folder) / FILE)
+        elif (Path(self.run_folder) / "scorecards").is_dir():
             look_back(RecordedRun(Path(self.run_folder)), self._view, self._onsets, before=step)
 
     def _look(self) -> None:
         for finding in self._onsets.look(self._view.window):
             if finding.code in self.halt_on and self.halted_by is None:
                 self.halted_by = finding
+            append_finding(self.run_folder, finding)
             if self._cite is not None and finding.step is not None:
                 self._cite([finding.step])
             if LEVELS[finding.severity] >= self.log_level:
                 show_finding(finding)
             alert_trackers(finding)
-            append_finding(self.run_folder, finding)
 
 
 class WatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here

@@ -15,7 +15,19 @@ logger = logging.getLogger(__name__)
 SHARE = 0.01  # of the run's time, at most, in which a report is being made
 FIRST_AFTER = 60.0  # seconds
 
-_PROGRAM = "import os, sys; os.nice(19); from trl_grpo_ext.cli import main; sys.exit(main(['report', sys.argv[1]]))"
+LAST_SECONDS = 60.0  # that the end of a run waits for its report; other ranks wait too
+
+# It ends with the trainer (1 is PR_SET_PDEATHSIG), however that ends.
+_PROGRAM = """
+import ctypes, os, signal, sys
+os.nice(19)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(sys.argv[2]):
+        sys.exit(1)
+from trl_grpo_ext.cli import main
+sys.exit(main(["report", sys.argv[1]]))
+"""
 
 
 class BackgroundReport:
@@ -56,10 +68,23 @@ class BackgroundReport:
                 process.terminate()
                 process.wait(timeout=10)
 
+    def finish(self, seconds: float = LAST_SECONDS) -> None:
+        """Write the last report; one that takes longer than this is left to the user, and the one of before stays."""
+        self.close()
+        try:
+            self._begin()
+            if self._process is not None and self._process.wait(timeout=seconds) != 0:
+                logger.warning("The report of %s could not be written; see trl-grpo-ext report.", self.folder)
+        except subprocess.TimeoutExpired:
+            logger.warning("The report takes long; make it by: trl-grpo-ext report %s", self.folder)
+        except Exception as error:
+            logger.warning("The report of %s could not be written: %s", self.folder, error)
+        self.close()
+
     def _begin(self) -> None:
         self._started = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, os.fspath(self.folder)],
+            [sys.executable, "-c", _PROGRAM, os.fspath(self.folder), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

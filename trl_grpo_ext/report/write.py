@@ -55,7 +55,7 @@ def write_report(
     runs = [RecordedRun(Path(folder)) for folder in folders]
     path = Path(output) if output is not None else _default_output(runs)
     text = report_page(runs, completions=completions)
-    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     unfinished.write_text(text, encoding="ascii")
     unfinished.replace(path)
     return path

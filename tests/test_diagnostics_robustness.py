@@ -1,0 +1,62 @@
+"""What diagnostics do when something fails: a check, an earlier run in the folder, a report that takes too long."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from planted import Column, samples_of
+
+from trl_grpo_ext import RewardMix, RewardTerm, Sample
+from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding, read_findings
+from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
+from trl_grpo_ext.diagnostics.recorder import Recorder
+from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.report.background_report import BackgroundReport
+
+FOUND = Finding(code="bad_data", step=1, severity=Severity.WARNING, sentence="s", numbers={}, action="a")
+
+
+def test_a_check_that_fails_silences_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(window: Any) -> Any:
+        raise ZeroDivisionError
+
+    onsets = Onsets({"fails": fails, "bad_data": lambda window: FOUND})
+    told = [onsets.look(Window(settings={})) for _ in range(HOLD)]
+    assert told == [[]] * (HOLD - 1) + [[FOUND]]
+    assert "ZeroDivisionError" in onsets.not_checked["fails"]
+    assert caplog.text.count("Traceback") == 1
+
+
+def card_of(step: int) -> Any:
+    mix = RewardMix([RewardTerm(name="right", verifier=Column("right"))])
+    rows = samples_of(right=[1.0, 0.0, 1.0, 0.0])
+    samples = [Sample(text="x", row=sample.row, group=0, step=step) for sample in rows]
+    return mix.score(samples).with_advantages([1.0, -1.0, 1.0, -1.0])
+
+
+def test_a_new_run_in_a_used_folder_does_not_inherit_findings_and_a_resumed_one_does(tmp_path: Path) -> None:
+    append_finding(tmp_path, FOUND)
+    Watch(tmp_path, {})(card_of(3))
+    assert read_findings(tmp_path) == [FOUND]
+    Watch(tmp_path, {})(card_of(0))
+    assert read_findings(tmp_path) == []
+    assert (tmp_path / "findings.1.jsonl").exists()
+
+
+def test_the_last_report_is_written_by_a_process_of_its_own(tmp_path: Path) -> None:
+    Recorder(tmp_path)(card_of(0))
+    BackgroundReport(tmp_path).finish(seconds=120)
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_report_that_takes_too_long_is_left_to_the_user(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Recorder(tmp_path)(card_of(0))
+    with caplog.at_level(logging.WARNING):
+        BackgroundReport(tmp_path).finish(seconds=0.01)
+    assert f"trl-grpo-ext report {tmp_path}" in caplog.text
+    assert not [p for p in psutil.Process().children() if str(tmp_path) in " ".join(p.cmdline())]
