@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from windows import batch, codes, needs, window_of
 
-from trl_grpo_ext.diagnostics.check import RECENT_BATCHES, Window
+from trl_grpo_ext import Status, Verdict
+from trl_grpo_ext.diagnostics.batch_facts import batch_facts
+from trl_grpo_ext.diagnostics.check import RECENT_BATCHES, Window, score_level
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.hysteresis import CLEAR, HOLD, Onsets
@@ -34,7 +37,7 @@ def test_a_kl_divergence_that_pays_is_no_blow_up() -> None:
     high = [{"kl": 0.1 * step} for step in range(24)]
     rising = run_of([[1] * min(32, 4 + 2 * step) + [0] * max(0, 28 - 2 * step) for step in range(24)])
     assert codes(window_of(rising, high)) == []
-    stuck = run_of([[1] * 4 + [0] * 28] * 60)
+    stuck = run_of([([1] + [0] * 7) * 4] * 60)
     assert "kl_blowup" in codes(window_of(stuck, high))
 
 
@@ -122,3 +125,66 @@ def test_a_window_of_any_length_makes_no_check_fail() -> None:
         for entries in ([], logs):
             window = window_of(cards, entries)
             assert all(check(window) is None or check(window) for check in CHECKS.values())
+
+
+def spread(share: int) -> list[float]:
+    """A batch of four groups of eight, in each of which so many are right."""
+    return ([1.0] * share + [0.0] * (8 - share)) * 4
+
+
+def test_lengths_that_only_scatter_are_no_explosion() -> None:
+    source = random.Random(0)
+    for _ in range(20):
+        pairs = [(step, int(source.lognormvariate(4, 0.7))) for step in range(24)]  # siblings are of one length
+        cards = [batch({"answer": [1, 0]}, step=step, size=2, completion_ids=[0] * count) for step, count in pairs]
+        assert "8 groups" in needs(window_of(cards), "length_explosion")
+
+
+def test_a_policy_that_has_converged_has_collapsed_only_if_its_answers_are_wrong() -> None:
+    logs = [{"entropy": 2.0}] * 4 + [{"entropy": 0.05}] * 20
+    converged = [spread(1)] * 4 + [[1] * 29 + [0] * 3] * 20
+    assert "entropy_collapse" not in codes(window_of(run_of(converged), logs))
+    right = Verdict(status=Status.CORRECT, score=1.0, answer="4")
+    wrong = Verdict(status=Status.INCORRECT, score=0.0, answer="5")
+    settled = [batch({"answer": [right] * 16 + [wrong] * 16}, step=step) for step in range(4, 24)]
+    assert "entropy_collapse" in codes(window_of([*run_of([spread(1)] * 4), *settled], logs))
+
+
+def test_a_warm_up_is_no_update_of_zero() -> None:
+    cards = run_of([MIXED] * 16)
+    rising = [{"kl": 0.0, "learning_rate": 1e-12 * step} for step in range(1, 20)]
+    steady = [{"kl": 0.0, "learning_rate": 1e-12}] * 19
+    assert codes(window_of(cards, rising)) == []
+    assert codes(window_of(cards, steady)) == ["zero_updates"]
+
+
+def test_a_gradient_that_is_zero_since_every_group_is_dead_is_no_trouble() -> None:
+    converged = run_of([MIXED] * 10 + [[1] * 32] * 6)
+    assert "zero_updates" not in codes(window_of(converged, [{"grad_norm": 1.0}] * 10 + [{"grad_norm": 0.0}] * 6))
+
+
+def test_a_kl_divergence_that_pays_in_score_while_a_weight_fades_is_no_blow_up() -> None:
+    def fading(step: int) -> Scorecard:
+        scores = spread(min(8, 1 + step // 3))
+        return batch({"answer": scores, "form": [1] * 32}, step=step, weights={"form": max(0.01, 1 - step / 20)})
+
+    high = [{"kl": 0.1 * step} for step in range(24)]
+    assert "kl_blowup" not in codes(window_of([fading(step) for step in range(24)], high))
+
+
+def test_a_score_that_falls_to_nothing_points_to_the_verifier() -> None:
+    cards = run_of([spread(1)] * 4 + [spread(6)] * 20 + [[0] * 32] * 10)
+    found = CHECKS["kl_blowup"](window_of(cards, [{"kl": 1.0}] * 34))
+    assert isinstance(found, Finding)
+    assert "the verifier or the data broke" in found.sentence
+    assert "after 0.75" in found.sentence
+    assert found.action.startswith("First judge a few")
+
+
+def test_the_error_of_a_score_is_that_of_its_groups() -> None:
+    alike = score_level([batch_facts(card, {}) for card in run_of([([1] * 8 + [0] * 8) * 2])])
+    mixed = score_level([batch_facts(card, {}) for card in run_of([spread(4)])])
+    assert alike is not None
+    assert mixed is not None
+    assert alike.mean == mixed.mean
+    assert alike.error > 2 * mixed.error

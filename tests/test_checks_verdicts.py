@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from windows import batch, codes, needs, window_of
+from typing import Any
 
-from trl_grpo_ext import Blame, Status, Verdict
+import pytest
+from windows import Planted, batch, codes, needs, window_of
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict
+from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
 
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
 STARVED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_starved")
@@ -15,6 +20,12 @@ WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="4")
 MATCHED = Verdict(status=Status.CORRECT, score=1.0, answer="<think>")
 
 MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4
+
+
+def found(window: Window, code: str) -> Finding:
+    outcome = CHECKS[code](window)
+    assert isinstance(outcome, Finding)
+    return outcome
 
 
 def test_a_worker_without_cpu_is_a_starved_grader_and_no_other_trouble() -> None:
@@ -112,3 +123,109 @@ def test_a_shadow_that_asks_another_question_is_no_second_opinion() -> None:
 def test_scores_of_any_size_do_no_harm(score: float) -> None:
     cards = [batch({"answer": [score, 0.0] * 16, "small": MIXED}, step=step) for step in range(8)]
     assert isinstance(codes(window_of(cards, [{"kl": 1.0, "entropy": 0.1, "grad_norm": 1.0}] * 8)), list)
+
+
+def test_pairs_that_are_mostly_all_right_still_teach() -> None:
+    pairs = [1, 0, 1, 1] + [1, 1] * 14  # 94 % of pairs, of which the policy fails 1 of 32
+    assert codes(window_of([batch({"answer": [1, 0, 0, 1] + [1] * 28}, step=step, size=2) for step in range(8)])) == []
+    easy = window_of([batch({"answer": pairs}, step=step, size=2) for step in range(8)])
+    assert codes(easy) == ["all_right_groups"]
+
+
+def test_a_slow_rise_over_many_batches_is_not_stuck() -> None:
+    def slow(step: int) -> list[float]:
+        right = min(8, 2 + step // 16)  # an answer of eight more every sixteen batches
+        return ([1.0] * right + [0.0] * (8 - right)) * 2 + [0.0] * 48
+
+    cards = [batch({"answer": slow(step), "form": [1] * 64}, step=step) for step in range(64)]
+    stuck = [batch({"answer": slow(0), "form": [1] * 64}, step=step) for step in range(64)]
+    assert not {"all_wrong_groups", "saturated_term"} & set(codes(window_of(cards)))
+    assert {"all_wrong_groups", "saturated_term"} <= set(codes(window_of(stuck)))
+
+
+def test_a_term_that_weighs_more_than_the_primary_one_is_not_called_small() -> None:
+    cards = [
+        batch({"answer": [0] * 32, "style": MIXED}, step=step, weights={"style": 5}, advantages=[1.0, -1.0] * 16)
+        for step in range(4)
+    ]
+    found = CHECKS["secondary_only"](window_of(cards))
+    assert isinstance(found, Finding)
+    assert found.action == "Gate `style` by `answer`, or lower its weight below that of `answer`."
+
+
+def test_prompts_that_are_always_right_beside_prompts_that_are_always_wrong_are_dead_groups() -> None:
+    for first in range(2):  # which kind fills the odd groups
+        cards = [batch({"answer": ([first] * 4 + [1 - first] * 4) * 4}, step=step, size=4) for step in range(16)]
+        window = window_of(cards)
+        assert codes(window) == ["dead_groups"]
+        assert "50 % all wrong, 50 % all right, 0 % live" in found(window, "dead_groups").sentence
+    learned = [batch({"answer": MIXED}, step=step) for step in range(4)]
+    learned += [batch({"answer": [1] * 28 + [0] * 4}, step=step) for step in range(4, 24)]
+    assert "dead_groups" not in codes(window_of(learned))
+
+
+def test_a_gate_that_never_opens_is_an_inert_term_and_one_of_a_hard_term_is_not() -> None:
+    def gated(answer: list[int], term: str, by: str) -> Window:
+        names = ("answer", "form")
+        cards = []
+        for step in range(8):
+            terms = [RewardTerm(name=name, verifier=Planted(name), gate=by if name == term else None) for name in names]
+            samples = [
+                Sample(text="x", row={"answer": one, "form": 0}, group=row // 8, step=step)
+                for row, one in enumerate(answer)
+            ]
+            cards.append(RewardMix(terms).score(samples))
+        return window_of(cards)
+
+    closed = found(gated(MIXED, "answer", "form"), "inert_term")
+    assert closed.sentence.startswith("The gate of `answer`, by `form`, never opens: it is closed for 100 %")
+    assert "inert_term" not in codes(gated([0] * 32, "form", "answer"))
+
+
+def test_timeouts_that_completions_cause_are_not_laid_on_the_grader() -> None:
+    slow = Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=5.0)
+    late = Verdict(status=Status.TIMEOUT, score=None, blame=Blame.GRADER, reason="judge_timeout")
+    policys, graders = (
+        found(window_of([batch({"answer": [one] * 8 + MIXED[8:]})]), "grader_trouble") for one in (slow, late)
+    )
+    assert policys.sentence.startswith("The completions, not the grader: 25 %")
+    assert "longer timeout" not in policys.action
+    assert policys.severity is Severity.WARNING
+    assert graders.sentence.startswith("The grader, not the model: 25 %")
+    assert "longer timeout" in graders.action
+
+
+def test_a_shadow_that_fails_is_information_and_comes_after_a_term_in_force() -> None:
+    failed = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
+    shadow = window_of([batch({"answer": MIXED, "strict": [failed] * 32}, weights={"strict": 0})])
+    assert found(shadow, "grader_trouble").severity is Severity.INFO
+    both = {"answer": [failed] * 4 + MIXED[4:], "strict": [failed] * 32}
+    assert "`answer`" in found(window_of([batch(both, weights={"strict": 0})]), "grader_trouble").sentence
+
+
+def test_the_reason_of_a_flood_is_that_of_the_primary_verdicts() -> None:
+    other = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_think_tag")
+    window = window_of([batch({"answer": [UNREAD] * 16 + MIXED[16:], "form": [other] * 32})])
+    assert "mostly `no_boxed`" in found(window, "unparseable_flood").sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "settings"),
+    [
+        ("grader_trouble", {"status": Status.ERROR, "score": None, "blame": Blame.GRADER}),
+        ("unparseable_flood", {"status": Status.UNPARSEABLE, "score": 0.0}),
+    ],
+)
+def test_a_reason_of_any_length_and_kind_is_cut_and_made_safe(code: str, settings: dict[str, Any]) -> None:
+    hostile = Verdict(reason="\x1b[31m" + "loud " * 50_000, **settings)
+    sentence = found(window_of([batch({"answer": [hostile] * 16 + MIXED[16:]})]), code).sentence
+    assert sentence.isprintable()
+    assert len(sentence) < 300
+
+
+def test_a_wrong_driver_may_be_the_right_term_in_the_wrong_place() -> None:
+    terms = {"form": [0, 0, 0, 1] * 8, "answer": [0, 1, 0, 1] * 8}
+    cards = [batch(terms, step=step, weights={"form": 0.1}) for step in range(8)]
+    assert found(window_of(cards), "wrong_driver").action.endswith(
+        "if `form` is not what you want taught, put the right term first."
+    )

@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from windows import Planted as FromColumn
 
 from trl_grpo_ext import (
     Blame,
@@ -28,13 +30,14 @@ from trl_grpo_ext import (
 )
 from trl_grpo_ext.cli import main
 from trl_grpo_ext.diagnostics import watch as watch_module
-from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.check import Level, Window
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.example import safe_text
 from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
+from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier
@@ -216,13 +219,13 @@ def test_a_check_that_fails_is_told_once_and_the_run_goes_on(
     monkeypatch.setattr(watch_module, "CHECKS", {"bad_data": broken})
     run = run_lab(single_peak(7), tmp_path, steps=20)
     assert run.steps == 20
-    assert caplog.text.count("A check of the run failed") == 1
+    assert caplog.text.count("Traceback") == 1
 
 
 def test_a_disk_that_takes_no_findings_ends_no_run(tmp_path: Path) -> None:
-    (tmp_path / "findings.jsonl").mkdir()
     with_failure = Watch(tmp_path, {}, log_level=logging.CRITICAL)
-    for step in range(4):
+    (tmp_path / "findings.jsonl").mkdir()
+    for step in range(1, 5):
         with_failure(card(*[Blame.GRADER] * 4, step=step))
     assert with_failure.has_failed
 
@@ -309,3 +312,95 @@ def test_the_trainer_on_a_plain_trl_config_is_watched_too(tiny_model: str, sums:
     mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
     VerifiedGRPOTrainer(tiny_model, mix, args, spoiled).train()
     assert [finding.code for finding in read_findings(tmp_path)] == ["bad_data"]
+
+
+def test_what_was_learned_before_the_first_evaluation_is_not_held_against_it(tmp_path: Path) -> None:
+    cards = []
+    for step in range(60):
+        right = min(32, 2 * step)
+        cards.append(card(*[1.0] * right, *[0.0] * (40 - right), step=step))
+        if step in (40, 48, 56):
+            cards.append(card(*[1.0] * 60, *[0.0] * 40, step=step, mode="eval"))
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert "reward_hacking" not in [finding.code for finding in diagnosis.findings]
+    assert "first evaluation" in diagnosis.not_checked["reward_hacking"]
+
+
+def planted_card(step: int, **columns: Sequence[Verdict]) -> Scorecard:
+    """A batch of one group, a term a column; those whose name begins with `shadow` have no weight."""
+    mix = RewardMix(
+        [
+            RewardTerm(name=name, verifier=FromColumn(name), weight=0.0 if name.startswith("shadow") else 1.0)
+            for name in columns
+        ]
+    )
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    samples = [Sample(text=f"row {index}", row=row, group=step, step=step) for index, row in enumerate(rows)]
+    return mix.score(samples)
+
+
+PASS = Verdict(status=Status.CORRECT, score=1.0)
+FAIL = Verdict(status=Status.INCORRECT, score=0.0)
+
+
+def test_few_live_groups_are_never_called_a_sound_signal(tmp_path: Path) -> None:
+    cards = [card(*[float(step % 2)] * 8, step=step) for step in range(16)]
+    diagnosis = diagnose(recorded(tmp_path / "long", cards))
+    assert [cause.code for cause in diagnosis.causes] == ["dead_groups"]
+    short = diagnose(recorded(tmp_path / "short", cards[:8])).sentence  # too few groups in a half to tell
+    assert "sound" not in short
+
+
+def test_a_score_that_stays_is_first_a_reason_to_judge_by_hand(tmp_path: Path) -> None:
+    guessed = [card(*[1.0, 0.0, 0.0, 1.0] * 4, step=step) for step in range(16)]
+    sentence = diagnose(recorded(tmp_path, guessed)).sentence
+    assert "sound (100 % of the groups are live)" in sentence
+    assert "judge a few completions by hand" in sentence.split("raise the learning rate")[0]
+
+
+def test_what_makes_a_run_a_waste_is_named_before_a_few_bad_rows(tmp_path: Path) -> None:
+    cards = [card(Blame.DATA, *[0.0] * 27, step=step) for step in range(16)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert [cause.code for cause in diagnosis.causes] == ["all_wrong_groups", "bad_data"]
+    assert "all wrong" in diagnosis.sentence
+
+
+def test_a_shadow_that_fails_is_told_beside_what_is_said_of_the_run(tmp_path: Path) -> None:
+    failed = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
+    cards = [planted_card(step, answer=[PASS, FAIL] * 4, shadow=[failed] * 8) for step in range(16)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert "Beside it: The grader, not the model: 100 % of the `shadow` verdicts" in diagnosis.sentence
+    assert diagnosis.sentence.endswith("It has no weight, and holds nothing back.")
+
+
+def test_rows_that_are_quoted_show_the_finding_and_nothing_else(tmp_path: Path) -> None:
+    unread = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
+    answers = [PASS] * 4 + [unread] * 4
+    cards = [planted_card(step, answer=answers, form=[unread] * 4 + [PASS] * 4) for step in range(8)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert diagnosis.causes[0].code == "unparseable_flood"
+    assert {example.text for example in diagnosis.examples} <= {f"row {index}" for index in range(4, 8)}
+
+
+def test_a_dispute_is_between_the_primary_verdict_and_the_second_opinion(tmp_path: Path) -> None:
+    passed, failed = (replace(verdict, answer="4") for verdict in (PASS, FAIL))
+    matched = replace(FAIL, answer="<think>")  # of another question: no second opinion
+    answers, strict = [passed, failed] * 8, [failed, failed, passed, failed] * 4
+    cards = [planted_card(step, answer=answers, shadow_form=[matched] * 16, shadow_strict=strict) for step in range(16)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert diagnosis.causes[0].code == "verifier_disagreement"
+    assert {example.text for example in diagnosis.examples} <= {f"row {index}" for index in range(0, 16, 4)}
+
+
+def test_training_and_evaluation_are_compared_over_the_same_steps(tmp_path: Path) -> None:
+    def evaluated(late_score: float, before: float) -> Any:
+        view = RunView({})
+        for step in range(24):
+            view.add_card(card(*[1.0] * (step + 8), *[0.0] * (32 - step), step=step))
+        evaluations = [(10, Level(0.4, 0.02, 100)), (16, Level(0.4, 0.02, 100)), (23, Level(late_score, 0.02, 100))]
+        window = replace(view.window, evaluations=evaluations, trained_at_first_evaluation=Level(before, 0.02, 100))
+        return CHECKS["reward_hacking"](window)
+
+    assert isinstance(evaluated(0.4, before=0.2), Finding)
+    assert evaluated(0.4, before=0.6) is None  # it had risen before
+    assert evaluated(0.6, before=0.2) is None  # it follows

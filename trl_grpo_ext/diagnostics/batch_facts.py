@@ -93,6 +93,7 @@ class PrimaryFacts:
         judged: The samples with a score.
         right: Those of them that are correct.
         scores: Their scores.
+        group_scores: The mean scores of the groups: siblings are alike, so these are what chance is told from.
         cut, cut_right: The completions that were cut at the length limit, and those of them that are right.
         ended, ended_right: The same of those that came to an end. Samples of which nobody knows are in neither.
         unread_ended: The unparseable ones among those that were not cut.
@@ -102,6 +103,7 @@ class PrimaryFacts:
     judged: int
     right: int
     scores: Moments
+    group_scores: Moments
     cut: int
     cut_right: int
     ended: int
@@ -120,7 +122,9 @@ class BatchFacts:
         size: The samples.
         void: Those that are void.
         rewards: The totals of the others.
+        group_rewards: Their means by group.
         tokens: The mean length in tokens; None if nobody knows.
+        group_tokens: The mean lengths of the groups.
         terms: By name, in the order of the mix.
         primary: What the primary verdicts say.
         outcomes: How many groups of each kind.
@@ -138,7 +142,9 @@ class BatchFacts:
     size: int
     void: int
     rewards: Moments
+    group_rewards: Moments
     tokens: float | None
+    group_tokens: Moments
     terms: Mapping[str, TermFacts]
     primary: PrimaryFacts
     outcomes: Mapping[GroupOutcome, int]
@@ -180,7 +186,9 @@ def batch_facts(card: Scorecard, settings: Mapping[str, Any]) -> BatchFacts:
             size=len(card),
             void=sum(card.void),
             rewards=_moments([total for total in card.totals if total is not None]),
+            group_rewards=_group_moments(card, card.totals),
             tokens=_known(float(np.nanmean(batch.tokens))) if np.isfinite(batch.tokens).any() else None,
+            group_tokens=_group_moments(card, [_known(float(length)) for length in batch.tokens]),
             terms={term: _term_facts(batch, term, _known(shares[term])) for term in card.terms},
             primary=_primary_facts(batch),
             outcomes=Counter(batch.outcomes),
@@ -243,6 +251,7 @@ def _primary_facts(batch: Batch) -> PrimaryFacts:
     names = ("judged", "right", "cut", "cut_right", "ended", "ended_right", "unread_ended")
     return PrimaryFacts(
         scores=_moments(scores),
+        group_scores=_group_moments(batch.card, [None if one is None else one.score for one in batch.primary]),
         distinct_answers=_known(distinct_answers(batch)),
         **{name: counts[name] for name in names},
     )
@@ -312,6 +321,15 @@ def _share_of_advantages(batch: Batch, chosen: BoolArray) -> float | None:
 def _moments(numbers: Sequence[float]) -> Moments:
     # Not fsum, which raises where numbers are so large that their sum is infinite.
     return Moments(len(numbers), sum(numbers), sum(number * number for number in numbers))
+
+
+def _group_moments(card: Scorecard, column: Sequence[float | None]) -> Moments:
+    """The moments of the means of the groups; a sample of no group is one by itself."""
+    members: dict[object, list[float]] = {}
+    for row, (sample, value) in enumerate(zip(card.samples, column, strict=True)):
+        if value is not None:
+            members.setdefault(("row", row) if sample.group is None else sample.group, []).append(value)
+    return _moments([sum(values) / len(values) for values in members.values()])
 
 
 def _known(number: float) -> float | None:

@@ -20,6 +20,9 @@ CLIFF_STEPS = 4  # optimizer steps
 
 LEAST_SAMPLES = 32  # completions, for a share to mean anything; ours
 FLAT_BATCHES = 8  # for a score to be called flat; ours
+PATIENCE = (
+    48  # optimizer steps until a score that is not 0 can be called stuck: a slow rise cannot be seen before; ours
+)
 SURE = 2.0  # standard errors: beyond them, chance is below 5 %
 
 
@@ -31,6 +34,8 @@ class Window:
         batches: The last training batches, oldest first, at most `RECENT_BATCHES`.
         opening: The first training batches of the run, at most `OPENING_BATCHES`.
         evaluations: The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
+        trained_at_first_evaluation: The primary score of the training batches just before the first evaluation; None
+            if nobody kept it.
         logs: The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not
             finite are NaN, or None if they come from disk.
         opening_logs: The first of them, at most `OPENING_LOGS`.
@@ -42,6 +47,7 @@ class Window:
     batches: Sequence[BatchFacts] = ()
     opening: Sequence[BatchFacts] = ()
     evaluations: Sequence[tuple[int | None, Level]] = ()
+    trained_at_first_evaluation: Level | None = None
     logs: Sequence[Mapping[str, Any]] = ()
     opening_logs: Sequence[Mapping[str, Any]] = ()
     entropy_cliff: float | None = None
@@ -91,7 +97,7 @@ class Level:
 
     Attributes:
         mean: The mean, in [0, 1] for scores of correctness.
-        error: Its standard error.
+        error: Its standard error, from the spread of the groups: the completions of a prompt are alike.
         count: The number of scores.
     """
 
@@ -105,15 +111,21 @@ LevelOf = Callable[[Sequence[BatchFacts]], Level | None]
 
 def score_level(batches: Sequence[BatchFacts]) -> Level | None:
     """The mean primary score of some batches; None if nothing was judged."""
-    return _level([batch.primary.scores for batch in batches])
+    return _level([batch.primary.scores for batch in batches], [batch.primary.group_scores for batch in batches])
 
 
 def reward_level(batches: Sequence[BatchFacts]) -> Level | None:
     """The mean total of some batches, void samples left out; None if nothing was judged."""
-    return _level([batch.rewards for batch in batches])
+    return _level([batch.rewards for batch in batches], [batch.group_rewards for batch in batches])
 
 
-def _level(parts: Sequence[Moments]) -> Level | None:
+def length_level(batches: Sequence[BatchFacts]) -> Level | None:
+    """The mean length in tokens of the groups of some batches, and their number; None if nobody knows."""
+    return level_of([batch.group_tokens for batch in batches])
+
+
+def level_of(parts: Sequence[Moments]) -> Level | None:
+    """The mean of numbers that do not depend on each other; None for none, and for numbers too large to square."""
     count = sum(part.count for part in parts)
     if not count:
         return None
@@ -121,8 +133,16 @@ def _level(parts: Sequence[Moments]) -> Level | None:
     variance = sum(part.squares for part in parts) / count - mean * mean
     if not math.isfinite(variance):  # scores of any size are allowed
         return None
-    variance = max(0.0, variance)
-    return Level(mean, math.sqrt(variance / count), count)
+    return Level(mean, math.sqrt(max(0.0, variance) / max(1, count - 1)), count)
+
+
+def _level(parts: Sequence[Moments], groups: Sequence[Moments]) -> Level | None:
+    """A mean of completions with the error of the groups; that of completions where few groups happen to agree."""
+    alone, grouped = level_of(parts), level_of(groups)
+    if alone is None or grouped is None:
+        return None
+    error = max(alone.error, grouped.error) if grouped.count > 1 else alone.error
+    return Level(alone.mean, error, alone.count)
 
 
 def gain(
@@ -147,6 +167,29 @@ def is_flat(batches: Sequence[BatchFacts], least_gain: float) -> bool:
         least_gain = min(least_gain, (1 - level.mean) / 2)
     found = gain(batches[: len(batches) // 2], batches[len(batches) // 2 :])
     return found is not None and found[0] + SURE * found[1] < least_gain
+
+
+def has_risen(window: Window, level: LevelOf = score_level) -> bool:
+    """Whether the score, or another level, has surely risen since the opening."""
+    found = gain(window.opening, window.later, level)
+    return found is not None and found[0] > SURE * found[1]
+
+
+def is_stuck(window: Window, least_gain: float) -> bool:
+    """Whether the score is flat over the window, and nothing speaks for a rise since the opening.
+
+    A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck.
+    """
+    level = score_level(window.batches)
+    if not _has_had_time(window) and level is not None and level.mean != 0:
+        return False
+    found = gain(window.opening, window.later)
+    return found is not None and found[0] <= found[1] and is_flat(window.batches, least_gain)
+
+
+def _has_had_time(window: Window) -> bool:
+    first, last = (batches[0].step if batches else None for batches in (window.opening, window.batches[::-1]))
+    return first is None or last is None or last - first >= PATIENCE
 
 
 def has_not_gained(window: Window, least_gain: float, level: LevelOf = score_level) -> bool:

@@ -8,21 +8,20 @@ from typing import Any
 
 from trl_grpo_ext.diagnostics.check import (
     OPENING_BATCHES,
-    SURE,
     Level,
     Window,
-    gain,
+    has_risen,
     percent,
     score_level,
 )
 from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
 from trl_grpo_ext.diagnostics.look_back import look_back, readable_card
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
-from trl_grpo_ext.group_outcome import GroupOutcome
 
 MOST_SEARCHED = 8  # of the last batches, for examples
 CEILING = 0.95  # a score above has nowhere to go; ours
@@ -91,7 +90,7 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3) -> Diagnosis:
     window = view.window
     active = onsets.active if batches >= HOLD else _at_once(window)
     causes = _causes(active, window)
-    first = causes[0].code if causes else None
+    first = causes[0] if causes else None
     recent = (card for number, _ in run.parts()[::-1][:MOST_SEARCHED] for card in readable_card(run, number))
     return Diagnosis(
         sentence=_sentence(causes, findings, window),
@@ -113,24 +112,43 @@ def _at_once(window: Window) -> dict[str, Finding]:
 def _causes(active: Mapping[str, Finding], window: Window) -> tuple[Finding, ...]:
     level = score_level(window.batches)
     solved = level is not None and level.mean >= CEILING
-    return tuple(active[code] for code in CHECKS if code in active and (not solved or code in BEYOND_CEILING))
+    held = [active[code] for code in CHECKS if code in active and (not solved or code in BEYOND_CEILING)]
+    return tuple(sorted(held, key=_rank))
+
+
+def _rank(cause: Finding) -> int:
+    """What makes going on a waste is before what does not, then what is information only, last what is of a shadow."""
+    if _is_of_a_shadow(cause):
+        return 3
+    if cause.severity is Severity.CRITICAL and cause.code not in ASIDE:
+        return 0
+    return 2 if cause.severity is Severity.INFO else 1
 
 
 def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
     level = score_level(window.batches)
     if not window.batches:
         return _without_batches(window)
-    does_well = _is_solved(level) or _has_risen(window)
-    if causes and does_well and (causes[0].code in ASIDE or causes[0].severity is Severity.INFO):
+    does_well = _is_solved(level) or has_risen(window)
+    if causes and (_is_of_a_shadow(causes[0]) or (does_well and _is_aside(causes[0]))):
         return f"{_sound(level, window)} Beside it: {causes[0].sentence}"
     if causes:
         return causes[0].sentence
     earlier = sorted(
         (finding for finding in findings if finding.severity is not Severity.INFO),
-        key=lambda finding: list(CHECKS).index(finding.code),
+        key=lambda finding: (_rank(finding), list(CHECKS).index(finding.code)),
     )
     told = f" Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else ""
     return _sound(level, window) + told
+
+
+def _is_aside(cause: Finding) -> bool:
+    return cause.code in ASIDE or cause.severity is Severity.INFO
+
+
+def _is_of_a_shadow(cause: Finding) -> bool:
+    """Whether it is of a grader whose verdicts do not count, which holds no reward back."""
+    return cause.code == "grader_trouble" and cause.severity is Severity.INFO
 
 
 def _without_batches(window: Window) -> str:
@@ -149,28 +167,33 @@ def _sound(level: Level | None, window: Window) -> str:
         return f"None of the last {size} completions could be judged: no term with weight is for their rows."
     if _is_solved(level):
         return f"Nothing holds the reward back: the score is {level.mean:.2f}."
-    if _has_risen(window):
+    if has_risen(window):
         before = score_level(window.opening)
         assert before is not None  # or it could not have risen
         return f"Nothing holds the reward back: the score has risen from {before.mean:.2f} to {level.mean:.2f}."
     if len(window.batches) < 2 * OPENING_BATCHES:
         count = f"{len(window.batches)} batch" + ("es" if len(window.batches) > 1 else "")
         return f"It is too early to tell: {count} so far, with a score of {level.mean:.2f}."
-    groups = sum(batch.groups for batch in window.batches)
-    live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
-    share = f"{percent(live / groups)} of the groups are live" if groups else "groups are not known"
+    return _stays(level, window)
+
+
+def _stays(level: Level, window: Window) -> str:
+    """What there is to say of a score that does not rise, where no finding says why."""
+    live = live_share(window)
+    if live is not None and live < LEAST_LIVE:
+        return (
+            f"Few groups have anything to teach ({group_mix(window)}), and the score stays at {level.mean:.2f}: judge "
+            f"a few completions by hand, then take data that the model gets right now and then."
+        )
+    share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
     kl = window.logged("kl")
     moved = f", {kl[-1]:.1g} nats of KL from the reference" if kl else ""
     return (
-        f"Signal and update look sound ({share}{moved}), and the score stays at {level.mean:.2f}: raise the learning "
-        f"rate, or wait."
+        f"Signal and update look sound ({share}{moved}), and the score stays at {level.mean:.2f}: judge a few "
+        f"completions by hand, since a verifier that guesses or gold answers of other rows look the same; if they are "
+        f"judged right, raise the learning rate, or wait."
     )
 
 
 def _is_solved(level: Level | None) -> bool:
     return level is not None and level.mean >= CEILING
-
-
-def _has_risen(window: Window) -> bool:
-    found = gain(window.opening, window.later)
-    return found is not None and found[0] > SURE * found[1] > 0

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.batch_facts import would_fool
+from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.group_outcome import primary_verdicts
 from trl_grpo_ext.sample import Prompt, completion_text
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 MOST_CHARS = 300
+MOST_REASON = 60  # of a reason, which is meant to be a short code and may be anything; ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,54 +43,86 @@ class Example:
         return asdict(self)
 
 
-Rows = Callable[[Scorecard, int], bool]
+Shown = Callable[[Scorecard, Finding], Sequence[bool]]  # of each sample, whether it shows the finding
 
 
-def _any_row(card: Scorecard, row: int) -> bool:
-    return True
+def _any_row(card: Scorecard, finding: Finding) -> Sequence[bool]:
+    return [True] * len(card)
 
 
-def _any_verdict(test: Callable[[Verdict], bool]) -> Rows:
-    return lambda card, row: any(
-        verdict is not None and test(verdict) for verdict in (card.verdicts[term][row] for term in card.terms)
-    )
+def _named(card: Scorecard, finding: Finding) -> list[str]:
+    """The terms that the sentence of the finding names."""
+    return [term for term in card.terms if f"`{term}`" in finding.sentence]
 
 
-def _is_disputed(card: Scorecard, row: int) -> bool:
-    """Whether the primary term passes it and a shadow fails it."""
-    if not card.in_force:
-        return False
-    verdicts = {term: card.verdicts[term][row] for term in card.terms}
-    primary = verdicts.pop(card.in_force[0])
-    shadows = [verdict for term, verdict in verdicts.items() if card.weights[term] == 0 and verdict is not None]
-    passed = primary is not None and primary.status is Status.CORRECT
-    return passed and any(shadow.status is not Status.CORRECT for shadow in shadows)
+def _of_the_named(test: Callable[[Verdict], bool]) -> Shown:
+    """Samples with such a verdict of a term that the finding names; of any term, where it names none."""
+
+    def shown(card: Scorecard, finding: Finding) -> Sequence[bool]:
+        columns = [card.verdicts[term] for term in _named(card, finding) or card.terms]
+        return [
+            any(verdict is not None and test(verdict) for verdict in (column[row] for column in columns))
+            for row in range(len(card))
+        ]
+
+    return shown
 
 
-_ROWS: Mapping[str, Rows] = {
-    "grader_trouble": _any_verdict(lambda one: one.blame is Blame.GRADER or one.status is Status.TIMEOUT),
-    "starved_grader": _any_verdict(lambda one: one.reason.endswith("starved")),
-    "bad_data": _any_verdict(lambda one: one.blame is Blame.DATA),
-    "unparseable_flood": _any_verdict(lambda one: one.status is Status.UNPARSEABLE),
-    "truncation": lambda card, row: card.samples[row].truncated is True,
-    "label_hacks": _any_verdict(would_fool),
+def _is_unread(card: Scorecard, finding: Finding) -> Sequence[bool]:
+    """Which samples came to an end, and their primary verdict could not read them."""
+    return [
+        verdict is not None and verdict.status is Status.UNPARSEABLE and sample.truncated is not True
+        for sample, verdict in zip(card.samples, primary_verdicts(card), strict=True)
+    ]
+
+
+def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
+    """Which samples the primary verdict passes and the second opinion that the finding names fails."""
+    opinions = [card.verdicts[term] for term in _named(card, finding) if card.weights[term] == 0]
+    if not opinions:  # the evaluation has told
+        return _any_row(card, finding)
+    return [
+        verdict is not None and verdict.status is Status.CORRECT and any(_fails(opinion[row]) for opinion in opinions)
+        for row, verdict in enumerate(primary_verdicts(card))
+    ]
+
+
+def _fails(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.score is not None and verdict.status is not Status.CORRECT
+
+
+def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:
+    """Which samples the grader failed on, or ran out of time on by the policy's fault, as the finding says."""
+    if finding.numbers.get("of_the_policy"):
+        return _of_the_named(lambda one: one.blame is Blame.POLICY and one.status is Status.TIMEOUT)(card, finding)
+    return _of_the_named(lambda one: one.blame is Blame.GRADER)(card, finding)
+
+
+_ROWS: Mapping[str, Shown] = {
+    "grader_trouble": _is_ungraded,
+    "starved_grader": _of_the_named(lambda one: one.reason.endswith("starved")),
+    "bad_data": _of_the_named(lambda one: one.blame is Blame.DATA),
+    "unparseable_flood": _is_unread,
+    "truncation": lambda card, finding: [sample.truncated is True for sample in card.samples],
+    "label_hacks": _of_the_named(would_fool),
     "reward_hacking": _is_disputed,
     "verifier_disagreement": _is_disputed,
 }
 
 
-def examples(cards: Iterable[Scorecard], code: str | None, limit: int) -> list[Example]:
+def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[Example]:
     """Completions that show a finding, those with the highest advantage first; any, if it has no kind of its own.
 
     Args:
         cards: Scorecards, those to be searched first in front.
-        code: The finding's code; None for any completions.
+        finding: What they are to show.
         limit: The most that are returned.
     """
-    shows = _ROWS.get(code or "", _any_row)
+    kind = _ROWS.get(finding.code, _any_row)
     found: list[Example] = []
     for card in cards:
-        rows = [row for row in _best_first(card) if shows(card, row)]
+        shows = kind(card, finding)
+        rows = [row for row in _best_first(card) if shows[row]]
         distinct = {card.samples[row].text: row for row in reversed(rows)}  # the first of each text
         found += [_example(card, row) for row in rows if distinct[card.samples[row].text] == row]
         if len(found) >= limit:
@@ -116,6 +151,17 @@ def safe_text(text: str, most: int = MOST_CHARS) -> str:
     return line if len(line) <= most else f"{line[: most // 2]} ... {line[-(most // 2) :]}"
 
 
+def safe_reason(reason: str) -> str:
+    """A verdict's reason, which a user's verifier may have made of anything, for a sentence.
+
+    Example:
+        >>> safe_reason("no_boxed"), len(safe_reason("x" * 100_000))
+        ('no_boxed', 60)
+    """
+    line = safe_text(reason)
+    return line if len(line) <= MOST_REASON else f"{line[: MOST_REASON - 4]} ..."
+
+
 def _example(card: Scorecard, row: int) -> Example:
     sample = card.samples[row]
     verdicts = {term: card.verdicts[term][row] for term in card.terms}
@@ -138,4 +184,4 @@ def _last_words(prompt: Prompt | None) -> str:
 def _shown(verdict: Verdict) -> str:
     score = "" if verdict.score is None else f" {verdict.score:.3g}"
     answer = "" if verdict.answer is None else f", answer {safe_text(verdict.answer, 60)}"
-    return f"{verdict.status}{score}{answer}" + (f" ({safe_text(verdict.reason, 60)})" if verdict.reason else "")
+    return f"{verdict.status}{score}{answer}" + (f" ({safe_reason(verdict.reason)})" if verdict.reason else "")

@@ -40,6 +40,7 @@ class RunView:
         self._entropy_cliff: float | None = None
         self._evaluations: list[tuple[int | None, Level]] = []
         self._evaluating: list[BatchFacts] = []
+        self._trained_at_first_evaluation: Level | None = None
 
     def add_card(self, card: Scorecard) -> bool:
         """Take a scorecard in; True if it is a training batch, with which a window is worth a look."""
@@ -47,6 +48,8 @@ class RunView:
             return False
         facts = batch_facts(card, self.settings)
         if facts.mode == "eval":
+            if not (self._evaluating or self._evaluations) and self._batches:
+                self._trained_at_first_evaluation = score_level(tuple(self._batches)[-OPENING_BATCHES:])
             if self._evaluating and self._evaluating[-1].step != facts.step:
                 self._end_evaluation()
             self._evaluating.append(facts)
@@ -77,6 +80,7 @@ class RunView:
             logs=tuple(self._logs),
             opening_logs=tuple(self._opening_logs),
             entropy_cliff=self._entropy_cliff,
+            trained_at_first_evaluation=self._trained_at_first_evaluation,
             settings=self.settings,
         )
 

@@ -9,7 +9,8 @@ from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, judge
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
-WARN, CRITICAL = 0.75, 0.95  # of the groups; rl-doctor's critical level for dead groups, and ours
+WARN, CRITICAL = 0.75, 0.95  # of groups of `GROUP_SIZE`; rl-doctor's critical level for dead groups, and ours
+GROUP_SIZE = 8  # TRL's default
 LEAST_GROUPS = 8  # ours
 
 
@@ -19,15 +20,16 @@ def check(window: Window) -> Outcome:
     now, opening = _all_right(window.batches), _all_right(window.opening)
     if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or now is None or opening is None:
         return None
-    if now < WARN or opening < WARN:
+    size = judged(window.batches) / groups
+    if min(now, opening) < _least(WARN, size):
         return None
     return Finding(
         code="all_right_groups",
         step=window.step,
-        severity=Severity.CRITICAL if now >= CRITICAL else Severity.WARNING,
+        severity=Severity.CRITICAL if now >= _least(CRITICAL, size) else Severity.WARNING,
         sentence=(
             f"{percent(now)} of the groups are all right, as they were when the run began ({percent(opening)}): "
-            f"there is nothing left to learn from this data."
+            f"there is little to learn from this data."
         ),
         numbers={"all_right": now, "at_the_start": opening, "groups": groups},
         action="Take harder data, or drop the prompts that the model already solves.",
@@ -38,3 +40,15 @@ def _all_right(batches: Sequence[BatchFacts]) -> float | None:
     groups = sum(batch.groups for batch in batches)
     right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in batches)
     return right / groups if groups else None
+
+
+def _least(share: float, size: float) -> float:
+    """A share of all-right groups, for groups of another size than `GROUP_SIZE`.
+
+    A policy that is right with probability p has p ** size by chance: a pair is all right where a larger group is live.
+
+    Example:
+        >>> [round(_least(0.75, size), 2) for size in (2, 4, 8, 16)]
+        [0.93, 0.87, 0.75, 0.75]
+    """
+    return max(share, float(share ** (size / GROUP_SIZE)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_flat, judged, percent
+from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_stuck, judged, percent
 from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -19,7 +19,7 @@ def check(window: Window) -> Outcome:
     wrong -= sum(batch.misread_groups for batch in window.batches)
     if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or wrong < WARN * groups:
         return None
-    if is_one_answer(window.batches, window.opening) or not is_flat(window.batches, LEAST_GAIN):
+    if is_one_answer(window.batches, window.opening) or not is_stuck(window, LEAST_GAIN):
         return None
     live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
     return Finding(

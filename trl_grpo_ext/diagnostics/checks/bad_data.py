@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.check import Outcome, Window, most_common, percent
+from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.verdict import Blame
 
@@ -29,7 +30,7 @@ def check(window: Window) -> Outcome:
             severity=Severity.CRITICAL if failed >= CRITICAL * verdicts else Severity.WARNING,
             sentence=(
                 f"The data, not the model: {percent(failed / verdicts)} of the completions have nothing that `{term}` "
-                f"could judge them against, mostly `{reason or status}`; they are left out of training."
+                f"could judge them against, mostly `{safe_reason(reason) or status}`; they are left out of training."
             ),
             numbers={"share": failed / verdicts, "failed": failed, "most_common": count},
             action="Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists.",

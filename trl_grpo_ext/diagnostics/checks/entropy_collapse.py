@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import statistics
 
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_flat, percent, score_level
+from trl_grpo_ext.diagnostics.check import (
+    FLAT_BATCHES,
+    LEAST_SAMPLES,
+    Outcome,
+    Window,
+    gain,
+    has_risen,
+    is_flat,
+    percent,
+    score_level,
+)
 from trl_grpo_ext.diagnostics.checks import kl_blowup
 from trl_grpo_ext.diagnostics.diversity_view import ONE_ANSWER, distinct_answers
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.group_outcome import GroupOutcome
 
 LEFT = 0.1  # of the entropy at the start; rl-doctor
 LATEST = 5  # logs; ours
 CEILING = 0.95  # a score above has nowhere to go; ours
+MOSTLY_WRONG = 0.25  # of the groups are all wrong: their one answer is; ours
 LEAST_GAIN = 0.05  # a score that surely rises by less over the window is flat; ours
 
 
@@ -26,7 +38,9 @@ def check(window: Window) -> Outcome:
         return None
     if now > LEFT * before or (distinct is not None and distinct >= ONE_ANSWER):
         return None
-    if not is_flat(window.batches, LEAST_GAIN) or isinstance(kl_blowup.check(window), Finding):
+    if not (_is_stuck(window) or _has_settled_on_wrong_answers(window)):
+        return None  # it learns, or has converged
+    if isinstance(kl_blowup.check(window), Finding):
         return None  # too large an update is the cause of both
     answers = "" if distinct is None else f" and a group gives {distinct:.1f} different answers"
     return Finding(
@@ -42,3 +56,21 @@ def check(window: Window) -> Outcome:
         action="Go back to a checkpoint from before, with a higher epsilon_high or temperature, or a lower learning "
         "rate.",
     )
+
+
+def _is_stuck(window: Window) -> bool:
+    return is_flat(window.batches, LEAST_GAIN) and not has_risen(window)
+
+
+def _has_settled_on_wrong_answers(window: Window) -> bool:
+    """Whether groups give one answer, many of those answers are wrong, and the score hardly rises any more.
+
+    False where no answer is extracted. Groups all right or all wrong differ so much that a score is never surely flat.
+    """
+    if distinct_answers(window.batches) is None:
+        return False
+    wrong = sum(batch.outcomes.get(GroupOutcome.ALL_WRONG, 0) for batch in window.batches)
+    half = len(window.batches) // 2
+    found = gain(window.batches[:half], window.batches[half:])
+    hardly = half >= FLAT_BATCHES // 2 and found is not None and found[0] < LEAST_GAIN
+    return hardly and wrong >= MOSTLY_WRONG * sum(batch.groups for batch in window.batches)

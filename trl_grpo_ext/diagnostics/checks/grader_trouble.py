@@ -1,58 +1,113 @@
-"""The grader fails, or runs out of time, where it should judge."""
+"""The grader fails, or completions use up its time, where it should judge."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from trl_grpo_ext.diagnostics.batch_facts import TermFacts
 from trl_grpo_ext.diagnostics.check import Outcome, Window, most_common, percent
 from trl_grpo_ext.diagnostics.checks.starved_grader import is_starved
+from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.verdict import Blame, Status
 
 WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
 LEAST = 3  # failures: one or two are nobody's pattern; ours
 
+Kind = tuple[Blame, Status, str]
+
 
 def check(window: Window) -> Outcome:
-    """Among a term's recent verdicts, failures of the grader and timeouts."""
-    worst: Finding | None = None
-    for term in window.terms:
-        facts = window.of_term(term)
-        verdicts = sum(one.verdicts for one in facts)
-        failures = [
-            (kind, count)
-            for kind, count in most_common([one.failures for one in facts])
-            if (kind[0] is Blame.GRADER or kind[1] is Status.TIMEOUT) and not is_starved(kind)
-        ]
-        failed = sum(count for _, count in failures)
-        if failed < LEAST or failed < WARN * verdicts:
-            continue
-        if worst is not None and worst.numbers["share"] >= failed / verdicts:
-            continue
-        slowest = max((one.seconds_p95 for one in facts if one.seconds_p95 is not None), default=0.0)
-        worst = _finding(window, term, failed / verdicts, failures, slowest)
-    return worst
+    """Among a term's recent verdicts, failures of the grader; else timeouts that completions have caused.
+
+    A shadow that fails is worth knowing, and holds nothing back.
+    """
+    shadows = [term for term in window.terms if term not in window.in_force]
+    for terms in (window.in_force, shadows):
+        for counts in (_is_failure, _is_policys_timeout):
+            found = [each for term in terms if (each := _of_term(window, term, counts)) is not None]
+            if found:
+                return max(found, key=lambda each: each.numbers["share"])
+    return None
 
 
-def _finding(
-    window: Window, term: str, share: float, failures: list[tuple[tuple[Blame, Status, str], int]], slowest: float
-) -> Finding:
-    (_, status, reason), count = failures[0]
-    failed = sum(number for _, number in failures)
-    timed_out = sum(number for (_, kind, _), number in failures if kind is Status.TIMEOUT)
-    within = f" (95 % of verdicts within {slowest:.2g} s)" if timed_out else ""
-    kind = "timeouts" if 2 * timed_out > failed else "failures of the grader"
-    advice = (
-        "Give the term a longer timeout or a cheaper verifier, and read what its slowest completions have in common."
-        if 2 * timed_out > failed
-        else f"Run the verifier of `{term}` by hand on one of these completions, and mend what it stumbles over."
-    )
+def _is_failure(kind: Kind) -> bool:
+    return kind[0] is Blame.GRADER
+
+
+def _is_policys_timeout(kind: Kind) -> bool:
+    return kind[0] is Blame.POLICY and kind[1] is Status.TIMEOUT
+
+
+def _of_term(window: Window, term: str, counts: Callable[[Kind], bool]) -> Finding | None:
+    facts = window.of_term(term)
+    verdicts = sum(one.verdicts for one in facts)
+    failures: list[tuple[Kind, int]] = [
+        (kind, count)
+        for kind, count in most_common([one.failures for one in facts])
+        if counts(kind) and not is_starved(kind)
+    ]
+    failed = sum(count for _, count in failures)
+    if failed < LEAST or failed < WARN * verdicts:
+        return None
+    timed_out = sum(count for kind, count in failures if kind[1] is Status.TIMEOUT)
+    slowest = _slowest(facts)
+    of_the_policy = counts is _is_policys_timeout
+    say = _policys_timeouts if of_the_policy else _failures
+    mostly = f"mostly `{_reason(failures[0][0])}`" + (_within(slowest) if timed_out else "")
+    sentence, advice = say(term, percent(failed / verdicts), mostly, timeouts=2 * timed_out > failed)
     return Finding(
         code="grader_trouble",
         step=window.step,
-        severity=Severity.CRITICAL if share >= CRITICAL else Severity.WARNING,
-        sentence=(
-            f"The grader, not the model: {percent(share)} of the `{term}` verdicts are {kind}, "
-            f"mostly `{reason or status}`{within}."
-        ),
-        numbers={"share": share, "failed": failed, "timeouts": timed_out, "most_common": count, "seconds_p95": slowest},
+        severity=_severity(failed / verdicts, in_force=term in window.in_force, of_the_policy=of_the_policy),
+        sentence=sentence if term in window.in_force else f"{sentence} It has no weight, and holds nothing back.",
+        numbers={
+            "share": failed / verdicts,
+            "failed": failed,
+            "timeouts": timed_out,
+            "of_the_policy": failed if of_the_policy else 0,
+            "most_common": failures[0][1],
+            "seconds_p95": slowest,
+        },
         action=advice,
     )
+
+
+def _failures(term: str, share: str, mostly: str, *, timeouts: bool) -> tuple[str, str]:
+    """What to say of failures of the grader, and what to do."""
+    kind = "timeouts" if timeouts else "failures of the grader"
+    advice = (
+        "Give the term a longer timeout or a cheaper verifier, and read what its slowest completions have in common."
+        if timeouts
+        else f"Run the verifier of `{term}` by hand on one of these completions, and mend what it stumbles over."
+    )
+    return f"The grader, not the model: {share} of the `{term}` verdicts are {kind}, {mostly}.", advice
+
+
+def _policys_timeouts(term: str, share: str, mostly: str, *, timeouts: bool) -> tuple[str, str]:
+    """What to say of completions that use up the time of their grader, and what to do."""
+    return (
+        f"The completions, not the grader: {share} of the `{term}` verdicts are timeouts that the completion caused, "
+        f"{mostly}; they are scored, not left out.",
+        "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
+        "if right answers are among them, say in the prompt how fast they must be.",
+    )
+
+
+def _severity(share: float, *, in_force: bool, of_the_policy: bool) -> Severity:
+    if not in_force:
+        return Severity.INFO
+    # What the policy causes is scored, and can be unlearned: going on is no waste.
+    return Severity.CRITICAL if share >= CRITICAL and not of_the_policy else Severity.WARNING
+
+
+def _reason(kind: Kind) -> str:
+    return safe_reason(kind[2]) or str(kind[1])
+
+
+def _slowest(facts: Sequence[TermFacts]) -> float:
+    return max((one.seconds_p95 for one in facts if one.seconds_p95 is not None), default=0.0)
+
+
+def _within(slowest: float) -> str:
+    return f" (95 % of verdicts within {slowest:.2g} s)"

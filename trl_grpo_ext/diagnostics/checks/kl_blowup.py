@@ -6,9 +6,11 @@ import statistics
 
 from trl_grpo_ext.diagnostics.check import (
     CLIFF_STEPS,
+    OPENING_BATCHES,
     Outcome,
     Window,
     has_not_gained,
+    has_risen,
     is_flat,
     percent,
     reward_level,
@@ -20,6 +22,7 @@ WARN, CRITICAL = 0.5, 2.0  # nats a token; rl-doctor and rlprobe
 CLIFF = 0.5  # of the first entropy, lost within a few steps; ours
 CEILING = 0.95  # a score above has nowhere to go; ours
 LATEST = 5  # logs: the estimate is noisy; ours
+GONE = 0.02  # a score that is as good as 0; ours
 LEAST_GAIN = 0.1  # of reward since the start, and of the score over the window; ours
 
 
@@ -31,7 +34,13 @@ def check(window: Window) -> Outcome:
     level = statistics.median(logged[-LATEST:])
     if level < WARN:
         return None
-    if has_not_gained(window, LEAST_GAIN, reward_level):
+    best = _best_before_nothing(window)
+    opinion, action = "The updates are too large", "Start again with a tenth of the learning rate."
+    if best is not None:
+        opinion = "The updates are too large, or the verifier or the data broke"
+        effect = f"its score has gone to nothing after {best:.2f}"
+        action = "First judge a few of the latest completions by hand. If they are as bad as that: " + action.lower()
+    elif has_not_gained(window, LEAST_GAIN, reward_level) and not has_risen(window):
         effect = "its reward is no better than at the start"
     elif _has_leapt(window):
         effect = f"it lost {percent(window.entropy_cliff or 0.0)} of its entropy within {CLIFF_STEPS} steps"
@@ -41,9 +50,9 @@ def check(window: Window) -> Outcome:
         code="kl_blowup",
         step=window.step,
         severity=Severity.CRITICAL if level >= CRITICAL else Severity.WARNING,
-        sentence=(f"The updates are too large: the policy is {level:.2g} nats of KL from its reference, and {effect}."),
+        sentence=f"{opinion}: the policy is {level:.2g} nats of KL from its reference, and {effect}.",
         numbers={"kl": level} | ({} if window.entropy_cliff is None else {"entropy_cliff": window.entropy_cliff}),
-        action="Start again with a tenth of the learning rate.",
+        action=action,
     )
 
 
@@ -52,3 +61,18 @@ def _has_leapt(window: Window) -> bool:
     level = score_level(window.batches)
     fell = window.entropy_cliff is not None and window.entropy_cliff >= CLIFF
     return fell and level is not None and level.mean < CEILING and is_flat(window.batches, LEAST_GAIN)
+
+
+def _best_before_nothing(window: Window) -> float | None:
+    """The best score seen, of the opening, the window and the evaluations, if the latest batches have none at all.
+
+    None if the latest have some, or if there never was any to speak of.
+    """
+    starts = range(0, len(window.later), OPENING_BATCHES)
+    stretches = [window.opening, *(window.later[start : start + OPENING_BATCHES] for start in starts)]
+    now = score_level(window.later[-OPENING_BATCHES:])
+    if now is None or now.mean > GONE:
+        return None
+    levels = [*map(score_level, stretches), *(level for _, level in window.evaluations)]
+    best = max((level.mean for level in levels if level is not None), default=0.0)
+    return best if best >= LEAST_GAIN else None

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.check import Outcome, Window, has_hardly_gained
+from trl_grpo_ext.diagnostics.check import Outcome, Window, has_hardly_gained, has_risen, length_level
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 GROWN, EXPLODED = 1.4, 3.0  # times the length at the start; rlprobe (rl-doctor: 1.5), and ours
 LEAST_TOKENS = 16  # below, that is a matter of a few tokens; ours
+LEAST_GROUPS = 8  # at the start: fewer do not tell how lengths differ; ours
 LEAST_GAIN = 0.05  # of the score since the start: less is not worth the tokens; ours
 
 
 def check(window: Window) -> Outcome:
     """Much longer than at the start, and no better."""
-    now, before = _tokens(window.later), _tokens(window.opening)
-    if window.later and not (now and before):
-        return NotChecked("token counts")
-    if now is None or before is None:
+    if not window.later:
         return None
-    if now < max(GROWN * before, LEAST_TOKENS) or not has_hardly_gained(window, LEAST_GAIN):
+    level, opening = length_level(window.later), length_level(window.opening)
+    if level is None or opening is None or not opening.mean:
+        return NotChecked("token counts")
+    if opening.count < LEAST_GROUPS:
+        return NotChecked(f"{LEAST_GROUPS} groups in the first batches")
+    now, before = level.mean, opening.mean
+    if now < max(GROWN * before, LEAST_TOKENS) or not has_risen(window, length_level):
+        return None
+    if not has_hardly_gained(window, LEAST_GAIN):
         return None
     return Finding(
         code="length_explosion",
@@ -34,8 +37,3 @@ def check(window: Window) -> Outcome:
         action="Add a term that prefers the shorter of two right answers, or use a loss that does not favour long "
         'wrong ones (loss_type: "dr_grpo" or "dapo").',
     )
-
-
-def _tokens(batches: Sequence[BatchFacts]) -> float | None:
-    known = [batch.tokens for batch in batches if batch.tokens is not None]
-    return sum(known) / len(known) if known else None

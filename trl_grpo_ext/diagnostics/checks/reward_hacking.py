@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, SURE, Outcome, Window, gain, percent
+from trl_grpo_ext.diagnostics.check import (
+    LEAST_SAMPLES,
+    OPENING_BATCHES,
+    SURE,
+    Level,
+    Outcome,
+    Window,
+    has_risen,
+    percent,
+    score_level,
+)
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.second_opinion import agreement, second_opinions
 
 GAP, WIDE_GAP = 0.15, 0.30  # of the passed completions that the shadow fails, or of the rise; rl-doctor
 LEAST_PASSED = 16  # ours
 LEAST_EVALUATIONS = 3  # the first and two more; ours
+CEILING = 0.9  # an evaluation above has little room to follow; ours
 FOLLOWS = 0.5  # what is real follows the reward by at least this share of its rise; ours
 
 
@@ -19,14 +30,14 @@ def check(window: Window) -> Outcome:
     shadows = second_opinions(window)
     if window.batches and not shadows and len(window.evaluations) < LEAST_EVALUATIONS:
         return NotChecked("a second opinion (a stricter verifier of weight 0), or three evaluations")
-    rise = gain(window.opening, window.later)
-    if rise is None or rise[0] - SURE * rise[1] <= 0:
+    if not has_risen(window):
         return None
     for shadow in shadows:
         found = _against_shadow(window, shadow)
         if found is not None:
             return found
-    return _against_evaluation(window, rise[0])
+    outcome = _against_evaluation(window)
+    return None if shadows and isinstance(outcome, NotChecked) else outcome
 
 
 def _against_shadow(window: Window, shadow: str) -> Finding | None:
@@ -53,13 +64,19 @@ def _against_shadow(window: Window, shadow: str) -> Finding | None:
     )
 
 
-def _against_evaluation(window: Window, rise: float) -> Finding | None:
-    if rise < GAP or len(window.evaluations) < LEAST_EVALUATIONS:
+def _against_evaluation(window: Window) -> Outcome:
+    if len(window.evaluations) < LEAST_EVALUATIONS:
         return None
     (_, first), (_, last) = window.evaluations[0], window.evaluations[-1]
-    held_out = last.mean - first.mean
-    error = math.hypot(first.error, last.error)
-    if held_out + SURE * error >= FOLLOWS * rise:
+    trained = _training_beside_evaluations(window)
+    if trained is None:
+        return NotChecked("training batches beside the first evaluation and the last: eval_on_start, or more of them")
+    before, after = trained
+    rise, error = after.mean - before.mean, math.hypot(before.error, after.error)
+    held_out, held_out_error = last.mean - first.mean, math.hypot(first.error, last.error)
+    if rise < max(GAP, SURE * error) or last.mean >= CEILING:
+        return None
+    if held_out + SURE * held_out_error >= FOLLOWS * min(rise, 1 - first.mean):
         return None
     return Finding(
         code="reward_hacking",
@@ -72,3 +89,17 @@ def _against_evaluation(window: Window, rise: float) -> Finding | None:
         numbers={"rise": rise, "evaluation_rise": held_out},
         action="Read the training completions with the highest advantage; if they are honest, the data is too small.",
     )
+
+
+def _training_beside_evaluations(window: Window) -> tuple[Level, Level] | None:
+    """The training score when the first evaluation was made, and when the last one was; None if it is not known."""
+    first, last = window.evaluations[0][0], window.evaluations[-1][0]
+    if first is None or last is None:
+        return None
+    before = window.trained_at_first_evaluation
+    opened = window.opening[-1].step
+    if before is None and opened is not None and first <= opened:
+        before = score_level(window.opening)
+    up_to_last = [batch for batch in window.later if batch.step is not None and batch.step <= last]
+    after = score_level(up_to_last) if len(up_to_last) >= OPENING_BATCHES else None
+    return None if before is None or after is None else (before, after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.batch_facts import TermFacts
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_flat, percent, score_level
+from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_stuck, percent, score_level
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.verdict import Status
 
@@ -26,7 +26,7 @@ def check(window: Window) -> Outcome:
     if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:
         return None
     saturated = [term for term in window.in_force[1:] if is_saturated(window.of_term(term))]
-    if not saturated or not is_flat(window.batches, LEAST_GAIN):
+    if not saturated or not is_stuck(window, LEAST_GAIN):
         return None
     term = saturated[0]
     facts = window.of_term(term)

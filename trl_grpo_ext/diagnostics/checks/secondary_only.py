@@ -1,4 +1,4 @@
-"""Groups in which only the small terms speak, and speak as loudly as a right answer."""
+"""Groups in which only the other terms speak, and speak as loudly as a right answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def check(window: Window) -> Outcome:
     if secondary < WARN * live or of_advantages < WARN:
         return None
     primary, others = window.in_force[0], ", ".join(f"`{term}`" for term in window.in_force[1:])
-    scaled = window.settings.get("scale_rewards") in ("group", True, None)
     return Finding(
         code="secondary_only",
         step=window.step,
@@ -35,5 +34,15 @@ def check(window: Window) -> Outcome:
             f"decides who is better: {percent(of_advantages)} of the advantages."
         ),
         numbers={"share_of_live_groups": secondary / live, "share_of_advantages": of_advantages},
-        action=f"Gate the small terms by `{primary}`" + (', or set scale_rewards: "none".' if scaled else "."),
+        action=_action(window),
     )
+
+
+def _action(window: Window) -> str:
+    """What to do; to leave rewards as large as they are helps only where the others weigh less."""
+    primary, weights = window.in_force[0], {name: abs(facts.weight) for name, facts in window.batches[-1].terms.items()}
+    heavy = next((term for term in window.in_force[1:] if weights[term] >= weights[primary]), None)
+    if heavy is not None:
+        return f"Gate `{heavy}` by `{primary}`, or lower its weight below that of `{primary}`."
+    scaled = window.settings.get("scale_rewards") in ("group", True, None)
+    return f"Gate the small terms by `{primary}`" + (', or set scale_rewards: "none".' if scaled else ".")

@@ -34,5 +34,8 @@ def check(window: Window) -> Outcome:
             f"`{primary}`, even where `{primary}` has something to say."
         ),
         numbers={"driver": means[driver], "primary": means[primary]},
-        action=f"Lower the weight of `{driver}`, or gate it by `{primary}`.",
+        action=(
+            f"Lower the weight of `{driver}`, or gate it by `{primary}`; if `{primary}` is not what you want taught, "
+            f"put the right term first."
+        ),
     )

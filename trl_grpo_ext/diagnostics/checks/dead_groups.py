@@ -1,0 +1,93 @@
+"""Groups that teach nothing, some all right and some all wrong: the data is of two kinds, and neither is in reach."""
+
+from __future__ import annotations
+
+from trl_grpo_ext.diagnostics.check import (
+    FLAT_BATCHES,
+    LEAST_SAMPLES,
+    Outcome,
+    Window,
+    gain,
+    has_risen,
+    judged,
+    percent,
+    score_level,
+)
+from trl_grpo_ext.diagnostics.checks import all_right_groups, all_wrong_groups, inert_term
+from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.group_outcome import GroupOutcome
+
+LEAST_LIVE, CRITICAL = 0.3, 0.05  # of the groups; ours
+LEAST_GAIN = 0.1  # a score that rises by less over the window is flat, as far as can be seen; ours
+LEAST_GROUPS = 8  # ours
+CEILING = 0.95  # a score above has nowhere to go; ours
+
+
+def check(window: Window) -> Outcome:
+    """Few live groups while the score is flat, for no reason that another finding gives.
+
+    That the score is surely flat is not asked: where prompts are always right or always wrong, chance alone moves it.
+    """
+    live = live_share(window)
+    if live is None or judged(window.batches) < LEAST_SAMPLES or not _is_stuck(window):
+        return None
+    groups = sum(batch.groups for batch in window.batches)
+    if groups < LEAST_GROUPS or live + _misread(window) >= LEAST_LIVE or _is_told(window):
+        return None
+    wrong, right = _share(window, GroupOutcome.ALL_WRONG), _share(window, GroupOutcome.ALL_RIGHT)
+    return Finding(
+        code="dead_groups",
+        step=window.step,
+        severity=Severity.CRITICAL if live < CRITICAL else Severity.WARNING,
+        sentence=f"Most groups teach nothing, and the score stays as it is: {group_mix(window)}.",
+        numbers={"all_wrong": wrong, "all_right": right, "live": live, "groups": groups},
+        action="First judge a few completions of both kinds by hand; if the verifier is right, drop the prompts that "
+        "are always right and take easier ones for those that are always wrong, or more num_generations.",
+    )
+
+
+def live_share(window: Window) -> float | None:
+    """The share of the groups that are live; None where no group could be judged."""
+    return _share(window, GroupOutcome.LIVE) if any(batch.groups for batch in window.batches) else None
+
+
+def group_mix(window: Window) -> str:
+    """What the groups are, in words: `50 % all wrong, 50 % all right, 0 % live`."""
+    kinds = {
+        "all wrong": GroupOutcome.ALL_WRONG,
+        "all right": GroupOutcome.ALL_RIGHT,
+        "tied": GroupOutcome.TIED,
+        "live": GroupOutcome.LIVE,
+    }
+    shares = {name: _share(window, kind) for name, kind in kinds.items()}
+    return ", ".join(
+        f"{percent(share) if share else '0 %'} {name}" for name, share in shares.items() if share or name == "live"
+    )
+
+
+def _is_stuck(window: Window) -> bool:
+    """Whether the score is flat, and not where learning has brought it."""
+    level, half = score_level(window.batches), len(window.batches) // 2
+    if level is None or level.mean >= CEILING or len(window.batches) < FLAT_BATCHES or has_risen(window):
+        return False
+    found = gain(window.batches[:half], window.batches[half:])
+    return found is not None and found[0] < LEAST_GAIN and not is_one_answer(window.batches, window.opening)
+
+
+def _is_told(window: Window) -> bool:
+    """Whether one kind of dead group prevails, which is for the check of that kind to judge."""
+    wrong, right = _share(window, GroupOutcome.ALL_WRONG), _share(window, GroupOutcome.ALL_RIGHT)
+    if wrong - _misread(window) >= all_wrong_groups.WARN or right >= all_right_groups.WARN:
+        return True
+    return inert_term.is_tied(window) and isinstance(inert_term.check(window), Finding)
+
+
+def _misread(window: Window) -> float:
+    """The share of the groups of which another finding says that they were cut, or could not be read."""
+    return sum(batch.misread_groups for batch in window.batches) / sum(batch.groups for batch in window.batches)
+
+
+def _share(window: Window, outcome: GroupOutcome) -> float:
+    groups = sum(batch.groups for batch in window.batches)
+    return sum(batch.outcomes.get(outcome, 0) for batch in window.batches) / groups
