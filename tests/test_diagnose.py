@@ -323,7 +323,7 @@ def test_what_was_learned_before_the_first_evaluation_is_not_held_against_it(tmp
             cards.append(card(*[1.0] * 60, *[0.0] * 40, step=step, mode="eval"))
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert "reward_hacking" not in [finding.code for finding in diagnosis.findings]
-    assert "first evaluation" in diagnosis.not_checked["reward_hacking"]
+    assert "reward_hacking" not in diagnosis.not_checked
 
 
 def planted_card(step: int, **columns: Sequence[Verdict]) -> Scorecard:
