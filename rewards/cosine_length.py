@@ -114,10 +114,7 @@ class CosineLengthVerifier(Verifier):
         return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        judged = self.guarded(self.correctness.judge_samples, samples)
-        if isinstance(judged, Verdict) or len(judged) != len(samples):
-            failed = judged if isinstance(judged, Verdict) else grader_error("wrong_number_of_verdicts")
-            return [failed] * len(samples)
+        judged = self.guarded_batch(self.correctness.judge_samples, samples)
         return [self.guarded(self._scaled, pair) for pair in zip(samples, judged, strict=True)]
 
     def _scaled(self, pair: tuple[Sample, Verdict]) -> Verdict:

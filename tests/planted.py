@@ -41,3 +41,21 @@ class Wrapping(Verifier):
 
     def verify(self, sample: Sample) -> Verdict:
         return self.parts[0].verify(sample)
+
+
+class Positions(Verifier):
+    """Hands out planted scores by the position in the batch; None is the grader's fault."""
+
+    def __init__(self, *scores: float | None) -> None:
+        self.scores = scores
+
+    def judge_samples(self, samples: Any) -> list[Verdict]:
+        return [self.planted(self.scores[index % len(self.scores)]) for index in range(len(samples))]
+
+    def planted(self, score: float | None) -> Verdict:
+        if score is None:
+            return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
+        return Verdict(status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score)
+
+    def verify(self, sample: Sample) -> Verdict:
+        raise AssertionError("judged by batch")

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted import Positions
 from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, record, term
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.replay.replayed_run import ReplayedRun, replay_run
 from trl_grpo_ext.replay.selection import Selection, parse_steps
@@ -19,24 +20,6 @@ from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifie
 from trl_grpo_ext.terms import Affine, Gate, linear, product
 
 Make = Callable[..., Any]
-
-
-class Positions(Verifier):
-    """Hands out planted scores by the position in the batch; None is the grader's fault."""
-
-    def __init__(self, *scores: float | None) -> None:
-        self.scores = scores
-
-    def judge_samples(self, samples: Any) -> list[Verdict]:
-        return [self.planted(self.scores[index % len(self.scores)]) for index in range(len(samples))]
-
-    def planted(self, score: float | None) -> Verdict:
-        if score is None:
-            return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
-        return Verdict(status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score)
-
-    def verify(self, sample: Sample) -> Verdict:
-        raise AssertionError("judged by batch")
 
 
 def planted(name: str, *scores: float | None, **settings: Any) -> RewardTerm:

@@ -11,32 +11,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from planted import Positions
 from trl import RLOOConfig, RLOOTrainer
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, Verdict, VerifiedGRPOTrainer
 from trl_grpo_ext.mix import UnscoredError
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.terms import Affine, Gate, linear, product
 
 Make = Callable[..., Any]
-
-
-class Positions(Verifier):
-    """Hands out planted scores by the position in the batch; None is the grader's fault."""
-
-    def __init__(self, *scores: float | None) -> None:
-        self.scores = scores
-
-    def judge_samples(self, samples: Any) -> list[Verdict]:
-        return [self.planted(self.scores[index % len(self.scores)]) for index in range(len(samples))]
-
-    def planted(self, score: float | None) -> Verdict:
-        if score is None:
-            return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
-        return Verdict(status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score)
-
-    def verify(self, sample: Sample) -> Verdict:
-        raise AssertionError("judged by batch")
 
 
 def term(name: str, *scores: float | None, **settings: Any) -> RewardTerm:

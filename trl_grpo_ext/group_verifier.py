@@ -8,7 +8,7 @@ from typing import Any
 
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Completion, Sample
-from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import Verdict, grader_error
 
 
 class GroupVerifier(Verifier):
@@ -64,9 +64,4 @@ class GroupVerifier(Verifier):
     def _judge_group(self, group: int | None, samples: Sequence[Sample]) -> list[Verdict]:
         if group is None:
             return [grader_error("group_unknown") for _ in samples]
-        verdicts = self.guarded(self.verify_group, samples)
-        if isinstance(verdicts, Verdict):
-            return [verdicts] * len(samples)
-        if len(verdicts) != len(samples):
-            return [grader_error("wrong_number_of_verdicts")] * len(samples)
-        return [as_verdict(verdict) for verdict in verdicts]
+        return self.guarded_batch(self.verify_group, samples)

@@ -97,6 +97,18 @@ class Verifier(ABC):
             warn_once(self.__name__, error)
             return grader_error(f"raised_{type(error).__name__}")
 
+    def guarded_batch(
+        self, judge: Callable[[Sequence[Sample]], Sequence[object]], samples: Sequence[Sample]
+    ) -> list[Verdict]:
+        """One verdict a sample, whatever `judge` does: it may raise, or give too few."""
+        judged = self.guarded(judge, samples)
+        if isinstance(judged, Verdict):
+            return [judged] * len(samples)
+        if len(judged) != len(samples):
+            logger.error("%r gave %d verdicts for %d completions.", self.__name__, len(judged), len(samples))
+            return [grader_error("wrong_number_of_verdicts")] * len(samples)
+        return [as_verdict(verdict) for verdict in judged]
+
     def check_columns(self, columns: Collection[str]) -> None:  # noqa: B027  # most verifiers need none
         """Raise a ValueError if a dataset with these columns cannot be judged. By default every dataset can."""
 

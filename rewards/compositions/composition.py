@@ -13,7 +13,7 @@ from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.compositions.members import as_members
 from trl_grpo_ext.rewards.compositions.verdicts import ComposedVerdict, part_verdicts
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +59,7 @@ class Composition(Verifier):
     def _ask(self, member: Verifier, samples: Sequence[Sample]) -> list[Verdict]:
         if not samples:
             return []
-        judged = self.guarded(member.judge_samples, samples)
-        if isinstance(judged, Verdict):
-            return [judged] * len(samples)
-        if len(judged) != len(samples):
-            return [grader_error("wrong_number_of_verdicts")] * len(samples)
-        return [self.read(as_verdict(verdict)) for verdict in judged]
+        return [self.read(verdict) for verdict in self.guarded_batch(member.judge_samples, samples)]
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError, naming the verifier, unless all of them can judge such a dataset."""

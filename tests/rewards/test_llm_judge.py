@@ -7,30 +7,20 @@ import json
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from judge_endpoint import Answer, JudgeEndpoint, Request, honest, judge_endpoint
+from judge_endpoint import Answer, JudgeEndpoint, Request, honest
 
 from trl_grpo_ext import Blame, Sample, Status
 from trl_grpo_ext.rewards.all_of import AllOf
 from trl_grpo_ext.rewards.llm_judge import LlmJudgeVerifier
-from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
-from trl_grpo_ext.rewards.llm_judging.endpoint import close_clients
 from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier
 
 Judge = Callable[..., LlmJudgeVerifier]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[JudgeEndpoint]:
-    shared_cache.cache_clear()
-    with judge_endpoint() as running:
-        yield running
-        close_clients()
 
 
 @pytest.fixture

@@ -9,28 +9,18 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_endpoint import Answer, JudgeEndpoint, Request, honest, judge_endpoint
+from judge_endpoint import Answer, JudgeEndpoint, Request, honest
 
 from trl_grpo_ext import Blame
 from trl_grpo_ext.rewards.llm_judge import LlmJudgeVerifier
 from trl_grpo_ext.rewards.llm_judging.breaker import Breaker, EndpointError
-from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
-from trl_grpo_ext.rewards.llm_judging.endpoint import close_clients
 
 Judge = Callable[..., LlmJudgeVerifier]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[JudgeEndpoint]:
-    shared_cache.cache_clear()
-    with judge_endpoint() as running:
-        yield running
-        close_clients()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from trl_grpo_ext.terms.routing import When
 from trl_grpo_ext.terms.shape import Shape
 from trl_grpo_ext.terms.term import RewardTerm
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
-
-logger = logging.getLogger(__name__)
 
 # Every rank's items, in the order of the ranks, and the place where this rank's begin.
 Gather = Callable[[list[Any]], tuple[list[Any], int]]
@@ -114,13 +111,7 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
     """One verdict a sample, whatever the verifier does."""
     if not samples or term.verifier is None:
         return []
-    verdicts = term.verifier.guarded(term.verifier.judge_samples, samples)
-    if isinstance(verdicts, Verdict):
-        return [verdicts] * len(samples)
-    if len(verdicts) != len(samples):
-        logger.error("The verifier of term %r gave %d verdicts for %d.", term.name, len(verdicts), len(samples))
-        return [grader_error("wrong_number_of_verdicts")] * len(samples)
-    return verdicts
+    return term.verifier.guarded_batch(term.verifier.judge_samples, samples)
 
 
 def _shaped(term: RewardTerm, verdicts: Sequence[Verdict | None]) -> list[float | None]:

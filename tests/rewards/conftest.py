@@ -1,0 +1,21 @@
+"""What tests of several verifiers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from judge_endpoint import JudgeEndpoint, judge_endpoint
+
+from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
+
+
+@pytest.fixture
+def endpoint() -> Iterator[JudgeEndpoint]:
+    """A judging model's address on this machine, with nothing remembered of an earlier one."""
+    from trl_grpo_ext.rewards.llm_judging.endpoint import close_clients
+
+    shared_cache.cache_clear()
+    with judge_endpoint() as running:
+        yield running
+        close_clients()
