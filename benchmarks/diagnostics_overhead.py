@@ -1,10 +1,14 @@
 """What diagnostics cost: the same run with and without them, step by step, and what each part takes by itself.
 
-Every round trains the bundled model twice from one seed, once with diagnostics (statistics, scorecards on disk and
-checks, as by default) and once with none. So step i of both does the same work on the same completions, and the pair
-differs by the diagnostics only. Counted is the CPU time of the training process, which other work on the machine
-disturbs least. Even so, pairs may differ by more than diagnostics cost; what these take by themselves, inside the same
-runs, is the sharper figure.
+Every round trains the bundled model twice from one seed of its own, once with diagnostics (statistics, scorecards on
+disk and checks, as by default) and once with none; which comes first changes from round to round. So step i of both
+does the same work on the same completions, which is checked, and the pair differs by the diagnostics only. What one run
+has learned is not left for the next: verdicts are forgotten, and garbage is collected. A short run of each kind goes
+before, and first steps do not count: they start workers and fill caches.
+
+Counted is the CPU time of the training process, which other work on the machine disturbs least. Even so, pairs may
+differ by more than diagnostics cost; what each part takes by itself, inside the same runs, is the sharper figure. The
+report is left out: a process of its own makes it.
 
     python benchmarks/diagnostics_overhead.py --completions 512 --steps 4 --rounds 3
 """
@@ -12,6 +16,7 @@ runs, is the sharper figure.
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import statistics
@@ -32,6 +37,7 @@ from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, V
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
+from trl_grpo_ext.rewards.math import forget
 from trl_grpo_ext.terms import linear
 
 Times = dict[str, list[tuple[float, float]]]  # CPU and wall seconds a step, by what they were spent on
@@ -68,16 +74,20 @@ class Steps(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
 class Bare(VerifiedGRPOTrainer):
     """The trainer without diagnostics."""
 
+    texts: list[list[str]]
+
     def _publish(self, card: Scorecard) -> None:
-        """Nothing."""
+        self.texts.append([sample.text for sample in card.samples])
 
 
 class Timed(VerifiedGRPOTrainer):
     """The trainer as it is, each part of its diagnostics timed."""
 
     times: Times
+    texts: list[list[str]]
 
     def _publish(self, card: Scorecard) -> None:
+        self.texts.append([sample.text for sample in card.samples])
         listeners = self._listeners
         self._listeners = [self._timed(listener) for listener in listeners]
         with timed(self.times, "all"):
@@ -106,20 +116,24 @@ def make_mix() -> RewardMix:
     )
 
 
-def train(trainer_class: type[VerifiedGRPOTrainer], options: argparse.Namespace, data: Any, folder: str) -> Times:
-    """One run, and its times."""
+def train(
+    trainer_class: type[Bare | Timed], options: argparse.Namespace, data: Any, folder: str, seed: int
+) -> tuple[Times, list[list[str]]]:
+    """One run: its times, and what was generated."""
+    forget()
+    gc.collect()
     times: Times = defaultdict(list)
     args = VerifiedGRPOConfig(
         output_dir=folder, per_device_train_batch_size=options.completions, num_generations=8, max_steps=options.steps,
         max_completion_length=options.tokens, use_cpu=True, bf16=False, report_to="none", save_strategy="no",
-        logging_steps=1, disable_tqdm=True, seed=7, record_scorecards=trainer_class is Timed,
-        run_checks=trainer_class is Timed,
+        logging_steps=1, disable_tqdm=True, seed=seed, record_scorecards=trainer_class is Timed,
+        run_checks=trainer_class is Timed, write_report=False,
     )  # fmt: skip
     trainer = trainer_class(resolve("bundled:tiny_reasoner"), make_mix(), args, data)
-    trainer.times = times  # type: ignore[attr-defined]
+    trainer.times, trainer.texts = times, []
     trainer.add_callback(Steps(times))
     trainer.train()
-    return times
+    return times, trainer.texts
 
 
 def report(with_: Times, without: Times) -> None:
@@ -133,10 +147,11 @@ def report(with_: Times, without: Times) -> None:
     ratios = [100 * ((one[0] - twice) / other[0] - 1) for one, twice, other in pairs]
     middle, low, high = statistics.median(ratios), min(ratios), max(ratios)
     print(f"paired steps: {middle:+.2f} % CPU (median of {len(ratios)}; {low:+.2f} to {high:+.2f})")
+    print("each part alone, a step:")
     for part in ("statistics", "recorder", "watch", "all"):
         cpu, wall = (sorted(taken[kind] for taken in with_[part]) for kind in (0, 1))
         print(
-            f"{part:10} {1000 * statistics.median(cpu):6.1f} ms CPU ({1000 * cpu[0]:.1f} to {1000 * cpu[-1]:.1f}), "
+            f"  {part:10} {1000 * statistics.median(cpu):6.1f} ms CPU ({1000 * cpu[0]:.1f} to {1000 * cpu[-1]:.1f}), "
             f"{100 * statistics.median(cpu) / step_cpu:.2f} % of a step; "
             f"{1000 * statistics.median(wall):6.1f} ms wall, {100 * statistics.median(wall) / step_wall:.2f} %"
         )
@@ -153,18 +168,20 @@ def main() -> None:
     logging.disable(logging.WARNING)
     disable_progress_bars()
     data = load_dataset(resolve("bundled:sums"), split="train")
-    with_: Times = defaultdict(list)
-    without: Times = defaultdict(list)
+    runs: dict[type[Bare | Timed], Times] = {Bare: defaultdict(list), Timed: defaultdict(list)}
     with tempfile.TemporaryDirectory() as folder:
+        for kind in runs:
+            train(kind, argparse.Namespace(completions=8, tokens=8, steps=1), data, f"{folder}/warm", seed=0)
         for round_ in range(options.rounds):
-            order = [(Timed, with_), (Bare, without)]
-            for trainer_class, together in order if round_ % 2 else order[::-1]:
-                times = train(trainer_class, options, data, f"{folder}/{trainer_class.__name__}{round_}")
+            said = {}
+            for kind in sorted(runs, key=lambda kind: kind.__name__, reverse=round_ % 2 == 1):
+                times, said[kind] = train(kind, options, data, f"{folder}/{kind.__name__}{round_}", seed=7 + round_)
                 for part, taken in times.items():
-                    # The first step of a run starts workers and fills caches.
-                    together[part] += taken[1:]
-    print(f"{options.completions} completions of at most {options.tokens} tokens a step, 4 terms")
-    report(with_, without)
+                    runs[kind][part] += taken[1:]
+            if said[Bare] != said[Timed]:
+                raise SystemExit("The two runs of a round have generated other completions: they are no pair.")
+    print(f"{options.completions} completions of at most {options.tokens} tokens a step, 4 terms; medians over steps")
+    report(runs[Timed], runs[Bare])
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def compare(name: str, golds: list[str], texts: list[str], repeats: int) -> None
     verdicts = ours.judge(texts, solution=golds)
     cuts = quantiles([verdict.seconds * 1000 for verdict in verdicts], n=100)
     worst = max(verdict.seconds for verdict in verdicts) * 1000
-    print(f"  ours, ms in a worker a pair: p50 {cuts[49]:.2f}  p99 {cuts[98]:.1f}  max {worst:.1f}")
+    print(f"  ours, ms a pair: p50 {cuts[49]:.2f}  p99 {cuts[98]:.1f}  max {worst:.1f}")
 
 
 def main() -> None:

@@ -5,8 +5,9 @@
 Names are imported when they are first used, so that importing this package loads neither torch nor sympy.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from trl_grpo_ext.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from trl_grpo_ext.rewards.all_of import AllOf
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.rewards.first_scored import FirstScored
     from trl_grpo_ext.rewards.json_format import JsonVerifier, json_reward
     from trl_grpo_ext.rewards.language import LanguageVerifier
+    from trl_grpo_ext.rewards.language import language_reward as language_reward
     from trl_grpo_ext.rewards.llm_judge import LlmJudgeVerifier
     from trl_grpo_ext.rewards.math import MathVerifier, math_reward
     from trl_grpo_ext.rewards.multiple_choice import MultipleChoiceVerifier, multiple_choice_reward
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.rewards.overlong import OverlongVerifier
     from trl_grpo_ext.rewards.reasoning_gym import ReasoningGymVerifier
     from trl_grpo_ext.rewards.regex import RegexVerifier
-    from trl_grpo_ext.rewards.repetition import RepetitionVerifier
+    from trl_grpo_ext.rewards.repetition import RepetitionVerifier, repetition_reward
     from trl_grpo_ext.rewards.tags import TagsVerifier
     from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier, think_format_reward
     from trl_grpo_ext.rewards.token_budget import TokenBudgetVerifier
@@ -71,6 +73,7 @@ __all__ = [
     "multiple_choice_reward",
     "numeric_reward",
     "overlap_reward",
+    "repetition_reward",
     "think_format_reward",
     "unit_test_reward",
 ]
@@ -110,12 +113,4 @@ _HOMES = {name: _MODULES.get(shipped, shipped) for shipped, name in SHIPPED.item
 # Ready instances: `math_reward` of `math`. Those of verifiers that need an extra are not in __all__, but can be had.
 _HOMES |= {f"{shipped}_reward": _MODULES.get(shipped, shipped) for shipped in SHIPPED}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"trl_grpo_ext.rewards.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_exports("trl_grpo_ext.rewards", _HOMES)

@@ -24,21 +24,22 @@ class ConciseVerifier(GroupVerifier):
     the shortest and the longest), and the scores of a group add up to 0: being ranked is worth nothing on average. Keep
     the term's weight below that of accuracy, so that the longest right answer still beats a wrong one.
 
-    A completion is as long as its `completion_ids`; the end token counts.
+    A completion is as long as its `completion_ids`; the end token counts. None of them is incorrect for its length: one
+    with a score below 0 is PARTIAL, so that the shares of statuses are not read as wrong answers.
 
     Args:
         tolerance: Lengths that differ by no more than this share of the shorter one count as equal, 0 or more: a token
             or two are no reason to prefer one.
         name: The metric key.
 
-    | completion | score | reason |
+    | completion | score | status, reason |
     |---|---|---|
-    | shorter than all the others | 0.5 | |
-    | shorter than half of them, and longer than the other half | 0 | |
-    | longer than all the others | -0.5 | `longer` |
-    | as long as all the others | 0 | `equal_lengths` |
-    | the only one in its group, or the only one that passes the gate | 0 | `no_others` |
-    | nobody knows its length (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+    | shorter than all the others | 0.5 | CORRECT |
+    | shorter than half of them, and longer than the other half | 0 | CORRECT |
+    | longer than all the others | -0.5 | PARTIAL, `longer` |
+    | as long as all the others | 0 | CORRECT, `equal_lengths` |
+    | the only one in its group, or the only one that passes the gate | 0 | CORRECT, `no_others` |
+    | nobody knows its length (`completion_ids` is None) | none, the grader's fault | ERROR, `tokens_unknown` |
 
     Raises:
         ValueError: for a `tolerance` that is no number of 0 or more.
@@ -81,7 +82,7 @@ class ConciseVerifier(GroupVerifier):
         if longer == shorter == 0:
             return Verdict(status=Status.CORRECT, score=0.0, reason="equal_lengths")
         if score < 0:
-            return Verdict(status=Status.INCORRECT, score=score, reason="longer")
+            return Verdict(status=Status.PARTIAL, score=score, reason="longer")
         return Verdict(status=Status.CORRECT, score=score)
 
     def _widened(self, length: int) -> float:

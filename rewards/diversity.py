@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.rewards.math_answers.extraction import MODES, Mode, extract
+from trl_grpo_ext.rewards.prose.ngrams import ngrams
 from trl_grpo_ext.rewards.token_budget import is_whole_number
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
@@ -93,14 +94,9 @@ class DiversityVerifier(GroupVerifier):
             return grader_error("tokens_unknown")
         if not len(sample.completion_ids):
             return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="empty")
-        return set(_ngrams(sample.completion_ids, self.ngram_size))
-
-
-def _ngrams(ids: Sequence[int], size: int) -> Iterable[int]:
-    """Every n-gram as its hash, which takes a fraction of its memory; of fewer tokens, the one that they make."""
-    tokens = [int(token) for token in ids]
-    size = min(size, len(tokens))
-    return map(hash, zip(*(tokens[start:] for start in range(size)), strict=False))
+        tokens = [int(token) for token in sample.completion_ids]
+        # As hashes, which take a fraction of the memory; fewer tokens are one n-gram.
+        return set(map(hash, ngrams(tokens, min(self.ngram_size, len(tokens)))))
 
 
 def _verdict(features: set[Hashable], holders: Counter[Hashable], others: int) -> Verdict:

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters
 from trl_grpo_ext.rewards.parsing.answer_part import right, unreadable, wrong
 from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from
+from trl_grpo_ext.rewards.parsing.visible import without_invisible
 from trl_grpo_ext.verdict import Verdict
 
 MAX_CHARS = 10_000  # of an answer, or twice its gold: sorting the marks of hostile Unicode takes quadratic time
 
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
 _ENCLOSED = re.compile(r"(\*\*|[\"'`*“‘])(.+?)(?:\1|[”’])", re.DOTALL)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
@@ -141,7 +141,7 @@ def normal_text(
         'usa'
     """
     if nfkc:
-        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+        text = without_invisible(unicodedata.normalize("NFKC", text))
     if ignore_case:
         text = text.casefold()
     if ignore_punctuation:

@@ -13,7 +13,7 @@ from trl_grpo_ext.protocol import Verifier, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
 from trl_grpo_ext.rewards.prose.detection import check_installed, foreign_words, language_code, main_language, shares
 from trl_grpo_ext.rewards.prose.markup import prose
-from trl_grpo_ext.rewards.prose.scripts import Window, windows
+from trl_grpo_ext.rewards.prose.scripts import Window, windows, word_count
 from trl_grpo_ext.rewards.token_budget import is_number, is_whole_number
 from trl_grpo_ext.sample import Prompt, Sample, completion_text
 from trl_grpo_ext.verdict import Status, Verdict, skipped
@@ -129,7 +129,7 @@ class LanguageVerifier(Verifier):
             return text
         found = windows(prose(text))
         wanted = self._wanted(sample) or main_language(found)
-        if wanted is None or (_words(found) < self.min_words and foreign_words(found, wanted) < MIN_FOREIGN_WORDS):
+        if wanted is None or (word_count(found) < self.min_words and foreign_words(found, wanted) < MIN_FOREIGN_WORDS):
             return _verdict(self.too_little, reason="too_little_prose")
         return self._scored(wanted, found)
 
@@ -171,10 +171,6 @@ class LanguageVerifier(Verifier):
             reason=reason,
             details={"wanted": wanted, "share": f"{share:.2f}", "others": " ".join(others)},
         )
-
-
-def _words(found: Sequence[Window]) -> float:
-    return sum(window.weight for window in found)
 
 
 def _thinking(text: str) -> str | None:

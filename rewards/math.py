@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -161,6 +163,11 @@ class MathVerifier(Verifier):
         return [verdicts[key] for key in keys]
 
     def _question(self, sample: Sample) -> Verdict | _Question:
+        started = time.perf_counter()
+        question = self._read(sample)
+        return replace(question, seconds=time.perf_counter() - started)
+
+    def _read(self, sample: Sample) -> Verdict | _Question:
         gold = first_value(sample.row, self.gold_columns)
         if gold is None:
             return skipped("gold_missing")
@@ -177,8 +184,8 @@ class MathVerifier(Verifier):
         slow = [pair for pair, verdict in known.items() if verdict is None]
         for pair, verdict in zip(slow, self._in_workers(slow), strict=True):
             if verdict.status is Status.TIMEOUT and self._gold_is_slow(pair[0]):
-                verdict = skipped("gold_timeout", answer=pair[1])
-            _memo.put((pair, self.timeout), verdict)
+                verdict = replace(skipped("gold_timeout", answer=pair[1]), seconds=verdict.seconds)
+            _memo.put((pair, self.timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
             known[pair] = verdict
         return {pair: verdict for pair, verdict in known.items() if verdict is not None}
 
@@ -203,12 +210,13 @@ class MathVerifier(Verifier):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One sample to judge: its accepted golds and the answers that its completion gives."""
+    """One sample to judge: its accepted golds, the answers that its completion gives, the time that reading it took."""
 
     golds: tuple[str, ...]
     found: Extraction
     accepted: tuple[str, ...]
     decimals: int
+    seconds: float = 0.0
 
     @property
     def pairs(self) -> list[Pair]:
@@ -221,10 +229,9 @@ class _Question:
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
         best = [_best([known[pair] for pair in self.pairs if pair[1] == answer]) for answer in self.found.answers]
-        best = [
-            replace(verdict, details={"rule": self.found.rule, "gold": " | ".join(self.golds), **verdict.details})
-            for verdict in best
-        ]
+        where = {"rule": self.found.rule, "gold": " | ".join(self.golds)}
+        seconds = math.fsum((self.seconds, *(known[pair].seconds for pair in self.pairs)))
+        best = [replace(verdict, details={**where, **verdict.details}, seconds=seconds) for verdict in best]
         unscored = next((verdict for verdict in best if verdict.score is None), None)
         if unscored is not None:
             return unscored
@@ -256,10 +263,12 @@ def _best(verdicts: Sequence[Verdict]) -> Verdict:
 
 def _at_once(pair: Pair) -> Verdict | None:
     gold, answer, rule, accepted, _ = pair
+    started = time.perf_counter()
     try:
-        return judge_at_once(gold, answer, rule, accepted)
+        verdict = judge_at_once(gold, answer, rule, accepted)
     except Exception:  # such as a number with more digits than Python reads; the worker may know better
         return None
+    return verdict and replace(verdict, seconds=time.perf_counter() - started)
 
 
 def forget() -> None:

@@ -15,6 +15,7 @@ from trl_grpo_ext.diagnostics.statistics.batch import batch_of
 from trl_grpo_ext.recipe_rewards import build_mix
 from trl_grpo_ext.replay.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.replay.new_rewards import NewRewards
+from trl_grpo_ext.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.reward_plan import plan_rewards
 from trl_grpo_ext.verdict import as_verdict, grader_error
 
@@ -100,6 +101,16 @@ def record(
     if ended:
         LogRecorder(folder).write(first_step + len(batches), {"train_runtime": 1.0})
     return RecordedRun(folder)
+
+
+def nothing_changed(replayed: ReplayedRun) -> None:
+    """Assert that a replay has found no difference, and its old advantages to be the recorded ones."""
+    comparison = replayed.comparison
+    assert comparison.not_reproduced == comparison.without_advantages == 0
+    assert [changes.changed for changes in comparison.verdicts.terms.values()] == [0] * len(replayed.sources)
+    assert comparison.totals.changed == 0
+    assert comparison.advantages.turned == 0
+    assert comparison.groups.changes == []
 
 
 def new_rewards(rewards: Sequence[dict[str, Any]] | RewardMix, **settings: Any) -> NewRewards:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from planted import Positions
-from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, record, term
+from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_changed, record, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.replay.replayed_run import ReplayedRun, replay_run
+from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.replay.selection import Selection, parse_steps
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.terms import Affine, Gate, linear, product
@@ -50,15 +50,6 @@ MODES = [
 ]
 
 
-def nothing_changed(replayed: ReplayedRun) -> None:
-    comparison = replayed.comparison
-    assert comparison.not_reproduced == comparison.without_advantages == 0
-    assert [changes.changed for changes in comparison.verdicts.terms.values()] == [0] * len(replayed.sources)
-    assert comparison.totals.changed == 0
-    assert comparison.advantages.turned == 0
-    assert comparison.groups.changes == []
-
-
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode.values())))
 def test_the_same_rewards_reproduce_the_recorded_advantages_and_change_nothing(
     tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
@@ -76,6 +67,8 @@ def test_the_same_rewards_reproduce_the_recorded_advantages_and_change_nothing(
         assert replayed.comparison.largest_difference < 1e-5
         assert replayed.comparison.advantages.correlation == pytest.approx(1.0)
         assert replayed.notes == []
+        assert replayed.comparison.drivers.new == replayed.comparison.drivers.old
+        assert replayed.comparison.drivers.old.others == pytest.approx(0.0, abs=1e-6)
     assert set(taken.sources.values()) == {"recorded", "combined", "judged again"}
     assert [name for name, source in taken.sources.items() if source == "judged again"] == ["brief", "various"]
     assert set(judged.sources.values()) == {"combined", "judged again"}
@@ -118,6 +111,46 @@ def test_functions_beside_the_mix_stay_in_the_totals_as_they_were_recorded(
     replayed = replay_run(run, zero)
     assert replayed.comparison.groups.shares()["live"][1] == 1.0  # by_place alone
     assert any("2 completions that were void" in note for note in replayed.notes), replayed.notes
+
+
+def test_driver_shares_are_those_of_all_batches_together_before_and_after(tmp_path: Path) -> None:
+    """The second batch is worth a hundredth of the first, since `none` leaves advantages as large as the rewards."""
+    batches = [["1 no", "0 no", "1 no", "0 no"], ["0.1 no", "0 yes", "0.1 no", "0 yes"]]
+    run = record(tmp_path, [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.0)], batches)
+    new = [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.3)]
+    shares = replay_run(run, new_rewards(new, scale_rewards="none")).to_record()["drivers"]
+    assert shares["old"]["terms"] == {"right": pytest.approx(1.0), "says": 0.0}
+    # By hand: advantages of +-0.5 by `right` alone, then of -+0.1, made of +-0.05 by `right` and of -+0.15 by `says`.
+    squares = 4 * 0.5**2 + 4 * 0.1**2
+    right, says = 4 * 0.5**2 - 4 * 0.05 * 0.1, 4 * 0.15 * 0.1
+    assert shares["new"]["terms"] == pytest.approx({"right": right / squares, "says": says / squares})
+    assert shares["new"]["others"] == pytest.approx(0.0)
+
+
+def test_what_stands_beside_the_mix_has_the_rest_of_the_drivers_share(tiny_model: str, sums: Any, config: Make) -> None:
+    def by_place(completions: list[Any], **_: Any) -> list[float]:
+        return [0.25 * (index % 4) for index in range(len(completions))]
+
+    args = config(max_steps=1)
+    VerifiedGRPOTrainer(tiny_model, [RewardMix([planted("right", 1, 0, 0)]), by_place], args, sums["train"]).train()
+    replayed = replay_run(RecordedRun(Path(args.output_dir)), new_rewards(RewardMix([planted("right", 0.0)])))
+    old, new = replayed.comparison.drivers.old, replayed.comparison.drivers.new
+    assert (new.shares, new.others) == ({"right": 0.0}, pytest.approx(1.0))
+    right = old.shares["right"]
+    assert right is not None
+    assert 0 < right < 1
+    assert old.others == pytest.approx(1 - right)
+
+
+def test_a_weight_that_moves_otherwise_than_in_the_run_is_said_to(tmp_path: Path) -> None:
+    moving = term("right", NUMBER, weight={"from": 1.0, "to": 0.0})
+    steady = term("says", HOLDS, word="yes")
+    run = record(tmp_path, [moving, steady], [TEXTS] * 4)
+    same = replay_run(run, new_rewards([moving, steady]))
+    nothing_changed(same)
+    assert same.notes == []
+    (note,) = replay_run(run, new_rewards([term("right", NUMBER), steady])).notes
+    assert note.startswith("The weight of 'right' moves with training: each batch is compared under the weights of its")
 
 
 TEXTS = ["1 yes", "0 yes", "0 no", "0 no", "1 yes", "1 no", "1 yes", "1 no"]

@@ -40,11 +40,14 @@ def test_it_prints_what_changes_in_plain_text(run: str, tmp_path: Path, capsys: 
     assert main(["replay", run, "--config", recipe(tmp_path, scale_rewards=False)]) == 0
     shown = capsys.readouterr().out
     assert "3 batches, 24 completions, steps 0 to 2" in shown
-    assert "judged again" in shown
-    assert "24 of 24" in shown  # every verdict of `says`
+    assert "recorded" in shown
     assert "groups come alive" in shown
-    assert "change their sign" in shown
-    assert "sum_then_normalize, scale_rewards group -> sum_then_normalize, scale_rewards none" in shown
+    assert "pulled another way" in shown
+    assert "scale_rewards: group -> none." in shown
+    (says,) = [line for line in shown.splitlines() if line.startswith("│ says") and "->" in line]
+    assert "0.1 -> 1..0.8" in says
+    assert "62% -> 102%" in says  # of the advantages, against which `right` pulls a little
+    assert "24 differ" in says  # every verdict
     assert "text:   1 yes" in shown
     assert "\x1b" not in shown
 
@@ -61,6 +64,8 @@ def test_it_writes_the_figures_as_json_without_nan(
     assert written["terms"]["says"]["changed"] == 16
     assert written["totals"]["void"] == {"old": 2, "new": 2}
     assert sum(turn["count"] for turn in written["advantages"]["turns"]) == 16
+    for side in ("old", "new"):
+        assert sum(written["drivers"][side]["terms"].values()) == pytest.approx(1.0)
     assert main(["replay", run, "--config", config, "--json", "-", "--steps", "1:"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed | {"seconds": 0} == written | {"seconds": 0}
@@ -71,7 +76,8 @@ def test_keys_that_do_not_count_are_said_to_be_ignored_where_they_differ(
 ) -> None:
     config = recipe(tmp_path, learning_rate="1e-5", loss_type="grpo", max_steps=500, dataset_name="d", top_p=0.9)
     assert main(["replay", run, "--config", config]) == 0
-    (note,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note:")]
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note:")]
+    (note,) = [note for note in notes if "only a new run could try" in note]
     assert "loss_type dapo -> grpo, max_steps 10 -> 500." in note
     assert "learning_rate" not in note
 

@@ -3,8 +3,9 @@
 Names are imported when they are first used, so that a worker process or `--help` starts without torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from trl_grpo_ext.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from trl_grpo_ext.config import VerifiedGRPOConfig
@@ -46,12 +47,4 @@ _HOMES = {
     "verifier": "protocol",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

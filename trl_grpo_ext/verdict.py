@@ -21,7 +21,7 @@ class Status(StrEnum):
     CORRECT = "correct"
     """The completion does what was asked."""
     PARTIAL = "partial"
-    """Part of it does; the score lies strictly between 0 and 1."""
+    """Part of it does; of verifiers of correctness the score lies strictly between 0 and 1."""
     INCORRECT = "incorrect"
     """It was understood, and it is wrong."""
     UNPARSEABLE = "unparseable"
@@ -56,7 +56,8 @@ class Verdict:
         blame: Who could mend it.
         answer: What was extracted from the completion, or None.
         reason: A short stable code, such as `"no_boxed"`; empty when the status says it all.
-        seconds: Wall time that judging took, 0 or more.
+        seconds: Wall time that judging took, 0 or more; of a verdict that was remembered, the time to look it up. Equal
+            completions that are judged once share the verdict.
         details: How the verdict came about, in a few words each, such as the rule that found the answer.
 
     Raises:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters, without_text_commands
+from trl_grpo_ext.rewards.parsing.visible import without_invisible
 
 MAX_CHARS = 2_000  # no honest choice is longer, its option's text included
 MAX_LINES = 200  # nor has an explanation below it more of them
@@ -64,7 +65,6 @@ _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))
 _OTHER_KEYS = frozenset(("explanation", "reasoning", "reason", "rationale", "justification", "thought", "confidence"))
 _ENDED = re.compile(r"\W*(?:$|[,;.()]|(?:or|and)\b)")
-_INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +267,6 @@ def label_of(match: re.Match[str]) -> str:
 
 def plain_text(text: str) -> str:
     """The text in one form: no Markdown, no LaTeX around it, one space between words, no full stop at its end."""
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text[:MAX_CHARS]))
+    text = without_invisible(unicodedata.normalize("NFKC", text[:MAX_CHARS]))
     text = without_text_commands(strip_delimiters(text.replace("**", "").replace("`", "").strip()))
     return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")

@@ -1,4 +1,4 @@
-"""What of a text a reader sees. Shared by the verifiers that ask whether something is filled."""
+"""What of a text a reader sees. Shared by the verifiers that ask whether something is filled, or is the same."""
 
 from __future__ import annotations
 
@@ -22,4 +22,14 @@ def visible(text: str) -> str:
         >>> visible(" \u200bfour\u00a0eggs \ufeff"), visible("\u200b\u2060 \u3164")
         ('four\xa0eggs', '')
     """
-    return _INVISIBLE.sub("", text).strip()
+    return without_invisible(text).strip()
+
+
+def without_invisible(text: str) -> str:
+    r"""The text without the characters that show nothing; white space stays as it is.
+
+    Example:
+        >>> without_invisible(" 1\u200b0 ")
+        ' 10 '
+    """
+    return _INVISIBLE.sub("", text)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.rewards.prose.scripts import Window
+from trl_grpo_ext.rewards.prose.scripts import Window, word_count
 
 MIN_WORDS = 5  # fewer tell no language, but only a script
 # A window of the wanted script is foreign only if another language is this certain, and this many times as likely.
@@ -157,7 +157,7 @@ def _likelihoods(window: Window) -> dict[str, float]:
 
 def foreign_words(windows: Iterable[Window], wanted: str) -> float:
     """How many words are of another script than the wanted language's."""
-    return sum(window.weight for window in windows if window.script not in SCRIPTS_OF[wanted])
+    return word_count(windows, outside=SCRIPTS_OF[wanted])
 
 
 def _identifier() -> Any:

@@ -6,7 +6,7 @@ Everything here takes time linear in the length of its input.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -107,6 +107,17 @@ def windows(prose: str) -> list[Window]:
     for script, window in open_windows.items():
         done.setdefault(script, []).append(window)
     return [window for named in done.values() for window in named]
+
+
+def word_count(windows: Iterable[Window], outside: Collection[str] = ()) -> float:
+    """How many words there are in other scripts than these.
+
+    Example:
+        >>> found = windows("The price is 5, 也就是说。")
+        >>> word_count(found), word_count(found, outside=["Latin"])
+        (5.0, 2.0)
+    """
+    return sum((window.weight for window in windows if window.script not in outside), 0.0)
 
 
 def _tokens(prose: str) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ def scores(*lengths: int | None, tolerance: float = 0.05) -> list[float | None]:
 def test_the_shortest_scores_most_and_the_longest_least() -> None:
     verdicts = ConciseVerifier().judge_samples(group(30, 10, 20))
     assert [verdict.score for verdict in verdicts] == [-0.5, 0.5, 0.0]
-    assert [verdict.status for verdict in verdicts] == [Status.INCORRECT, Status.CORRECT, Status.CORRECT]
+    assert [verdict.status for verdict in verdicts] == [Status.PARTIAL, Status.CORRECT, Status.CORRECT]
     assert [verdict.reason for verdict in verdicts] == ["longer", "", ""]
 
 

@@ -214,6 +214,16 @@ def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is
     assert time.monotonic() - started < 16 * 1.5
 
 
+def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_reached() -> None:
+    verifier = MathVerifier(timeout=0.5)
+    verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
+    first, again = (verifier.judge([boxed("9^{9^{9^9}}+3")], solution=["5"])[0] for _ in range(2))
+    assert first.status is again.status is Status.TIMEOUT
+    assert first.seconds >= 0.5 > again.seconds > 0
+    at_once, unread, missing = verifier.judge([boxed("4"), "I do not know.", "4"], solution=["4", "4", None])
+    assert min(at_once.seconds, unread.seconds, missing.seconds) > 0
+
+
 def test_an_answer_on_which_sympy_fails_is_not_the_graders_fault() -> None:
     (verdict,) = math_reward.judge([boxed("((20!)!)!")], solution=["12345"])
     assert (verdict.score, verdict.blame) == (0.0, Blame.POLICY)

@@ -6,7 +6,6 @@ import pytest
 import trl.rewards
 
 from trl_grpo_ext.rewards.cosine_length import CosineLengthVerifier
-from trl_grpo_ext.rewards.repetition import RepetitionVerifier
 from trl_grpo_ext.rewards.trl_factories import check_trl_has, trl_factory
 
 
@@ -19,9 +18,7 @@ def test_one_that_it_has_not_is_refused_with_the_release_that_has_it() -> None:
         check_trl_has("get_no_such_reward", since="99.0")
 
 
-@pytest.mark.skipif("get_repetition_penalty_reward" in dir(trl.rewards), reason="this TRL has both")
+@pytest.mark.skipif("get_cosine_scaled_reward" in dir(trl.rewards), reason="this TRL has it")
 def test_an_old_trl_is_named_when_a_verifier_is_made() -> None:
-    with pytest.raises(ValueError, match=r"from 1\.7 on"):
-        RepetitionVerifier()
     with pytest.raises(ValueError, match=r"from 1\.7 on"):
         CosineLengthVerifier(max_len=10)

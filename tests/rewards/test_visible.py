@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from trl_grpo_ext import Verifier
 from trl_grpo_ext.rewards.boxed import BoxedVerifier
 from trl_grpo_ext.rewards.code_format import CodeFormatVerifier
+from trl_grpo_ext.rewards.exact_text import ExactTextVerifier
 from trl_grpo_ext.rewards.json_format import JsonVerifier
+from trl_grpo_ext.rewards.parsing.chosen_option import Options, read_choice
 from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.rewards.tags import TagsVerifier
 from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier
@@ -40,6 +42,13 @@ def test_nothing_is_seen_of_characters_that_show_nothing(text: str) -> None:
 @pytest.mark.parametrize("text", ["4", "é", "汉", "مي\u200cخواهم", "👩\u200d🔬", "\ufffd", "-", "e\u0301"])
 def test_letters_of_any_script_are_seen(text: str) -> None:
     assert visible(text)
+
+
+@pytest.mark.parametrize("text", [text for text in NOTHING.values() if text.strip()], ids=lambda text: ascii(text))
+def test_what_nobody_sees_makes_no_text_another_one_and_no_choice_another_one(text: str) -> None:
+    assert ExactTextVerifier()([f"Answer: Pa{text}ris"], answer=["Paris"]) == [1.0]
+    assert ExactTextVerifier(nfkc=False)([f"Answer: Pa{text}ris"], answer=["Paris"]) == [0.0]
+    assert read_choice(f"**{text}B{text}**", Options()).labels == {"B"}
 
 
 FORMATS: list[tuple[Verifier, str, str]] = [

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.commands.exit_status import FINE, refuse
+
 DESCRIPTION = (
-    "Score the recorded completions of a run by the rewards of a recipe, before paying for a new run: which verdicts, "
-    "totals and signs of advantages would change, and which groups would have something to teach. Of the recipe, "
-    "`rewards`, `scale_rewards` and `multi_objective_aggregation` count."
+    "Score the recorded completions of a run by the rewards of a recipe, before paying for a new run: which verdicts "
+    "and totals would change, which terms the advantages would come from, which completions would be pulled another "
+    "way, and which groups would have something to teach. Of the recipe, `rewards`, `scale_rewards` and "
+    "`multi_objective_aggregation` count."
 )
 
 
@@ -40,9 +43,8 @@ def run_replay_command(arguments: argparse.Namespace) -> int:
     try:
         _replay(arguments)
     except (ValueError, OSError, ImportError) as error:
-        print(f"trl-grpo-ext: error: {error}", file=sys.stderr)
-        return 2
-    return 0
+        return refuse(error)
+    return FINE
 
 
 def _replay(arguments: argparse.Namespace) -> None:

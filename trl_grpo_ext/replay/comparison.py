@@ -10,6 +10,7 @@ import numpy as np
 from trl_grpo_ext.diagnostics.statistics.batch import Batch
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges, Pull
 from trl_grpo_ext.replay.advantages import AdvantageSettings, advantages_of
+from trl_grpo_ext.replay.driver_changes import DriverChanges
 from trl_grpo_ext.replay.group_changes import GroupChanges
 from trl_grpo_ext.replay.total_changes import TotalChanges
 from trl_grpo_ext.replay.verdict_changes import VerdictChanges
@@ -50,6 +51,7 @@ class Comparison:
         self.verdicts = VerdictChanges(new_terms, examples)
         self.totals = TotalChanges()
         self.advantages = AdvantageChanges(examples)
+        self.drivers = DriverChanges()
         self.groups = GroupChanges()
         self.batches = 0
         self.not_reproduced = 0
@@ -65,6 +67,8 @@ class Comparison:
         sides = zip((old, new), self.settings, strict=True)
         before, after = (Pull(card=batch.card, made=advantages_of(batch, settings)) for batch, settings in sides)
         self.advantages.add(before, after)
+        self.drivers.old.add(old, before.settled, self.settings[0])
+        self.drivers.new.add(new, after.settled, self.settings[1])
         self._check(before)
 
     def _check(self, old: Pull) -> None:
@@ -81,6 +85,7 @@ class Comparison:
             "batches": self.batches,
             "terms": self.verdicts.to_record(),
             "totals": self.totals.to_record(),
+            "drivers": self.drivers.to_record(),
             "advantages": self.advantages.to_record(),
             "groups": self.groups.to_record(),
         }

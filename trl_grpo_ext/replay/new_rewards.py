@@ -12,8 +12,6 @@ from trl_grpo_ext.mix import RewardMix
 from trl_grpo_ext.recipe_file import RecipeFile
 from trl_grpo_ext.recipe_rewards import build_mix
 from trl_grpo_ext.replay.advantages import AdvantageSettings
-from trl_grpo_ext.replay.recorded_batches import recorded_settings
-from trl_grpo_ext.reward_plan import plan_rewards
 
 COUNTED = ("rewards", "scale_rewards", "multi_objective_aggregation")
 
@@ -40,14 +38,13 @@ def read_new_rewards(file: RecipeFile, run: RecordedRun) -> NewRewards:
     What the recipe does not say of `scale_rewards` and `multi_objective_aggregation` is as in the run.
 
     Raises:
-        ValueError: for rewards that cannot be built or trained on, or a value that TRL does not have.
+        ValueError: for rewards that cannot be built, or a value that TRL does not have.
     """
     _check_keys(file)
-    run_settings = recorded_settings(run)
+    run_settings = run.settings
     if file.keys.get("reward_weights") is not None:
         raise ValueError("`rewards:` bring their own weights: remove reward_weights and set each term's weight.")
     mix = build_mix(file.keys.get("rewards"))
-    plan_rewards(mix)  # what the trainer would refuse is refused here
     ignored = {
         key: (run_settings[key], value)
         for key, value in file.keys.items()

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trl_grpo_ext.replay.advantage_changes import DOWN, NONE, UP, VOID, AdvantageChanges
+from trl_grpo_ext.replay.advantage_changes import AdvantageChanges
+from trl_grpo_ext.replay.advantages import AdvantageSettings
 from trl_grpo_ext.replay.comparison import Comparison
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.replay.sample_record import shortened
-from trl_grpo_ext.replay.verdict_changes import TermChanges
+from trl_grpo_ext.replay.verdict_changes import TermChanges, ValueMean
 
 MAX_CHARS = 240  # of a prompt or a completion
 MAX_KINDS = 12  # of verdict changes that are shown
@@ -29,13 +30,12 @@ def print_replay(replayed: ReplayedRun, recipe: str, console: Console | None = N
         f"{replayed.folder} under the rewards of {recipe}: {comparison.batches} batches, "
         f"{comparison.totals.completions} completions{steps}; {replayed.seconds:.1f} s",
     )
-    for note in replayed.notes:
-        _say(console, f"note: {note}")
-    console.print(_terms(replayed))
-    for table in (*_kinds(comparison), _groups(comparison), _turns(comparison.advantages)):
+    for table in (_terms(replayed), *_kinds(comparison), _groups(comparison)):
         console.print(table)
     for sentence in _sentences(comparison):
         _say(console, sentence)
+    for note in replayed.notes:
+        _say(console, f"note: {note}")
     for example in _examples(comparison):
         _say(console, example)
 
@@ -45,17 +45,25 @@ def _say(console: Console, text: str) -> None:
 
 
 def _terms(replayed: ReplayedRun) -> Table:
-    table = _table("term", "verdicts", "changed", "mean value", "weight")
+    table = _table("term", "weight", "share of\nadvantages", "mean value", "verdicts")
+    drivers, totals = replayed.comparison.drivers, replayed.comparison.totals
+    old_shares, new_shares = drivers.old.shares, drivers.new.shares
     for name, term in replayed.comparison.verdicts.terms.items():
-        source = replayed.sources.get(name, "gone")
-        changed = f"{term.changed} of {term.verdicts}" if term.verdicts else "-"
-        old, new = term.old.to_record(), term.new.to_record()
-        table.add_row(name, source, changed, _both(_mean(old), _mean(new)), _both(_weight(old), _weight(new)))
-    means = [_number(mean) for mean in replayed.comparison.totals.means]
-    totals = replayed.comparison.totals
+        table.add_row(
+            name,
+            _both(_weight(term.old), _weight(term.new)),
+            _both(_percent(old_shares.get(name)), _percent(new_shares.get(name))),
+            _both(_number(term.old.mean), _number(term.new.mean)),
+            f"{term.changed} differ" if term.changed else replayed.sources.get(name, "gone"),
+        )
+    others = _both(_percent(drivers.old.others), _percent(drivers.new.others))
+    if others not in ("0%", "-"):
+        table.add_row("(beside the mix)", "", others, "", "as recorded")
     table.add_section()
-    table.add_row("total", "", f"{totals.changed} of {totals.completions}", _both(*means), "")
-    table.add_row("void", "", "", _both(str(totals.old_void), str(totals.new_void)), "")
+    means = [_number(mean) for mean in totals.means]
+    table.add_row("total", "", "", _both(*means), f"{totals.changed} differ")
+    if totals.old_void or totals.new_void:
+        table.add_row("void completions", "", "", _both(str(totals.old_void), str(totals.new_void)), "")
     return table
 
 
@@ -82,33 +90,39 @@ def _groups(comparison: Comparison) -> Table:
     return table
 
 
-def _turns(advantages: AdvantageChanges) -> Table:
-    seen = {direction for turn, count in advantages.turns.items() if count for direction in turn}
-    directions = [direction for direction in (UP, NONE, DOWN, VOID) if direction in seen]
-    table = _table("advantages", *(f"to {direction}" for direction in directions))
-    for before in directions:
-        table.add_row(f"from {before}", *(str(advantages.turns[before, after]) for after in directions))
-    return table
-
-
 def _sentences(comparison: Comparison) -> Iterator[str]:
     groups, advantages = comparison.groups, comparison.advantages
-    old, new = map(str, comparison.settings)
     yield f"{groups.come_alive} of {groups.groups} groups come alive, {groups.die} die."
     share = advantages.turned / advantages.completions
+    ways = ", ".join(f"{count} {before} -> {after}" for before, after, count in _turns(advantages))
     yield (
-        f"{advantages.turned} of {advantages.completions} advantages ({share:.1%}) change their sign, "
-        f"{advantages.reversed} of them from one side to the other; the correlation of old and new is "
-        f"{_number(advantages.correlation)} ({old if old == new else f'{old} -> {new}'})."
+        f"{advantages.turned} of {advantages.completions} completions ({share:.1%}) are pulled another way"
+        f"{ways and f': {ways}'}."
     )
+    correlation = "not known" if advantages.correlation is None else _number(advantages.correlation)
+    changes = "".join(_setting_changes(*comparison.settings))
+    yield f"The correlation of old and new advantages is {correlation}{changes}."
+
+
+def _setting_changes(old: AdvantageSettings, new: AdvantageSettings) -> Iterator[str]:
+    for setting in ("scale_rewards", "multi_objective_aggregation"):
+        before, after = getattr(old, setting), getattr(new, setting)
+        if before != after:
+            yield f"; {setting}: {before} -> {after}"
+
+
+def _turns(advantages: AdvantageChanges) -> Iterator[tuple[str, str, int]]:
+    for (before, after), count in advantages.turns.most_common():
+        if before != after:
+            yield before, after, count
 
 
 def _examples(comparison: Comparison) -> Iterator[str]:
     for example in comparison.advantages.examples:
         yield (
             f"\n{_where(example)}: pulled {example['from']} -> {example['to']}, "
-            f"advantage {example['old_advantage']:+.3f} -> {example['new_advantage']:+.3f}, "
-            f"total {_made_up(example, 'old')} -> {_made_up(example, 'new')}"
+            f"advantage {example['old_advantage']:+.3f} -> {example['new_advantage']:+.3f}\n"
+            f"  total:  {_made_up(example, 'old')} -> {_made_up(example, 'new')}"
             f"{_what_was_said(example)}"
         )
     for term in comparison.verdicts.terms.values():
@@ -167,15 +181,11 @@ def _both(before: str, after: str) -> str:
     return before if before == after else f"{before} -> {after}"
 
 
-def _mean(side: Mapping[str, Any] | None) -> str:
-    return "-" if side is None else _number(side["mean_value"])
-
-
-def _weight(side: Mapping[str, Any] | None) -> str:
-    if side is None:
+def _weight(side: ValueMean) -> str:
+    if not side.weights:
         return "-"
-    first, last = side["first_weight"], side["last_weight"]
-    return f"{first:.3g}" if first == last else f"{first:.3g}..{last:.3g}"
+    first, last = side.weights[0], side.weights[-1]
+    return f"{first:.3g}..{last:.3g}" if side.moves else f"{first:.3g}"
 
 
 def _number(value: float | None) -> str:
@@ -184,3 +194,7 @@ def _number(value: float | None) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}".replace("-0%", "0%")

@@ -11,9 +11,6 @@ from trl_grpo_ext.diagnostics.recorder import About
 from trl_grpo_ext.replay.selection import Selection
 from trl_grpo_ext.scorecard import Scorecard
 
-# What reading a file raises that is torn, half gone, or none of ours.
-UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError)
-
 
 class RecordedBatches:
     """The batches of a run that a selection means.
@@ -37,13 +34,10 @@ class RecordedBatches:
 
     def card(self, number: int) -> Scorecard | None:
         """A batch; None for one that cannot be read, is empty, or is not meant after all."""
-        try:
-            card = self.run.card(number)
-        except UNREADABLE:
-            if number not in self.unreadable:
-                self.unreadable.append(number)
-            return None
-        return card if len(card) and self.selection.has_step(card.step) else None
+        card = self.run.readable(number)
+        if card is None and number not in self.unreadable:
+            self.unreadable.append(number)
+        return card if card is not None and len(card) and self.selection.has_step(card.step) else None
 
     def _may_be_meant(self, about: About) -> bool:
         # The parts of version 0.1.0 say nothing of their step.
@@ -77,21 +71,12 @@ class RecordedBatches:
         return f"{folder} has no batches of the steps that were asked for; {span}."
 
 
-def recorded_settings(run: RecordedRun) -> Mapping[str, Any]:
-    """The run's settings; none for an older run, or one whose file is torn."""
-    try:
-        settings = run.settings
-    except ValueError:
-        return {}
-    return settings if isinstance(settings, dict) else {}
-
-
-def listed(items: Sequence[Any]) -> str:
+def listed(items: Sequence[Any], most: int = 8) -> str:
     """The first few, with commas.
 
     Example:
         >>> listed(range(10))
-        '0, 1, 2, 3, 4, 5, 6, 7, ...'
+        '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'
     """
-    shown = ", ".join(map(str, items[:8]))
-    return f"{shown}, ..." if len(items) > 8 else shown
+    shown = ", ".join(map(str, items[:most]))
+    return f"{shown} and {len(items) - most} more" if len(items) > most else shown

@@ -13,10 +13,11 @@ from trl_grpo_ext.diagnostics.statistics.batch import batch_of
 from trl_grpo_ext.replay.advantages import AdvantageSettings
 from trl_grpo_ext.replay.comparison import Comparison
 from trl_grpo_ext.replay.new_rewards import NewRewards
-from trl_grpo_ext.replay.recorded_batches import RecordedBatches, listed, recorded_settings
+from trl_grpo_ext.replay.recorded_batches import RecordedBatches, listed
 from trl_grpo_ext.replay.rescorer import Rescorer
 from trl_grpo_ext.replay.run_clock import RunClock
 from trl_grpo_ext.replay.selection import Selection
+from trl_grpo_ext.reward_plan import plan_rewards
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.terms.schedule import Schedule
 
@@ -76,10 +77,11 @@ def replay_run(
         watch: Wraps the batches' numbers, for a progress bar.
 
     Raises:
-        ValueError: for a run without batches of this kind, or rewards that need what was not recorded.
+        ValueError: for a run without batches of this kind, or rewards that nobody could train on, or that need what was
+            not recorded.
     """
     started = time.perf_counter()
-    settings = recorded_settings(run)
+    settings = run.settings
     batches = RecordedBatches(run, selection or Selection())
     replay = _Replay(settings, RunClock.of(run, settings), batches.terms, rewards, rescore=rescore, examples=examples)
     for number in watch(batches.numbers):
@@ -117,8 +119,9 @@ class _Replay:
         self.rewards = rewards
         self.steps: list[int] = []
         self.has_others = False
-        # Functions that stood beside the mix; environments, which TRL adds, have no name here.
+        # Functions that stood beside the mix. Environments, which TRL adds, may have no name here.
         self.beside = [name for name in settings.get("reward_functions") or () if name not in old_terms]
+        plan_rewards(rewards.mix, others=bool(self.beside))  # what the trainer would refuse is refused here
         recorded = settings.get("verifiers")
         self.rescorer = Rescorer(rewards.mix, recorded if isinstance(recorded, dict) else {}, rescore=rescore)
         terms = [term.name for term in rewards.mix.terms]
@@ -161,6 +164,12 @@ class _Replay:
         """What a reader must know, a sentence each."""
         yield from self._notes_on_advantages()
         yield from self._notes_on_others()
+        moving = [repr(name) for name, term in self.comparison.verdicts.terms.items() if term.weight_moves]
+        if moving:
+            yield (
+                f"The weight of {listed(moving)} moves with training: each batch is compared under the weights of its "
+                f"own step, on both sides, and mean totals are over batches with different weights."
+            )
         if self.clock.last_step is None and any(_counts_progress(term.weight) for term in self.rewards.mix.terms):
             yield "Nobody knows how long the run was to be, so weights over the progress are those of its beginning."
         for term, old_term in self.rescorer.same.items():
@@ -170,11 +179,16 @@ class _Replay:
                     f"{changed} verdicts of {term!r} change, though its verifier is the same: it is not deterministic, "
                     f"it depends on what a recorded row does not bring back, or code that it imports has changed."
                 )
+        for (term, reason), count in self.rescorer.failures.items():
+            yield (
+                f"{term!r} could not judge {count} completions now ({reason}), by the grader's fault: what changes for "
+                f"them says nothing of the new rewards."
+            )
         for term, step in self.rescorer.stops.items():
             yield f"{term!r} could not judge a completion of step {step}: its on_unscored, raise, would end the run."
         if self.rewards.ignored:
             differing = [f"{key} {old} -> {new}" for key, (old, new) in self.rewards.ignored.items()]
-            yield f"Ignored, since the completions are as recorded: {listed(differing)}."
+            yield f"Ignored, since only a new run could try it: {listed(differing, 3)}."
 
     def _notes_on_advantages(self) -> Iterator[str]:
         comparison = self.comparison

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from trl_grpo_ext.mix import RewardMix
 from trl_grpo_ext.replay.recorded_verdicts import RecordedVerdicts
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.terms.term import RewardTerm
+from trl_grpo_ext.verdict import Blame
 
 
 class Rescorer:
@@ -29,6 +31,7 @@ class Rescorer:
             compare the completions of a group have none: a verdict of theirs depends on which were compared.
         reused: Those of them whose verdicts are taken over.
         stops: By term whose `on_unscored` is `raise`, and which would have ended the run, the step of the batch.
+        failures: By term and reason, how many completions the grader has failed on now, and had not in the run.
         revived: How many completions were void, and are not now, of a run with other reward functions.
     """
 
@@ -36,6 +39,7 @@ class Rescorer:
         self.same = _same_verifiers(mix, recorded)
         self.reused = {} if rescore else self.same
         self.stops: dict[str, int | None] = {}
+        self.failures: Counter[tuple[str, str]] = Counter()
         self.revived = 0
         self._raising = [term.name for term in mix.terms if term.on_unscored == "raise"]
         self.mix = RewardMix([self._prepared(term) for term in mix.terms])
@@ -64,6 +68,7 @@ class Rescorer:
         step = old.card.step
         card = self.mix.score(old.card.samples, progress, step=step, mode=old.card.mode, alone=alone)
         self._note_stops(card)
+        self._note_failures(card, old.card)
         return card if alone else self._with_others(card, old)
 
     def _with_others(self, card: Scorecard, old: Batch) -> Scorecard:
@@ -80,6 +85,16 @@ class Rescorer:
             cells = zip(card.verdicts[term], card.values[term], strict=True)
             if card.weights[term] != 0 and any(verdict is not None and value is None for verdict, value in cells):
                 self.stops.setdefault(term, card.step)
+
+    def _note_failures(self, card: Scorecard, old: Scorecard) -> None:
+        for term, _ in self.mix.verifiers:
+            before = old.verdicts.get(self.reused.get(term.name, term.name), ())
+            failed_before = {row for row, verdict in enumerate(before) if verdict and verdict.blame is Blame.GRADER}
+            self.failures.update(
+                (term.name, verdict.reason)
+                for row, verdict in enumerate(card.verdicts[term.name])
+                if verdict and verdict.blame is Blame.GRADER and row not in failed_before
+            )
 
 
 def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[str, str]:

@@ -33,12 +33,21 @@ class ValueMean:
             self.count += len(values)
             self.weights.append(card.weights[term])
 
+    @property
+    def moves(self) -> bool:
+        """Whether the weight was not the same in all batches."""
+        return len(set(self.weights)) > 1
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the values; None if there are none."""
+        return self.total / self.count if self.count else None
+
     def to_record(self) -> dict[str, Any] | None:
         """The mean of the values, and the first and the last weight; None if the term was never there."""
         if not self.weights:
             return None
-        mean = self.total / self.count if self.count else None
-        return {"mean_value": mean, "first_weight": self.weights[0], "last_weight": self.weights[-1]}
+        return {"mean_value": self.mean, "first_weight": self.weights[0], "last_weight": self.weights[-1]}
 
 
 @dataclass(slots=True)
@@ -60,6 +69,11 @@ class TermChanges:
     verdicts: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def weight_moves(self) -> bool:
+        """Whether the weight moved on a side, and not in the same way on the other."""
+        return (self.old.moves or self.new.moves) and self.old.weights != self.new.weights
 
     @property
     def changed(self) -> int:

@@ -72,6 +72,26 @@ class Batch:
         """(G,) which groups have something to teach."""
         return np.array([outcome is GroupOutcome.LIVE for outcome in self.outcomes], dtype=bool)
 
+    @property
+    def primary_differs(self) -> BoolArray:
+        """(G,) which groups have two members that the primary term gives different values.
+
+        The primary term of a sample is the first in force that applies to it.
+        """
+        values = np.full(len(self.card), np.nan)
+        for column, (term, weight) in reversed(list(enumerate(self.card.weights.items()))):
+            if weight != 0:
+                applies = np.array([verdict is not None for verdict in self.card.verdicts[term]], dtype=bool)
+                values = np.where(applies, self.values[:, column], values)
+        return self.differs(values)
+
+    def differs(self, column: FloatArray) -> BoolArray:
+        """(G,) in which groups a column with one value a sample has two different ones."""
+        values = self.by_group(column)
+        highest = np.where(np.isnan(values), -np.inf, values).max(axis=1, initial=-np.inf)
+        lowest = np.where(np.isnan(values), np.inf, values).min(axis=1, initial=np.inf)
+        return np.asarray(highest > lowest)
+
     def by_group(self, column: FloatArray) -> FloatArray:
         """A column with one value a sample, as (G, M); NaN where a group has fewer members than the largest."""
         return np.where(self.rows == NO_SAMPLE, np.nan, column[self.rows])

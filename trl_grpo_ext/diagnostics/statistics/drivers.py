@@ -48,14 +48,16 @@ def driver_shares(batch: Batch, settings: Mapping[str, Any]) -> dict[str, float]
     nothing = dict.fromkeys(batch.card.terms, math.nan)
     if not batch.live.any():
         return nothing
-    if settings.get("multi_objective_aggregation") == "normalize_then_sum":
-        parts, whole = _normalized_columns(batch)
-    else:
-        parts, whole = _summed(batch, per_group=settings.get("scale_rewards") in ("group", True, None))
-    squares = whole @ whole
-    if not squares > NOTHING_LEFT * (parts**2).sum():
-        return nothing
-    return dict(zip(batch.card.terms, (parts.T @ whole / squares).tolist(), strict=True))
+    with np.errstate(over="ignore", invalid="ignore"):  # of rewards too large to be squared nothing can be told
+        if settings.get("multi_objective_aggregation") == "normalize_then_sum":
+            parts, whole = _normalized_columns(batch)
+        else:
+            parts, whole = _summed(batch, per_group=settings.get("scale_rewards") in ("group", True, None))
+        squares = whole @ whole
+        if not squares > NOTHING_LEFT * (parts**2).sum():
+            return nothing
+        shares = parts.T @ whole / squares
+    return dict(zip(batch.card.terms, shares.tolist(), strict=True)) if np.isfinite(shares).all() else nothing
 
 
 def _summed(batch: Batch, *, per_group: bool) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,33 @@
+"""Names of a package that are imported when they are first used, so that importing the package loads little."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A package's `__getattr__` and `__dir__` (PEP 562).
+
+    Args:
+        package: The package's `__name__`; it has an `__all__`.
+        homes: By exported name, the module within the package that it is in, such as `terms.term`.
+
+    Example:
+        >>> find, names = lazy_exports("trl_grpo_ext", {"Status": "verdict"})
+        >>> find("Status").CORRECT, "Verdict" in names()
+        (<Status.CORRECT: 'correct'>, True)
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    def names() -> list[str]:
+        module = sys.modules[package]
+        return sorted({*vars(module), *module.__all__})
+
+    return find, names
