@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
+import report_runs
 from planted import Column
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
+from trl_grpo_ext.diagnostics.check import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.recorder import RECENT, LogRecorder, Recorder
+from trl_grpo_ext.diagnostics.watch import Watch
 
 MIX = RewardMix(
     [
@@ -72,15 +77,60 @@ def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path
     assert len(list((tmp_path / "scorecards").glob("samples-*.parquet"))) == 14  # nothing was deleted
 
 
-def test_older_batches_are_thinned_out_but_not_what_is_cited_nor_evaluations(tmp_path: Path) -> None:
+def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_evaluations(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=10)
     recorder(card_of(0, mode="eval"))
-    recorder.cite([5])
-    for step in range(RECENT + 20):
+    for step in range(RECENT + 40):
         recorder(card_of(step))
-    kept = steps(tmp_path, "train")
-    assert kept == [5, 9, 19, *range(20, RECENT + 20)]
+    assert steps(tmp_path, "train") == [*range(OPENING_BATCHES), 10, 20, 30, *range(40, RECENT + 40)]
     assert steps(tmp_path, "eval") == [0]
+
+
+def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, keep_every=1000)
+    for step in range(200):
+        recorder(card_of(step))
+        if step == 50:
+            recorder.cite([50])
+    cited = range(51 - RECENT_BATCHES, 51)
+    assert steps(tmp_path, "train") == [*range(OPENING_BATCHES), *cited, *range(200 - RECENT, 200)]
+
+
+def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has_ended(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, keep_every=1000)
+    watch = Watch(tmp_path, {}, cite=recorder.cite, log_level=logging.CRITICAL)
+    for step in range(160):
+        broken = 40 <= step < 60
+        card = report_runs.card(step, lambda rng, broken=broken: report_runs.BROKEN if broken else report_runs.RIGHT)
+        recorder(card)
+        watch(card)
+    kept = set(steps(tmp_path, "train"))
+    found = {finding.code: finding.step for finding in read_findings(tmp_path)}
+    assert 40 <= found["grader_trouble"] < 60
+    for step in found.values():
+        assert kept >= set(range(max(0, step + 1 - RECENT_BATCHES), step + 1))
+    assert not kept & set(range(62, 160 - RECENT))
+
+
+def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_thins_its_own(tmp_path: Path) -> None:
+    first = Recorder(tmp_path, keep_every=1000)
+    for step in range(100):
+        first(card_of(step))
+    before = [*range(OPENING_BATCHES), *range(100 - RECENT, 100)]
+    assert steps(tmp_path, "train") == before
+    second = Recorder(tmp_path, keep_every=1000)
+    for step in range(100, 200):
+        second(card_of(step))
+    assert steps(tmp_path, "train") == [*before, 100, *range(200 - RECENT, 200)]
+
+
+def test_a_batch_that_cannot_be_read_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Recorder(tmp_path)(card_of(0))
+    run = RecordedRun(tmp_path)
+    assert run.readable(0) is not None
+    (tmp_path / "scorecards" / "verdicts-00000000.parquet").unlink()
+    assert run.readable(0) is None
+    assert "Batch 0" in caplog.text
 
 
 def test_logs_are_read_back_and_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.cli import main
 from trl_grpo_ext.report.background_report import BackgroundReport
 from trl_grpo_ext.report.page import script_json, standalone_page
-from trl_grpo_ext.report.write import write_report, write_report_safely
+from trl_grpo_ext.report.report_callback import one_last_report
+from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 
 Make = Callable[..., Any]
@@ -234,19 +235,10 @@ def test_a_text_without_end_is_cut_in_the_middle_and_says_so(tmp_path: Path) -> 
     assert path.stat().st_size < 4_000_000
 
 
-def test_a_step_of_several_batches_is_one_point_and_a_long_run_is_no_more_than_a_thousand(tmp_path: Path) -> None:
+def test_a_step_of_several_batches_is_one_point(tmp_path: Path) -> None:
     cards = [runs.card(step // 2, runs.any_verdict, groups=1) for step in range(6)]
     steps = run_of(write_report([runs.record(tmp_path / "run", *cards)]))["train"]["steps"]
     assert steps == [0, 1, 2]
-    from trl_grpo_ext.batch_figures import Mean
-    from trl_grpo_ext.report.timeline import Timeline
-
-    timeline = Timeline()
-    for step in range(2500):
-        timeline.add(step, {("reward",): Mean(float(step), 1)})
-    columns = timeline.columns()
-    assert len(columns["steps"]) <= 1000
-    assert columns["figures"]["reward"][0] == 1.0  # the mean of steps 0, 1 and 2
 
 
 def test_a_term_that_has_faded_is_no_shadow(tmp_path: Path) -> None:
@@ -266,14 +258,6 @@ def test_two_runs_are_laid_side_by_side_by_names_that_differ(tmp_path: Path) -> 
     assert [run["name"] for run in data_of(path)["runs"]] == ["a/run", "b/run"]
     with pytest.raises(ValueError, match="got 3"):
         write_report([first, second, first])
-
-
-def test_in_training_a_report_that_cannot_be_written_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert write_report_safely(tmp_path) is None
-    assert "could not be written" in caplog.text
-    assert write_report_safely(runs.rich_run(tmp_path / "run")) == tmp_path / "run" / "report.html"
 
 
 def test_the_command_writes_reports_and_ends_with_status_2_and_one_line_where_it_cannot(
@@ -327,6 +311,41 @@ def test_a_report_beside_a_run_never_raises(tmp_path: Path, monkeypatch: pytest.
     report.poke()
     report.poke()
     report.close()
+    assert report.finish() is None
+
+
+def test_training_says_where_its_report_is_and_a_later_evaluation_is_in_it(
+    tiny_model: str, sums: Any, config: Make, capfd: pytest.CaptureFixture[str]
+) -> None:
+    args = config(max_steps=1, write_report=True, disable_tqdm=False, num_generations_eval=4)
+    mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"], sums["test"].select(range(2)))
+    path = Path(args.output_dir) / "report.html"
+    trainer.evaluate()
+    assert not path.exists()
+    trainer.train()
+    assert run_of(path)["eval"]["steps"] == [0]
+    trainer.evaluate()
+    assert run_of(path)["eval"]["steps"] == [0, 1]
+    assert capfd.readouterr().err.count(f"Report: {path}\n") == 1
+
+
+def test_training_and_the_evaluation_after_it_may_have_one_report(tiny_model: str, sums: Any, config: Make) -> None:
+    args = config(max_steps=1, write_report=True, num_generations_eval=4)
+    mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"], sums["test"].select(range(2)))
+    path = Path(args.output_dir) / "report.html"
+    with one_last_report(trainer):
+        trainer.train()
+        trainer.evaluate()
+        assert not path.exists()
+    assert run_of(path)["eval"]["steps"] == [1]
+
+
+def test_a_finding_stands_in_the_page_with_what_the_documentation_says_of_it(tmp_path: Path) -> None:
+    run = run_of(write_report([runs.rich_run(tmp_path / "run")]))
+    about = {found["code"]: " ".join(found["about"]) for found in run["findings"]}
+    assert "Say in the prompt which form the answer must have" in about["unparseable_flood"]
 
 
 def test_the_answer_and_what_could_not_be_checked_stand_in_the_page(tmp_path: Path) -> None:

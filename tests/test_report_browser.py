@@ -16,6 +16,7 @@ import pytest
 import report_runs as runs
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 
@@ -85,11 +86,9 @@ def report(browser: Any, rich: Path) -> Iterator[Opened]:
     opened.page.close()
 
 
-def members(folder: Path) -> list[tuple[Any, int]]:
-    """Every completion of a run: its batch, and its place there."""
-    from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-
-    return [(card, index) for card in RecordedRun(folder).cards() for index in range(len(card))]
+def members(folder: Path, mode: Any = "train") -> list[tuple[Any, int]]:
+    """Every completion of a run, in training or in evaluations: its batch, and its place there."""
+    return [(card, index) for card in RecordedRun(folder).cards(mode) for index in range(len(card))]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -133,6 +132,7 @@ def test_two_runs_side_by_side_open_without_an_error_and_may_be_filtered(
 
 def test_every_completion_can_be_read_and_none_does_harm(report: Opened, rich: Path) -> None:
     page = report.page
+    report.filter("mode", "")
     page.locator("[role=listbox]").focus()
     for _ in range(report.found() - 1):
         page.keyboard.press("ArrowDown")
@@ -185,10 +185,31 @@ def test_filters_by_term_and_verdict_show_exactly_those(report: Opened, rich: Pa
             report.filter("status", status)
             wanted = sum(card.verdicts[term][index].status == status for card, index in everything)
             assert report.found() == wanted, (term, status)
-    report.filter("term", "")
-    report.filter("status", "")
+
+
+def test_the_list_is_of_training_and_evaluations_are_a_choice(report: Opened, rich: Path) -> None:
+    def upwards() -> int:
+        return int(report.page.locator("[data-view=advantage] .count").inner_text())
+
+    sizes = {mode: len(members(rich, mode)) for mode in ("train", "eval", None)}
+    gained = {
+        mode: sum(card.advantages[index] > 0 for card, index in members(rich, mode)) for mode in ("train", "eval", None)
+    }
+    assert len(set(sizes.values())) == 3
+    assert (report.found(), upwards()) == (sizes["train"], gained["train"])
+    assert "eval" not in report.page.locator(".rows").inner_text()
     report.filter("mode", "eval")
-    assert report.found() == sum(card.mode == "eval" for card, _ in everything)
+    assert (report.found(), upwards()) == (sizes["eval"], gained["eval"])
+    report.filter("mode", "")
+    assert (report.found(), upwards()) == (sizes[None], gained[None])
+
+
+def test_the_list_of_a_run_that_was_only_evaluated_is_of_evaluations(browser: Any, tmp_path: Path) -> None:
+    folder = runs.ODD_RUNS["eval only"](tmp_path / "run")
+    opened = Opened(browser, write_report([folder]))
+    assert opened.found() == len(members(folder, "eval")) > 0
+    assert "in evaluations" in opened.page.locator("#prompts .lead").inner_text()
+    opened.check()
 
 
 def test_the_search_finds_text(report: Opened, rich: Path) -> None:
@@ -241,10 +262,37 @@ def test_a_cell_of_a_shadows_table_opens_the_completions_that_it_counts(report: 
     assert report.found() == wanted > 0
 
 
-def test_a_prompt_opens_its_completions(report: Opened) -> None:
+def test_a_prompt_opens_its_completions_in_training(report: Opened, rich: Path) -> None:
+    assert "Evaluations are not counted" in report.page.locator("#prompts .lead").inner_text()
     row = report.page.locator(".prompts tbody tr").first
+    asked = row.locator("button").inner_text()
     row.locator("button").click()
-    assert report.found() >= int(row.locator("td.n").last.inner_text())
+    in_training = [card.samples[index].prompt[-1]["content"] for card, index in members(rich)]
+    assert report.found() == in_training.count(asked) > 0
+    report.page.click("button.extra")
+    assert report.found() == len(in_training)
+
+
+def test_a_prompt_none_of_whose_completions_are_in_the_page_opens_nothing(browser: Any, tmp_path: Path) -> None:
+    cards = [runs.card(step, runs.any_verdict, groups=3) for step in range(6)]
+    opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards, findings=False)], completions=4))
+    rows = opened.page.locator(".prompts tbody tr")
+    assert rows.count() > rows.locator("button").count() > 0
+    opened.check()
+
+
+def test_a_finding_opens_what_the_documentation_says_of_it(report: Opened) -> None:
+    finding = report.page.locator(".findings li", has_text="unparseable_flood")
+    assert not finding.locator("details p").first.is_visible()
+    finding.locator("summary").click()
+    assert "Say in the prompt which form" in finding.locator("details").inner_text()
+
+
+def test_a_report_for_which_there_was_little_time_says_so_at_the_top(browser: Any, tmp_path: Path) -> None:
+    folder = runs.record(tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(5)))
+    opened = Opened(browser, write_report([folder], seconds=0.0))
+    assert "4 batches, spread over the run, left out" in opened.page.locator(".answers").inner_text()
+    opened.check()
 
 
 def test_terms_may_have_any_name(browser: Any, tmp_path: Path) -> None:

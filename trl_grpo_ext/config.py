@@ -17,7 +17,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
 
     Attributes:
         record_scorecards: Write every generation batch to `output_dir/scorecards/`.
-        keep_scorecards_every: Of older training batches keep only each n-th on disk, and those that a finding names.
+        keep_scorecards_every: Of older training batches keep only each n-th on disk, the first four, and those that a
+            finding has looked at.
         write_report: Keep `output_dir/report.html` up to date from the scorecards.
         drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
             anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
@@ -40,8 +41,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     keep_scorecards_every: int = field(
         default=1,
         metadata={
-            "help": "Of training batches older than the last 64, keep only each n-th on disk, and those that a finding "
-            "names. Evaluations are always kept. 1 keeps everything."
+            "help": "Of training batches older than the last 64, keep only each n-th on disk, the first four, and the "
+            "16 that each finding has looked at. Evaluations are always kept. 1 keeps everything."
         },
     )
     write_report: bool = field(
@@ -62,7 +63,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         default=True,
         metadata={
             "help": "Whether to check the run while it goes: what begins to be wrong is shown once, and written to "
-            "`output_dir/findings.jsonl`. docs/findings.md lists what is looked for."
+            "`output_dir/findings.jsonl`. `trl-grpo-ext docs findings` lists what is looked for."
         },
     )
     halt_on: list[str] = field(

@@ -5,21 +5,33 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trl_grpo_ext.diagnostics.recorder import About, read_about
+from trl_grpo_ext.diagnostics.recorder import About, about_of, read_about
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
+# What reading a part raises that is torn, has just been thinned out, or is none of ours.
+_UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException)
+
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
+SAMPLE_FIELDS = ("text", "completion_ids", "truncated", "group", "step", "prefill")
+# Those that a scorecard is made of; the others say the same again, for people who read the files.
+SAMPLES_READ = (*SAMPLE_FIELDS, "prompt", "row", "total", "advantage", "void")
+VERDICTS_READ = (*VERDICT_FIELDS, "sample", "term", "value", "gated", "weight", "details")
+
+Columns = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +68,15 @@ class RecordedRun:
     @property
     def logs(self) -> list[dict[str, Any]]:
         """TRL's logs, one dict a logging step, with `step`; a later session's take the place of those it repeats."""
+        return list(self.iterate_logs())
+
+    def iterate_logs(self) -> Iterator[dict[str, Any]]:
+        """`logs` one by one: those of a long run are large."""
         path = self.folder / "scorecards" / "log.jsonl"
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-        entries = [entry for line in lines if (entry := _entry(line)) is not None]
-        starts = _session_starts([(entry["session"], entry["step"]) for entry in entries])
-        return [entry for entry in entries if not _is_repeated(entry["session"], entry["step"], starts)]
+        starts = _session_starts((entry["session"], entry["step"]) for entry in _entries(path))
+        for entry in _entries(path):
+            if not _is_repeated(entry["session"], entry["step"], starts):
+                yield entry
 
     def parts(self, mode: Mode | None = None) -> list[tuple[int, About]]:
         """The numbers of the batches that count, in order, with what each says of itself.
@@ -87,20 +103,26 @@ class RecordedRun:
             OSError, ValueError: for a part that is damaged, or has just been thinned out.
         """
         folder = self.folder / "scorecards"
-        about = read_about(folder / f"samples-{number:08d}.parquet")
-        samples = pq.read_table(folder / f"samples-{number:08d}.parquet").to_pylist()
-        verdicts = pq.read_table(folder / f"verdicts-{number:08d}.parquet").to_pylist()
-        if any(record["sample"] >= len(samples) for record in verdicts):
+        about, samples = _read(folder / f"samples-{number:08d}.parquet", SAMPLES_READ)
+        _, verdicts = _read(folder / f"verdicts-{number:08d}.parquet", VERDICTS_READ)
+        if max(verdicts["sample"], default=-1) >= len(samples["text"]):
             raise ValueError(f"Batch {number} has verdicts of samples that it does not have.")
         return _scorecard(about, samples, verdicts)
 
+    def readable(self, number: int) -> Scorecard | None:
+        """The scorecard of one batch; None, with a warning, if it is damaged or has just been thinned out."""
+        try:
+            return self.card(number)
+        except _UNREADABLE as error:
+            logger.warning("Batch %d of %s is left out, since it cannot be read: %s", number, self.folder, error)
+            return None
+
     def cards(self, mode: Mode | None = None) -> Iterator[Scorecard]:
-        """The scorecards of the batches that count, in order; damaged ones are passed over with a warning."""
+        """The scorecards of the batches that count, in order; those that are not `readable` are passed over."""
         for number, _ in self.parts(mode):
-            try:
-                yield self.card(number)
-            except (OSError, ValueError, KeyError) as error:  # ArrowInvalid is a ValueError
-                logger.warning("Batch %d of %s is passed over: %s", number, self.folder, error)
+            card = self.readable(number)
+            if card is not None:
+                yield card
 
 
 def _part(path: Path) -> tuple[int, About] | None:
@@ -112,6 +134,13 @@ def _part(path: Path) -> tuple[int, About] | None:
         return None
 
 
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    """The entries of a log, of which there may be none yet."""
+    if path.exists():
+        with open(path, encoding="utf-8", errors="replace") as file:
+            yield from (entry for line in file if (entry := _entry(line)) is not None)
+
+
 def _entry(line: str) -> dict[str, Any] | None:
     """A line of the log; None for one that was cut off in the middle of writing, or is no entry."""
     try:
@@ -121,7 +150,7 @@ def _entry(line: str) -> dict[str, Any] | None:
     return entry if isinstance(entry, dict) and {"step", "session"} <= entry.keys() else None
 
 
-def _session_starts(steps: Sequence[tuple[int, int]]) -> dict[int, int]:
+def _session_starts(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
     """The first step of each session."""
     starts: dict[int, int] = {}
     for session, step in steps:
@@ -136,51 +165,59 @@ def _is_repeated(session: int, step: int | None, starts: Mapping[int, int], *, s
     return any(later > session and (start < step if strictly else start <= step) for later, start in starts.items())
 
 
-def _scorecard(about: About, samples: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]]) -> Scorecard:
-    weights = about.weights or {record["term"]: record["weight"] for record in verdicts}
-    size = len(samples)
-    columns: dict[str, list[Mapping[str, Any] | None]] = {term: [None] * size for term in weights}
-    for record in verdicts:
-        columns[record["term"]][record["sample"]] = record
-    advantages = [record["advantage"] for record in samples]
+def _read(path: Path, columns: Sequence[str]) -> tuple[About, Columns]:
+    """What a part says of its batch, and its columns; those that an older version has not written are missing."""
+    with pq.ParquetFile(path) as file:
+        # A part is small: threads, and the machinery for folders of files, take longer than reading it.
+        return about_of(file.schema_arrow.metadata), file.read(columns=list(columns), use_threads=False).to_pydict()
+
+
+def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
+    weights = about.weights or dict(zip(verdicts["term"], verdicts["weight"], strict=True))
     return Scorecard(
-        samples=tuple(_sample(record, conversational=about.conversational) for record in samples),
+        samples=_samples(samples, conversational=about.conversational),
         weights=weights,
-        verdicts={
-            term: tuple(None if record is None else _verdict(record) for record in column)
-            for term, column in columns.items()
-        },
-        values={
-            term: tuple(None if record is None else record["value"] for record in column)
-            for term, column in columns.items()
-        },
-        gated={
-            term: tuple(record is not None and bool(record.get("gated")) for record in column)
-            for term, column in columns.items()
-        },
-        totals=tuple(record["total"] for record in samples),
-        void=tuple(record["void"] for record in samples),
-        advantages=None if None in advantages else tuple(advantages),
+        verdicts=_by_term(weights, len(samples["text"]), verdicts, _verdicts(verdicts), None),
+        values=_by_term(weights, len(samples["text"]), verdicts, verdicts["value"], None),
+        gated=_by_term(weights, len(samples["text"]), verdicts, map(bool, _column(verdicts, "gated")), False),
+        totals=tuple(samples["total"]),
+        void=tuple(samples["void"]),
+        advantages=None if None in samples["advantage"] else tuple(samples["advantage"]),
         mode=about.mode,
     )
 
 
-def _verdict(record: Mapping[str, Any]) -> Verdict:
-    details = json.loads(record["details"]) if record["details"] else {}
-    return Verdict(**{name: record[name] for name in VERDICT_FIELDS}, details=details)
+def _by_term(
+    terms: Iterable[str], size: int, verdicts: Columns, found: Iterable[Any], absent: Any
+) -> dict[str, tuple[Any, ...]]:
+    """What was found, one a verdict, as a column of `size` samples a term."""
+    columns = {term: [absent] * size for term in terms}
+    for term, sample, value in zip(verdicts["term"], verdicts["sample"], found, strict=True):
+        columns[term][sample] = value
+    return {term: tuple(column) for term, column in columns.items()}
 
 
-def _sample(record: Mapping[str, Any], *, conversational: bool) -> Sample:
-    prompt: Prompt | None = record["prompt"]
-    if conversational and isinstance(prompt, str):
-        prompt = json.loads(prompt)
-    return Sample(
-        text=record["text"],
-        prompt=prompt,
-        completion_ids=record.get("completion_ids"),
-        truncated=record["truncated"],
-        row=json.loads(record["row"]) if record["row"] else {},
-        group=record["group"],
-        step=record["step"],
-        prefill=record.get("prefill"),
+def _verdicts(verdicts: Columns) -> Iterator[Verdict]:
+    details = map(_reader(), verdicts["details"])
+    for *fields, detail in zip(*(verdicts[name] for name in VERDICT_FIELDS), details, strict=True):
+        yield Verdict(**dict(zip(VERDICT_FIELDS, fields, strict=True)), details=detail or {})
+
+
+def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
+    read = _reader()
+    prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
+    fields = zip(*(_column(samples, name, like="text") for name in SAMPLE_FIELDS), strict=True)
+    return tuple(
+        Sample(prompt=prompt, row=read(row) or {}, **dict(zip(SAMPLE_FIELDS, values, strict=True)))
+        for prompt, row, values in zip(prompts, samples["row"], fields, strict=True)
     )
+
+
+def _column(columns: Columns, name: str, *, like: str = "sample") -> Iterable[Any]:
+    """A column, or as many times None as another has rows."""
+    return columns[name] if name in columns else repeat(None, len(columns[like]))
+
+
+def _reader() -> Callable[[str | None], Any]:
+    """A reader of JSON; what was read before, as the row of a group is by its members, is the same object."""
+    return cache(lambda text: json.loads(text) if text else None)

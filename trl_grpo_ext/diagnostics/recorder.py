@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trl_grpo_ext.diagnostics.check import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.scorecard import Mode, Scorecard
 
 SAMPLES_SCHEMA = pa.schema(
@@ -62,7 +63,7 @@ VERDICTS_SCHEMA = pa.schema(
 
 
 ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
-RECENT = 64  # training batches that are all there, whatever is thinned out
+RECENT = 64  # training batches that are all there, whatever is thinned out; more than a finding looks at
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
@@ -71,10 +72,13 @@ _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
 class Recorder:
     """Writes each scorecard that it is called with to `run_folder/scorecards/`.
 
+    With `keep_every` above 1, training batches are thinned out once they are older than the last `RECENT`. What was
+    recent when a run ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
+
     Args:
         run_folder: The run's `output_dir`.
-        keep_every: Of training batches older than the last `RECENT`, only each n-th is kept, and what `cite` named;
-            1 keeps all. Evaluations are always kept.
+        keep_every: Of older training batches, only each n-th is kept, the first few that checks compare with, and
+            those that `cite` named; 1 keeps all. Evaluations are always kept.
 
     Raises:
         OSError: when the disk does not take it.
@@ -85,8 +89,9 @@ class Recorder:
         self.keep_every = keep_every
         self._next: int | None = None
         self._session = 0
-        self._recent: deque[tuple[int, Scorecard]] = deque()
-        self._cited: set[int] = set()
+        self._opening = 0  # how many of the first training batches are kept; none of a resumed run, which has had them
+        self._trained = 0
+        self._recent: deque[_Recent] = deque()
 
     def __call__(self, card: Scorecard) -> None:
         number = self._take_number()
@@ -95,21 +100,26 @@ class Recorder:
         _write_part(self.folder / f"verdicts-{number:08d}.parquet", card.verdict_records(), VERDICTS_SCHEMA, about)
         _write_part(self.folder / f"samples-{number:08d}.parquet", card.sample_records(), SAMPLES_SCHEMA, about)
         if self.keep_every > 1 and card.mode == "train":
-            self._thin_out(number, card)
+            self._thin_out(number, card.step)
 
     def cite(self, steps: Collection[int]) -> None:
-        """Keep the batches of these optimizer steps for good, as far as they are still there."""
-        self._cited.update(steps)
+        """Keep what findings at these optimizer steps have looked at, as far as it is still there.
 
-    def _thin_out(self, number: int, card: Scorecard) -> None:
-        self._recent.append((number, card))
-        if len(self._recent) <= RECENT:
-            return
-        old, card = self._recent.popleft()
-        if old % self.keep_every and card.step not in self._cited:
+        That is the `RECENT_BATCHES` training batches up to each step.
+        """
+        for step in steps:
+            seen = [batch for batch in self._recent if batch.step is None or batch.step <= step]
+            for batch in seen[-RECENT_BATCHES:]:
+                batch.is_kept = True
+
+    def _thin_out(self, number: int, step: int | None) -> None:
+        is_opening = self._trained < self._opening
+        self._recent.append(_Recent(number, step, is_kept=is_opening or self._trained % self.keep_every == 0))
+        self._trained += 1
+        if len(self._recent) > RECENT and not (old := self._recent.popleft()).is_kept:
             # Samples first: what has samples has verdicts.
             for kind in ("samples", "verdicts"):
-                (self.folder / f"{kind}-{old:08d}.parquet").unlink(missing_ok=True)
+                (self.folder / f"{kind}-{old.number:08d}.parquet").unlink(missing_ok=True)
 
     def groups_recorded(self) -> int:
         """One more than the highest group number on disk: where a resumed run goes on numbering."""
@@ -133,8 +143,18 @@ class Recorder:
             parts = sorted(self._parts(), reverse=True)
             self._session = 1 + next((s for s in (_session_of(path) for _, path in parts) if s is not None), -1)
             self._next = max((number for number, _ in parts), default=-1) + 1
+            self._opening = 0 if parts else OPENING_BATCHES
         self._next += 1
         return self._next - 1
+
+
+@dataclass(slots=True)
+class _Recent:
+    """A training batch that may still be thinned out."""
+
+    number: int
+    step: int | None
+    is_kept: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,8 +205,12 @@ class LogRecorder:
 
 def read_about(path: Path) -> About:
     """What the part at `path` says of its batch; nothing but the file's footer is read."""
-    metadata = pq.read_schema(path).metadata or {}
-    if ABOUT not in metadata:  # a part of version 0.1.0 or before
+    return about_of(pq.read_schema(path).metadata)
+
+
+def about_of(metadata: Mapping[bytes, bytes] | None) -> About:
+    """What a part with this metadata says of its batch."""
+    if not metadata or ABOUT not in metadata:  # a part of version 0.1.0 or before
         return About(step=None, mode="train", session=0, weights={}, conversational=False)
     return About(**json.loads(metadata[ABOUT]))
 

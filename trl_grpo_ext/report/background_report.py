@@ -15,7 +15,8 @@ logger = logging.getLogger(__name__)
 SHARE = 0.01  # of the run's time, at most, in which a report is being made
 FIRST_AFTER = 60.0  # seconds
 
-LAST_SECONDS = 60.0  # that the end of a run waits for its report; other ranks wait too
+READING_SECONDS = 40.0  # for which batches are read for a report; the command reads all
+LAST_SECONDS = 120.0  # at most, that the end of a run waits for its report; other ranks wait too
 
 # It ends with the trainer (1 is PR_SET_PDEATHSIG), however that ends.
 _PROGRAM = """
@@ -25,13 +26,15 @@ if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(sys.argv[2]):
         sys.exit(1)
-from trl_grpo_ext.cli import main
-sys.exit(main(["report", sys.argv[1]]))
+from trl_grpo_ext.report.write import write_report
+write_report([sys.argv[1]], seconds=float(sys.argv[3]))
 """
 
 
 class BackgroundReport:
     """Keeps `report.html` of a run up to date. None of its methods raises.
+
+    Of a long run, a report is made of as many batches as can be read in `READING_SECONDS`.
 
     Args:
         run_folder: The run's `output_dir`.
@@ -68,23 +71,30 @@ class BackgroundReport:
                 process.terminate()
                 process.wait(timeout=10)
 
-    def finish(self, seconds: float = LAST_SECONDS) -> None:
-        """Write the last report; one that takes longer than this is left to the user, and the one of before stays."""
+    def finish(self, seconds: float = LAST_SECONDS) -> Path | None:
+        """Write the last report, and say where it is.
+
+        None, with a warning that says what to do, for one that cannot be written, or takes longer than this; the one of
+        before stays.
+        """
         self.close()
         try:
             self._begin()
-            if self._process is not None and self._process.wait(timeout=seconds) != 0:
-                logger.warning("The report of %s could not be written; see trl-grpo-ext report.", self.folder)
+            if self._process is not None and self._process.wait(timeout=seconds) == 0:
+                return self.folder / "report.html"
+            logger.warning("The report could not be written; to see why: trl-grpo-ext report %s", self.folder)
         except subprocess.TimeoutExpired:
             logger.warning("The report takes long; make it by: trl-grpo-ext report %s", self.folder)
         except Exception as error:
             logger.warning("The report of %s could not be written: %s", self.folder, error)
-        self.close()
+        finally:
+            self.close()
+        return None
 
     def _begin(self) -> None:
         self._started = time.monotonic()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, os.fspath(self.folder), str(os.getpid())],
+            [sys.executable, "-c", _PROGRAM, os.fspath(self.folder), str(os.getpid()), str(READING_SECONDS)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
+
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 
 
 def add_report_parser(commands: Any) -> None:
@@ -35,7 +36,6 @@ def run_report_command(arguments: argparse.Namespace) -> int:
     try:
         path = write_report(arguments.runs, arguments.output, completions=arguments.completions)
     except (OSError, ValueError) as error:
-        print(f"trl-grpo-ext: error: {error}", file=sys.stderr)
-        return 2
+        return refuse(error)
     print(path)
-    return 0
+    return FINE

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from trl_grpo_ext.diagnostics.batch_facts import would_fool
+from trl_grpo_ext.diagnostics.term_facts import would_fool
 from trl_grpo_ext.report.judged_batch import Group, JudgedBatch
 from trl_grpo_ext.report.plain_values import LONGEST_TEXT, bounded, plain, rounded
-from trl_grpo_ext.report.prompts import prompt_key
+from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_key, prompt_messages
+from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.verdict import Verdict
 
 LONGEST_FIELD = 4_000  # characters of an answer, or of a detail of a verdict
 LONGEST_COLUMN = 20_000  # characters of a dataset column
 MOST_COLUMNS = 50
+
+Place = tuple[int, int]  # of a group in the run: its batch's, and its own in that
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,18 @@ class GroupView:
         batch: The batch that it is of.
         place: Its place among the groups of the batch.
         step: The step that it is shown at.
+        number: The batch's place in the run.
     """
 
     batch: JudgedBatch
     place: int
     step: int
+    number: int
+
+    @property
+    def in_run(self) -> Place:
+        """Its place in the run."""
+        return self.number, self.place
 
     @property
     def members(self) -> Group:
@@ -45,9 +55,14 @@ class GroupView:
 
     @property
     def characters(self) -> int:
-        """About how many characters it takes in the page."""
-        return sum(
-            min(len(self.batch.card.samples[index].text), LONGEST_TEXT) + self._said(index) for index in self.members
+        """About how many characters it takes in the page, but for columns that are no text."""
+        samples = self.batch.card.samples
+        first = samples[self.members[0]]
+        columns = (value for value in islice(first.row.values(), MOST_COLUMNS) if isinstance(value, str))
+        return (
+            sum(min(len(samples[index].text), LONGEST_TEXT) + self._said(index) for index in self.members)
+            + sum(min(len(value), LONGEST_COLUMN) for value in columns)
+            + _prompt_characters(first.prompt)
         )
 
     def _said(self, index: int) -> int:
@@ -89,7 +104,7 @@ class GroupView:
         return zlib.crc32(f"{self.batch.card.mode} {self.step} {sample.group} {self.members[0]}".encode())
 
     def record(self) -> dict[str, Any]:
-        """The group as plain values; `prompt` is its key."""
+        """The group as plain values; `prompt` is the key of its prompt, and `messages` what that says."""
         card = self.batch.card
         first = card.samples[self.members[0]]
         return {
@@ -98,6 +113,7 @@ class GroupView:
             "group": first.group,
             "kind": self.batch.kinds[self.place],
             "prompt": prompt_key(first.prompt),
+            "messages": prompt_messages(first.prompt),
             "prefill": first.prefill or "",
             "row": [[str(name), _shown(value)] for name, value in islice(first.row.items(), MOST_COLUMNS)],
             "weights": {term: rounded(weight) for term, weight in card.weights.items()},
@@ -140,6 +156,13 @@ def _verdict(verdict: Verdict, value: float | None, *, gated: bool) -> dict[str,
     flags = {"gated": True} if gated else {}
     fooled = {"hack": True} if would_fool(verdict) else {}
     return found | flags | fooled | ({"details": details} if details else {})
+
+
+def _prompt_characters(prompt: Prompt | None) -> int:
+    if prompt is None or isinstance(prompt, str):
+        return min(len(prompt or ""), LONGEST_MESSAGE)
+    contents = (message.get("content") for message in prompt[-MOST_MESSAGES:])
+    return sum(min(len(content), LONGEST_MESSAGE) for content in contents if isinstance(content, str))
 
 
 def _shown(value: Any) -> str:

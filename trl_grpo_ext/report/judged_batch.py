@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trl_grpo_ext.diagnostics.batch_facts import would_fool
-from trl_grpo_ext.diagnostics.statistics.batch import Batch, batch_of
+from trl_grpo_ext.diagnostics.statistics.batch import NO_SAMPLE, Batch, batch_of
+from trl_grpo_ext.diagnostics.term_facts import would_fool
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Status, Verdict
@@ -39,25 +39,17 @@ class JudgedBatch:
     kinds: Sequence[str | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arrays", batch_of(self.card))
-        object.__setattr__(self, "primary_terms", [self._primary_term(index) for index in range(len(self.card))])
-        known = list(_members(self.card).values())
+        arrays = batch_of(self.card)
+        known = [[int(row) for row in rows if row != NO_SAMPLE] for rows in arrays.rows]
         alone = [[index] for index, sample in enumerate(self.card.samples) if sample.group is None]
+        kinds = map(_kind, arrays.outcomes, arrays.primary_differs)
+        object.__setattr__(self, "arrays", arrays)
+        object.__setattr__(self, "primary_terms", [self._primary_term(index) for index in range(len(self.card))])
         object.__setattr__(self, "groups", [*known, *alone])
-        kinds = [self._kind(*pair) for pair in zip(known, self.arrays.outcomes, strict=True)]
         object.__setattr__(self, "kinds", [*kinds, *(None for _ in alone)])
 
     def _primary_term(self, index: int) -> str | None:
         return next((term for term in self.card.in_force if self.card.verdicts[term][index] is not None), None)
-
-    def _kind(self, group: Group, outcome: GroupOutcome) -> str:
-        if outcome is not GroupOutcome.LIVE:
-            return str(outcome)
-        kept = [index for index in group if not self.card.void[index]]
-        primary = {self.primary_terms[index] for index in kept} - {None}
-        values = (self.card.values[term] for term in self.card.terms if term in primary)
-        differs = any(len({column[index] or 0.0 for index in kept}) > 1 for column in values)
-        return "live" if differs else "secondary_only"
 
     @property
     def primary(self) -> Sequence[Verdict | None]:
@@ -84,13 +76,8 @@ class JudgedBatch:
         return any(verdict is not None and would_fool(verdict) for verdict in verdicts)
 
 
-def _members(card: Scorecard) -> dict[int, list[int]]:
-    """The members of each group that has a number, in the order of `Batch.outcomes`."""
-    found: dict[int, list[int]] = {}
-    for index, sample in enumerate(card.samples):
-        if sample.group is not None:
-            found.setdefault(sample.group, []).append(index)
-    return found
+def _kind(outcome: GroupOutcome, primary_differs: bool) -> str:
+    return "secondary_only" if outcome is GroupOutcome.LIVE and not primary_differs else str(outcome)
 
 
 def passes(verdict: Verdict | None) -> bool | None:

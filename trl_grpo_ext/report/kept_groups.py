@@ -7,19 +7,20 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.report.group_record import GroupView
+from trl_grpo_ext.report.group_record import GroupView, Place
 
 MOST_COMPLETIONS = 5000
 MOST_CHARACTERS = 24_000_000
 
 Wanted = Callable[[GroupView], float]
+Rank = tuple[float, int, int]  # how much a group is wanted; of equals, the first in the run
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A group as the page would show it, without the batch that it came from."""
 
-    number: int  # groups are numbered in the order in which they are met
+    place: Place
     completions: int
     characters: int
     record: dict[str, Any]
@@ -38,33 +39,38 @@ class Shelf:
         self.wanted = wanted
         self._completions = completions
         self._characters = characters
-        self._held: list[tuple[float, int, Candidate]] = []
+        self._held: list[tuple[Rank, Candidate]] = []
 
-    def wants(self, wanted: float, number: int, completions: int, characters: int) -> bool:
-        """Whether there is room for the group, or it is wanted more than one that is held."""
+    def wants(self, wanted: float, group: GroupView) -> bool:
+        """Whether the group is wanted more than one that is held, or there is room for it."""
         if wanted <= 0:
             return False
-        fits = completions <= self._completions and characters <= self._characters
-        return fits or not self._held or (wanted, -number) > self._held[0][:2]
+        if not self._held or _rank(wanted, group.in_run) > self._held[0][0]:
+            return True
+        return group.size <= self._completions and group.characters <= self._characters
 
     def put(self, wanted: float, candidate: Candidate) -> None:
         """Hold the group, and let those go that are wanted least until the rest fits."""
-        heapq.heappush(self._held, (wanted, -candidate.number, candidate))
+        heapq.heappush(self._held, (_rank(wanted, candidate.place), candidate))
         self._completions -= candidate.completions
         self._characters -= candidate.characters
         while len(self._held) > 1 and (self._completions < 0 or self._characters < 0):
-            _, _, gone = heapq.heappop(self._held)
+            _, gone = heapq.heappop(self._held)
             self._completions += gone.completions
             self._characters += gone.characters
 
     @property
     def best_first(self) -> list[Candidate]:
         """What is held."""
-        return [candidate for _, _, candidate in sorted(self._held, key=lambda item: item[:2], reverse=True)]
+        return [candidate for _, candidate in sorted(self._held, key=lambda item: item[0], reverse=True)]
+
+
+def _rank(wanted: float, place: Place) -> Rank:
+    return wanted, -place[0], -place[1]
 
 
 class KeptGroups:
-    """Groups for a page, in bounded memory; each is looked at once.
+    """Groups for a page, in bounded memory; each is looked at once, in any order.
 
     What matters comes first: groups of steps that a finding names, hacks, disagreements with a shadow, void rows, the
     largest advantages, the longest completions. What room is left goes to a sample in which every group has the same
@@ -94,7 +100,6 @@ class KeptGroups:
             self._shelf(lambda group: group.longest, 0.05),
             self._sample,
         ]
-        self._groups_met = 0
         self.completions_met = 0
 
     def _shelf(self, wanted: Wanted, share: float) -> Shelf:
@@ -102,30 +107,27 @@ class KeptGroups:
 
     def add(self, group: GroupView) -> None:
         """Look at a group, and keep it if any reason wants it."""
-        number = self._groups_met
-        self._groups_met += 1
         self.completions_met += group.size
         wishes = [(shelf, shelf.wanted(group)) for shelf in self._shelves]
-        size, characters = group.size, group.characters
-        takers = [(shelf, wanted) for shelf, wanted in wishes if shelf.wants(wanted, number, size, characters)]
+        takers = [(shelf, wanted) for shelf, wanted in wishes if shelf.wants(wanted, group)]
         if takers:
-            candidate = Candidate(number, size, characters, group.record())
+            candidate = Candidate(group.in_run, group.size, group.characters, group.record())
             for shelf, wanted in takers:
                 shelf.put(wanted, candidate)
 
     def records(self) -> list[dict[str, Any]]:
-        """The groups that are kept, in the order in which they were met."""
-        chosen: dict[int, Candidate] = {}
+        """The groups that are kept, in the order of the run."""
+        chosen: dict[Place, Candidate] = {}
         for shelf in self._shelves[:-1]:
-            chosen |= {candidate.number: candidate for candidate in shelf.best_first}
+            chosen |= {candidate.place: candidate for candidate in shelf.best_first}
         completions = self._completions - sum(candidate.completions for candidate in chosen.values())
         characters = self._characters - sum(candidate.characters for candidate in chosen.values())
         for candidate in self._sample.best_first:
-            if candidate.number in chosen:
+            if candidate.place in chosen:
                 continue
             if chosen and (candidate.completions > completions or candidate.characters > characters):
                 continue
-            chosen[candidate.number] = candidate
+            chosen[candidate.place] = candidate
             completions -= candidate.completions
             characters -= candidate.characters
         return [candidate.record for _, candidate in sorted(chosen.items())]

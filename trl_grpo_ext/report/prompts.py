@@ -3,89 +3,125 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from trl_grpo_ext.report.judged_batch import JudgedBatch, passes
 from trl_grpo_ext.report.plain_values import bounded, plain, rounded
 from trl_grpo_ext.sample import Prompt
 
-MOST_PROMPTS = 500  # in the table; the histogram counts all
+MOST_PROMPTS = 2000
+MOST_STEPS = 50  # of a prompt, the last
+LONGEST_TITLE = 200  # characters
 LONGEST_MESSAGE = 20_000  # characters
 MOST_MESSAGES = 20  # of a prompt, the last
 BINS = 10
+_KEY_BITS = 64
 
 
 @dataclass(slots=True)
 class PromptRecord:
-    """What became of a prompt: by step, how many completions were judged, and how many passed."""
+    """What became of a prompt: how many of its completions were judged, how many passed, and at which steps."""
 
-    prompt: Prompt | None
-    steps: list[list[int]] = field(default_factory=list)  # [step, passed, judged]
+    title: str
+    passed: int = 0
+    judged: int = 0
+    steps: list[tuple[int, int, int]] = field(default_factory=list)  # step, passed, judged
+
+    def add(self, step: int, passed: int, judged: int) -> None:
+        """Count a group."""
+        self.passed += passed
+        self.judged += judged
+        self.steps.append((step, passed, judged))
+        if len(self.steps) > 2 * MOST_STEPS:
+            self.steps = self.last_steps
 
     @property
-    def judged(self) -> int:
-        return sum(judged for _, _, judged in self.steps)
+    def last_steps(self) -> list[tuple[int, int, int]]:
+        """The last of its steps, in order."""
+        return sorted(self.steps)[-MOST_STEPS:]
 
     @property
-    def rate(self) -> float | None:
-        """The share that passed, in [0, 1]; None where nothing could be judged."""
-        return sum(passed for _, passed, _ in self.steps) / self.judged if self.judged else None
+    def rate(self) -> float:
+        """The share that passed, in [0, 1]."""
+        return self.passed / self.judged
 
 
 class Prompts:
-    """Every prompt of a run, by what it says."""
+    """The prompts of a run: all of them, or of many a random sample.
+
+    Which prompts are in the sample is decided by their hashes, so that each has the same chance, and whatever became of
+    one that is in it is known from the start.
+    """
 
     def __init__(self) -> None:
-        self._records: dict[tuple[str, str], PromptRecord] = {}
+        self._records: dict[int, PromptRecord] = {}
+        self._highest_key = 1 << _KEY_BITS  # of those in the sample
 
     def add(self, batch: JudgedBatch, step: int) -> None:
-        """Count a batch's completions for their prompts."""
+        """Count a batch's completions for their prompts. Batches may come in any order."""
         for group in batch.groups:
-            verdicts = [passes(batch.primary[index]) for index in group]
-            judged = [verdict for verdict in verdicts if verdict is not None]
+            judged = [passed for index in group if (passed := passes(batch.primary[index])) is not None]
             prompt = batch.card.samples[group[0]].prompt
-            key = (batch.card.mode, prompt_key(prompt))
-            record = self._records.setdefault(key, PromptRecord(prompt))
-            if judged:
-                record.steps.append([step, sum(judged), len(judged)])
+            key = prompt_key(prompt)
+            if judged and key <= self._highest_key:
+                record = self._records.setdefault(key, PromptRecord(prompt_title(prompt)))
+                record.add(step, sum(judged), len(judged))
+        if len(self._records) > 2 * MOST_PROMPTS:
+            self._records = self._sample()
+            self._highest_key = max(self._records)
 
-    def table(self, mode: str, place: dict[str, int]) -> dict[str, Any]:
-        """The prompts of a mode: `bins`, counts by pass rate, and `rows`, at most `MOST_PROMPTS`, hardest first.
+    def _sample(self) -> dict[int, PromptRecord]:
+        return dict(sorted(self._records.items())[:MOST_PROMPTS])
 
-        `bins` has 12 counts: rate 0, ten equal intervals of what lies between, rate 1. A row is `prompt`, a number that
-        `place` has or is given, `rate`, `judged` and `steps`.
+    def table(self, places: Mapping[int, int]) -> dict[str, Any]:
+        """`count`, about how many prompts there were; `bins`, counts by pass rate; and `rows`, hardest first.
+
+        `bins` and `rows` are of at most `MOST_PROMPTS`. `bins` has 12 counts: rate 0, ten equal intervals of what lies
+        between, rate 1. A row is `title`, `rate`, `judged`, `steps` and `prompt`, what `places` has for its key; None
+        if none of its completions are in the page.
         """
-        known = [
-            (record.rate, key, record)
-            for (found, key), record in self._records.items()
-            if found == mode and record.rate is not None
-        ]
-        known.sort(key=lambda item: (item[0], -item[2].judged, item[1]))
+        sample = self._sample()
         bins = [0] * (BINS + 2)
-        for rate, _, _ in known:
-            bins[_bin(rate or 0.0)] += 1
+        for record in sample.values():
+            bins[_bin(record.rate)] += 1
+        hardest_first = sorted(sample.items(), key=lambda item: (item[1].rate, -item[1].judged, item[0]))
         rows = [
             {
-                "prompt": place.setdefault(key, len(place)),
-                "rate": rounded(rate),
+                "title": record.title,
+                "rate": rounded(record.rate),
                 "judged": record.judged,
-                "steps": record.steps[-50:],
+                "steps": record.last_steps,
+                "prompt": places.get(key),
             }
-            for rate, key, record in evenly(known, MOST_PROMPTS)
+            for key, record in hardest_first
         ]
-        return {"count": len(known), "bins": bins, "rows": rows}
+        return {"count": self._count(), "bins": bins, "rows": rows}
 
-    def texts(self, place: dict[str, int]) -> list[list[list[str]]]:
-        """What the prompts in `place` say, in its order: of each its messages, `[role, text]`."""
-        said = {key: record.prompt for (_, key), record in self._records.items()}
-        return [prompt_messages(said.get(key)) for key in place]
+    def _count(self) -> int:
+        """The number of prompts; of many an estimate, by how close together the hashes of the sample are."""
+        if self._highest_key == 1 << _KEY_BITS:
+            return len(self._records)
+        return round((len(self._records) - 1) * (1 << _KEY_BITS) / max(self._records))
 
 
-def prompt_key(prompt: Prompt | None) -> str:
-    """What tells prompts apart."""
-    return prompt if isinstance(prompt, str) else json.dumps(prompt, default=str)
+def prompt_key(prompt: Prompt | None) -> int:
+    """What tells prompts apart, in few bytes: a hash of what it says."""
+    said = prompt if isinstance(prompt, str) else json.dumps(prompt, default=str)
+    return int.from_bytes(blake2b(said.encode("utf-8", "surrogatepass"), digest_size=_KEY_BITS // 8).digest(), "big")
+
+
+def prompt_title(prompt: Prompt | None) -> str:
+    """The start of its last message.
+
+    Example:
+        >>> prompt_title([{"role": "system", "content": "Answer."}, {"role": "user", "content": " 2+2? "}])
+        '2+2?'
+    """
+    messages = prompt_messages(prompt[-1:] if prompt is not None and not isinstance(prompt, str) else prompt)
+    return messages[-1][1].strip()[:LONGEST_TITLE] if messages else ""
 
 
 def prompt_messages(prompt: Prompt | None) -> list[list[str]]:
@@ -111,18 +147,6 @@ def _said(message: Any) -> str:
     if isinstance(content, list) and all(isinstance(block, dict) and "text" in block for block in content):
         return "".join(str(block["text"]) for block in content)
     return json.dumps(plain(content), ensure_ascii=False)
-
-
-def evenly(items: Sequence[Any], count: int) -> Iterable[Any]:
-    """At most `count` of the items, the first and the last among them, evenly spread.
-
-    Example:
-        >>> list(evenly(range(10), 4))
-        [0, 3, 6, 9]
-    """
-    if len(items) <= count:
-        return items
-    return [items[round(place * (len(items) - 1) / (count - 1))] for place in range(count)]
 
 
 def _bin(rate: float) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trl_grpo_ext.commands.docs import read_docs
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
@@ -21,8 +23,8 @@ class ReportedFindings:
 
     Attributes:
         sentence: What holds the reward back; None where nobody could say.
-        findings: Plain dicts as `Finding.to_record` makes them, in order of their steps; `holds` is True for those
-            that hold at the end.
+        findings: Plain dicts as `Finding.to_record` makes them, in order of their steps. `holds` is True for those
+            that hold at the end; `about` is what the documentation says of them, by paragraphs.
         not_checked: By the code of a check, what it lacked.
     """
 
@@ -57,9 +59,19 @@ def _in_order(findings: list[Finding], holding: frozenset[str]) -> tuple[dict[st
     last = {found.code: found for found in ordered}
     return tuple(
         {name: plain(value) for name, value in found.to_record().items()}
-        | {"holds": found.code in holding and last[found.code] is found}
+        | {"holds": found.code in holding and last[found.code] is found, "about": _about(found.code)}
         for found in ordered
     )
+
+
+def _about(code: str) -> list[str]:
+    """The section of the documentation, whose readers may be without it; nothing for a code of another version."""
+    try:
+        _, _, text = read_docs(f"findings#{code}").partition("\n")
+    except (OSError, ValueError):
+        return []
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)  # the words of a link
+    return [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n") if paragraph]
 
 
 def _diagnosis(run: RecordedRun) -> Diagnosis | None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import logging
+import math
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, NamedTuple
 
 from trl_grpo_ext import __version__
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.recorder import About
 from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, KeptGroups
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_findings import findings_of
 from trl_grpo_ext.report.reported_run import ReportedRun
-from trl_grpo_ext.scorecard import Scorecard
-
-logger = logging.getLogger(__name__)
 
 STYLES = ("uplot.min.css", "theme.css", "report.css")
 SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "panels.js", "browser.js", "report.js")
@@ -30,6 +28,7 @@ def write_report(
     output: str | os.PathLike[str] | None = None,
     *,
     completions: int = MOST_COMPLETIONS,
+    seconds: float = math.inf,
 ) -> Path:
     """Write a report of a run, or of two side by side.
 
@@ -39,6 +38,8 @@ def write_report(
         folders: One or two run folders.
         output: Where to; by default `report.html` in the first folder, or `report-vs-<second>.html` for two.
         completions: At most about so many completions go into the page, those of two runs together.
+        seconds: So long batches of a run are read for the page. What was read is spread over the whole run, and the
+            page says how much was not.
 
     Returns:
         Where it was written.
@@ -54,56 +55,69 @@ def write_report(
         raise ValueError(f"A report is of one run, or of two side by side; got {len(folders)}.")
     runs = [RecordedRun(Path(folder)) for folder in folders]
     path = Path(output) if output is not None else _default_output(runs)
-    text = report_page(runs, completions=completions)
+    text = report_page(runs, completions=completions, seconds=seconds)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
     unfinished.write_text(text, encoding="ascii")
     unfinished.replace(path)
     return path
 
 
-def write_report_safely(folder: str | os.PathLike[str]) -> Path | None:
-    """As `write_report` for one run, for use in training: whatever goes wrong is logged, and None returned."""
-    try:
-        return write_report([folder])
-    except Exception as error:  # a report is worth no run
-        logger.warning("The report of %s could not be written: %s", os.fspath(folder), error)
-        return None
-
-
-def report_page(runs: Sequence[RecordedRun], *, completions: int = MOST_COMPLETIONS) -> str:
+def report_page(runs: Sequence[RecordedRun], *, completions: int = MOST_COMPLETIONS, seconds: float = math.inf) -> str:
     """The page of one run, or of two side by side."""
+    room = Room(completions // len(runs), MOST_CHARACTERS // len(runs), seconds)
     names = _names(runs)
     data = {
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "runs": [
-            _run_data(run, name, completions // len(runs), len(runs)) for run, name in zip(runs, names, strict=True)
-        ],
+        "runs": [_run_data(run, name, room) for run, name in zip(runs, names, strict=True)],
     }
     return standalone_page(title=f"{' | '.join(names)} - report", data=data, scripts=SCRIPTS, styles=STYLES)
 
 
-def _run_data(run: RecordedRun, name: str, completions: int, share: int) -> dict[str, Any]:
-    findings = findings_of(run)
-    kept = KeptGroups(completions, MOST_CHARACTERS // share, findings.steps)
-    reported = ReportedRun(name, run.settings, findings, kept)
+class Room(NamedTuple):
+    """What a run may take: of the page, and of time."""
+
+    completions: int
+    characters: int
+    seconds: float
+
+
+def _run_data(run: RecordedRun, name: str, room: Room) -> dict[str, Any]:
+    findings = findings_of(run)  # which looks at so many batches at most
+    parts = run.parts()
+    end = time.monotonic() + room.seconds
+    kept = KeptGroups(room.completions, room.characters, findings.steps)
+    reported = ReportedRun(name, run.settings, findings, kept, weights=(about.weights for _, about in parts))
+    left = deque(_reading_order(parts, findings.steps))
     unreadable = 0
-    for card in _cards(run):
+    while left and (time.monotonic() < end or not reported.batches):
+        number = left.popleft()
+        card = run.readable(number)
         if card is None:
             unreadable += 1
         else:
-            reported.add(card)
-    return reported.page_data(run.logs) | {"unreadable": unreadable}
+            reported.add(card, number)
+    return reported.page_data(run.iterate_logs()) | {"unreadable": unreadable, "unread": len(left)}
 
 
-def _cards(run: RecordedRun) -> Iterator[Scorecard | None]:
-    """The run's scorecards; None for a batch that cannot be read, such as one that has just been thinned out."""
-    for number, _ in run.parts():
-        try:
-            yield run.card(number)
-        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-            logger.warning("Batch %d cannot be read: %s", number, error)
-            yield None
+def _reading_order(parts: Sequence[tuple[int, About]], first_steps: Collection[int]) -> Iterator[int]:
+    """The numbers of batches: those of some steps, then the others so that the first of them are spread over all."""
+    yield from (number for number, about in parts if about.step in first_steps)
+    yield from spread_out([number for number, about in parts if about.step not in first_steps])
+
+
+def spread_out(items: Sequence[int]) -> Iterator[int]:
+    """All of the items, in an order in which whatever comes first is spread over the whole.
+
+    Example:
+        >>> list(spread_out(range(10)))
+        [0, 8, 4, 2, 6, 1, 3, 5, 7, 9]
+    """
+    distance = 1 << max(len(items) - 1, 0).bit_length() >> 1
+    yield from items[:: distance or 1]
+    while distance > 1:
+        yield from items[distance // 2 :: distance]
+        distance //= 2
 
 
 def _names(runs: Sequence[RecordedRun]) -> list[str]:

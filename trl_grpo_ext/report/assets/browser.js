@@ -23,6 +23,9 @@ const ORDERS = [
 ];
 const ORDER_OF_VIEW = { advantage: "up", long: "long", disagrees: "up" };
 
+// What is trained on comes first; evaluations are a choice of the filter.
+const firstMode = (runs) => (runs.some((run) => run.main_mode === "train") ? "train" : "eval");
+
 const size = (one) => one.tokens ?? one.text.length;
 
 function below(a, b) {
@@ -51,7 +54,7 @@ function completionsOf(runs) {
 function completionBrowser(runs) {
   const all = completionsOf(runs);
   if (!all.length) return { element: el("p", { class: "note", text: "No completion has been recorded yet." }), show() {}, showPair() {}, showPrompt() {} };
-  const state = { view: "all", order: "late", term: "", status: "", mode: "", run: "", text: "", extra: null, from: 0, found: all, chosen: all[0] };
+  const state = { view: "all", order: "late", term: "", status: "", mode: firstMode(runs), run: "", text: "", extra: null, from: 0, found: all, chosen: all[0] };
   const parts = browserParts(runs, all, state, () => refresh());
   const { list, detail, told, pager } = parts;
 
@@ -131,8 +134,8 @@ function completionBrowser(runs) {
   pager.back.addEventListener("click", () => turn(-1));
   pager.on.addEventListener("click", () => turn(1));
 
-  function only(extra) {
-    Object.assign(state, { view: "all", order: extra.order || "late", term: "", status: "", mode: "", text: "", run: "", extra });
+  function only(run, extra) {
+    Object.assign(state, { view: "all", order: extra.order || "late", term: "", status: "", mode: run.main_mode, text: "", run: "", extra });
     refresh();
     document.getElementById("completions").scrollIntoView();
     list.focus({ preventScroll: true });
@@ -141,10 +144,10 @@ function completionBrowser(runs) {
   return {
     element: parts.element,
     show: refresh,
-    showPrompt: (run, prompt) => only({ label: "one prompt", fits: (one) => one.group.run === run && one.group.prompt === prompt }),
-    showPair: (run, passed, shadow, shadowPassed) => only({
+    showPrompt: (run, prompt) => only(run, { label: "one prompt", fits: (one) => one.group.run === run && one.group.prompt === prompt }),
+    showPair: (run, passed, shadow, shadowPassed) => only(run, {
       label: `training ${passed ? "passes" : "fails"}, ${shadow} ${shadowPassed ? "passes" : "fails"}`, order: "up",
-      fits: (one) => one.group.run === run && passes(one, one.primary) === passed && passes(one, shadow) === shadowPassed && one.group.mode === run.main_mode,
+      fits: (one) => one.group.run === run && passes(one, one.primary) === passed && passes(one, shadow) === shadowPassed,
     }),
   };
 }
@@ -155,11 +158,15 @@ function passes(one, term) {
   return verdict && verdict.score !== null ? verdict.status === "correct" : null;
 }
 
+/** Whether a completion is of the part of the runs that is chosen. */
+function inPart({ group }, { mode, run }) {
+  return (!mode || group.mode === mode) && (run === "" || group.run.name === run);
+}
+
 function fits(one, state) {
   if (state.extra && !state.extra.fits(one)) return false;
   if (!VIEWS.find(([key]) => key === state.view)[3](one)) return false;
-  if (state.mode && one.group.mode !== state.mode) return false;
-  if (state.run !== "" && one.group.run.name !== state.run) return false;
+  if (!inPart(one, state)) return false;
   if (state.status && !(state.term ? [state.term] : Object.keys(one.verdicts)).some((term) => Object.hasOwn(one.verdicts, term) && one.verdicts[term].status === state.status)) return false;
   if (state.term && !state.status && !Object.hasOwn(one.verdicts, state.term)) return false;
   return !state.text || one.text.toLowerCase().includes(state.text);
@@ -169,10 +176,15 @@ function fits(one, state) {
 
 function browserParts(runs, all, state, refresh) {
   const changed = (change) => { Object.assign(state, change); refresh(); };
-  const views = VIEWS.map(([key, label, title, is]) => {
-    const n = key === "all" || key === "long" ? null : all.filter(is).length;
-    return el("button", { type: "button", title, "data-view": key, disabled: n === 0, onclick: () => changed({ view: key, order: ORDER_OF_VIEW[key] || "late", extra: null }) },
-      label, n === null ? null : el("span", { class: "count", text: count(n) }));
+  const views = VIEWS.map(([key, label, title]) =>
+    el("button", { type: "button", title, "data-view": key, onclick: () => changed({ view: key, order: ORDER_OF_VIEW[key] || "late", extra: null }) },
+      label, key === "all" || key === "long" ? null : el("span", { class: "count" })));
+  const countViews = () => VIEWS.forEach(([, , , is], place) => {
+    const told = views[place].querySelector(".count");
+    if (!told) return;
+    const n = all.filter((one) => is(one) && inPart(one, state)).length;
+    told.textContent = count(n);
+    views[place].disabled = n === 0;
   });
   const terms = [...new Set(runs.flatMap((run) => run.terms))];
   const statuses = STATUSES.filter((status) => all.some((one) => Object.values(one.verdicts).some((verdict) => verdict.status === status)));
@@ -201,6 +213,7 @@ function browserParts(runs, all, state, refresh) {
     el("div", { class: "filters" }, ...filters, search),
     el("div", { class: "split" }, el("div", { class: "left" }, list, el("div", { class: "pager" }, pager.back, pager.on, told)), detail));
   const reflect = () => {
+    countViews();
     views.forEach((view) => view.setAttribute("aria-pressed", String(view.dataset.view === state.view && !state.extra)));
     filters.forEach((filter) => (filter.value = state[filter.dataset.filter]));
     if (!state.text) search.value = "";

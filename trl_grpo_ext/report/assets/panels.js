@@ -86,16 +86,15 @@ function groupPanels(run) {
     note: "A group is live if a reward with weight differs between two of its members. The others move nothing.",
     x: main.steps, series: shares(main, main.figures.group || {}, GROUPS),
   }];
-  const drivers = Object.keys(run.logs.drivers).length && !main.figures.driver
-    ? { steps: run.logs.steps, figures: run.logs.drivers } : { steps: main.steps, figures: main.figures.driver || {} };
-  const series = run.terms.filter((term) => Object.hasOwn(drivers.figures, term))
-    .map((term) => ({ label: term, color: termColor(run, term), values: drivers.figures[term] }))
+  const drivers = main.figures.driver || {};
+  const series = run.terms.filter((term) => Object.hasOwn(drivers, term))
+    .map((term) => ({ label: term, color: termColor(run, term), values: drivers[term] }))
     .filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
   const below = series.some((one) => present(one.values).some((value) => value < -0.005));
   panels.push({
     section: "groups", id: "drivers", kind: below ? "lines" : "stack", title: "Who drives the advantages", format: percent,
     note: `The share of each term in what tells the members of a group apart.${below ? " Below 0, a term pulls against the total." : ""}`,
-    x: drivers.steps, series,
+    x: main.steps, series,
   });
   return panels;
 }

@@ -39,13 +39,19 @@ function buildReport(data) {
 const LEADS = {
   verdicts: "What each verifier said of the completions, and so what the numbers above are made of.",
   terms: "Over the whole run. A shadow is a term of weight 0; it tells what training on the others has led to.",
-  prompts: "How often each prompt was answered correctly, by the first term in force.",
 };
 
 function leadOf(id, runs) {
+  if (id === "prompts") return el("p", { class: "note lead", text: promptsLead(runs) });
   const marked = id === "findings" && runs.some((run) => run.findings.length) ? "Dotted lines in the charts are at the steps of findings." : null;
   const text = LEADS[id] || marked;
   return text ? el("p", { class: "note lead", text }) : null;
+}
+
+function promptsLead(runs) {
+  const part = firstMode(runs) === "train" ? "in training" : "in evaluations";
+  const rest = runs.some((run) => run.main_mode === "train" && run.eval.steps.length) ? " Evaluations are not counted." : "";
+  return `How often each prompt was answered correctly ${part}, by the first term in force.${rest}`;
 }
 
 function header({ runs }, sections) {
@@ -98,6 +104,7 @@ function factsOf(run) {
   if (settings.beta !== undefined && settings.beta !== null) facts.push(`beta ${settings.beta}`);
   if (settings.learning_rate) facts.push(`learning rate ${settings.learning_rate}`);
   if (run.unreadable) facts.push(`${plural(run.unreadable, "batch", "batches")} could not be read`);
+  if (run.unread) facts.push(`${plural(run.unread, "batch", "batches")}, spread over the run, left out for lack of time: trl-grpo-ext report reads all`);
   return run.batches ? facts : [];
 }
 
@@ -153,13 +160,12 @@ function severity(found) {
 
 function findingRow(found) {
   const numbers = found.numbers && typeof found.numbers === "object" ? Object.entries(found.numbers) : [];
-  const link = typeof found.docs === "string" && /^https:\/\//.test(found.docs);
   const facts = [found.step === null ? "" : `from step ${found.step}${found.holds ? " to the end" : ""}`, ...numbers.map(([name, value]) => `${words(name)} ${plainly(value)}`)].filter(Boolean);
   return el("li", { class: severity(found), tabindex: "-1" },
     el("p", { class: "said" }, ...withCode(found.sentence || "")),
     found.action ? el("p", {}, ...withCode(found.action)) : null,
-    el("p", { class: "note" }, el("span", { class: "mono", text: found.code || "finding" }), ` \u00b7 ${facts.join(" \u00b7 ")}`,
-      found.docs ? " \u00b7 " : null, link ? el("a", { href: found.docs, rel: "noreferrer", text: found.docs }) : found.docs));
+    el("p", { class: "note" }, el("span", { class: "mono", text: found.code || "finding" }), ` \u00b7 ${facts.join(" \u00b7 ")}`),
+    found.about.length ? el("details", {}, el("summary", { text: "What it looks at, and what helps" }), ...found.about.map((text) => el("p", {}, ...withCode(text)))) : null);
 }
 
 function plainly(value) {
@@ -280,21 +286,21 @@ function promptsOf(run, browser) {
     order = -order; from = 0; turned.textContent = order > 0 ? "Easiest first" : "Hardest first"; show();
   } });
   show();
-  return el("div", { class: "prompts" }, passRates(all, bins),
+  return el("div", { class: "prompts" }, passRates(rows.length, bins),
     el("div", {},
       el("table", { class: "list" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "prompt" }), el("th", { scope: "col", text: "correct" }), el("th", { scope: "col", text: "over time" }), el("th", { scope: "col", text: "judged" }))),
         body),
       el("div", { class: "pager" }, back, on, place, turned,
-        rows.length < all ? el("span", { class: "note", text: `${count(rows.length)} of ${count(all)} prompts, evenly over the rates.` }) : null)));
+        rows.length < all ? el("span", { class: "note", text: `A random sample of about ${count(all)} prompts.` }) : null)));
 }
 
-function passRates(all, bins) {
+function passRates(shown, bins) {
   const most = Math.max(...bins);
   const last = bins.length - 1;
   const names = bins.map((_, place) => (place === 0 ? "0\u202f%" : place === last ? "100\u202f%" : `${place * 10 - 10}\u2013${place * 10}\u202f%`));
   return el("figure", { class: "rates", role: "img", "aria-label": `Prompts by pass rate: ${names.map((name, place) => `${name}: ${bins[place]}`).join(", ")}` },
-    el("figcaption", {}, el("h3", { text: "Pass rates" }), el("p", { class: "note", text: plural(all, "prompt") })),
+    el("figcaption", {}, el("h3", { text: "Pass rates" }), el("p", { class: "note", text: plural(shown, "prompt") })),
     ...bins.map((n, place) => {
       const bar = el("span", { class: "bar" });
       bar.style.width = `${most ? (n / most) * 100 : 0}%`;
@@ -303,9 +309,9 @@ function passRates(all, bins) {
 }
 
 function promptRow(run, row, browser) {
-  const messages = run.prompt_texts[row.prompt];
-  const text = messages.length ? messages.at(-1)[1] : "";
-  const open = el("button", { type: "button", class: "link", title: "Read its completions", onclick: () => browser.showPrompt(run, row.prompt) }, el("bdi", { text: start(text.trim(), 160) || "(empty)" }));
+  const title = el("bdi", { text: start(row.title, 160) || "(empty)" });
+  const open = row.prompt === null ? el("span", { title: "This page holds none of its completions" }, title)
+    : el("button", { type: "button", class: "link", title: "Read its completions", onclick: () => browser.showPrompt(run, row.prompt) }, title);
   return el("tr", {}, el("td", {}, open), el("td", { class: "n", text: percent(row.rate) }), el("td", {}, strip(row.steps)), el("td", { class: "n", text: count(row.judged) }));
 }
 
