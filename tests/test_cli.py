@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,21 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import AutoModelForCausalLM
 
+from trl_grpo_ext.cli import main
+from trl_grpo_ext.diagnostics.console import log_line
+
+ROOT = Path(__file__).resolve().parent.parent
+# accelerate starts several processes on one machine only for --multi_gpu; the recipe's use_cpu puts them on gloo.
+LAUNCH_TWO = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+LAUNCH_TWO += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+
 SHORT = ["--max_steps", "2", "--per_device_train_batch_size", "16", "--logging_steps", "1"]
 
 
-def run(*command: str, cwd: Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, cwd=cwd)
+def run(*command: str, cwd: Path, expect: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, cwd=cwd, env=os.environ | environment
+    )
     assert done.returncode == expect, done.stderr[-3000:]
     return done
 
@@ -41,6 +52,86 @@ def test_unknown_commands_recipes_and_flags_end_with_status_2_and_one_line(tmp_p
     assert "Did you mean `quickstart`?" in unknown
 
 
+def test_a_shipped_recipe_is_printed_as_its_file_is(tmp_path: Path) -> None:
+    shown = run("-m", "trl_grpo_ext", "recipes", "--show", "code", cwd=tmp_path).stdout
+    assert shown == (ROOT / "recipes" / "code.yaml").read_text(encoding="utf-8")
+    wrong = run("-m", "trl_grpo_ext", "recipes", "--show", "cod", cwd=tmp_path, expect=2).stderr
+    assert "Did you mean `code`?" in wrong
+
+
+def test_every_page_is_listed_and_printed_and_a_section_alone(tmp_path: Path) -> None:
+    listed = run("-m", "trl_grpo_ext", "docs", cwd=tmp_path).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == sorted(
+        path.stem for path in (ROOT / "docs").glob("*.md")
+    )
+    page = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+    assert run("-m", "trl_grpo_ext", "docs", "lab", cwd=tmp_path).stdout == page
+    section = run("-m", "trl_grpo_ext", "docs", "docs/lab.md#your-own-rewards", cwd=tmp_path).stdout
+    assert section.startswith("## Your own rewards\n")
+    assert section.count("\n## ") == 0
+    assert section in page
+
+
+@pytest.mark.parametrize(("reference", "nearest"), [("metric", "metrics"), ("metrics#drivers", "driver-shares")])
+def test_a_page_or_section_that_there_is_not_names_the_nearest(
+    reference: str, nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["docs", reference]) == 2
+    assert f"Did you mean `{nearest}`?" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -u -m trl_grpo_ext docs math | true"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_data_of_any_language_is_printed_where_stdout_is_ascii(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": "?", "solution": "Füße \\frac{1}{"}), encoding="utf-8")
+    flags = ["--config", "quickstart", "--dataset_name", str(tmp_path)]
+    ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    shown = run("-m", "trl_grpo_ext", "check-data", *flags, cwd=tmp_path, expect=1, **ascii_only).stdout
+    assert "F\\xfc\\xdfe" in shown
+
+
+def test_a_figure_that_rounds_to_nothing_has_no_sign() -> None:
+    logs = {"reward": -1e-17, "rewards/short/mean": -0.0004, "entropy": -0.0}
+    assert log_line(logs, ["short"], step=1, steps=2) == "step 1/2 | reward 0.000 | short 0.000 | H 0.00"
+
+
+@pytest.fixture
+def halting(tmp_path: Path) -> list[str]:
+    """What trains on rows that nothing can be judged against, until it halts; its output goes to `runs/quickstart`."""
+    (tmp_path / "train.jsonl").write_text('{"prompt": "1+1", "solution": "?"}\n' * 16)
+    (tmp_path / "test.jsonl").write_text('{"prompt": "1+1", "solution": "2"}\n' * 8)
+    recipe = (ROOT / "recipes" / "quickstart.yaml").read_text(encoding="utf-8") + "halt_on: [bad_data]\n"
+    (tmp_path / "halts.yaml").write_text(recipe, encoding="utf-8")
+    flags = ["--config", "halts.yaml", "--dataset_name", str(tmp_path), *SHORT, "--max_steps", "20"]
+    return ["-m", "trl_grpo_ext", "train", *flags]
+
+
+def test_a_run_that_a_finding_halts_ends_with_status_3_and_the_summary_says_which(
+    tmp_path: Path, halting: list[str]
+) -> None:
+    shown = run(*halting, cwd=tmp_path, expect=3).stdout
+    summary = json.loads((tmp_path / "runs/quickstart/summary.json").read_text())
+    assert summary["steps"] == 3  # a finding begins at the third batch
+    assert list(summary["halted_by"]) == ["code", "step", "sentence"]
+    assert summary["halted_by"]["code"] == "bad_data"
+    assert summary["accuracy"]["after"] is None
+    assert "Halted after step 3 by the finding bad_data (halt_on).\n" + summary["halted_by"]["sentence"] in shown
+    AutoModelForCausalLM.from_pretrained(tmp_path / "runs/quickstart/checkpoint-3")
+
+
+def test_a_halted_run_of_two_processes_writes_everything_before_the_launcher_ends_them(
+    tmp_path: Path, halting: list[str]
+) -> None:
+    done = run(*LAUNCH_TWO, *halting, "--evaluate_before_and_after", "false", cwd=tmp_path, expect=1)
+    assert "exitcode  : 3" in done.stderr  # of one at least: the launcher may be quicker with the other
+    assert json.loads((tmp_path / "runs/quickstart/summary.json").read_text())["halted_by"]["code"] == "bad_data"
+    assert (tmp_path / "runs/quickstart/report.html").exists()
+
+
 @pytest.fixture(scope="module")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which a short quickstart has run."""
@@ -59,6 +150,7 @@ def test_the_quickstart_reports_accuracy_before_and_after_with_intervals(quickst
     assert 0.3 <= summary["accuracy"]["before"]["mean"] <= 0.5
     assert summary["seconds"] > 0
     assert summary["steps"] == 2
+    assert summary["halted_by"] is None
     shown = (quickstart / "stdout").read_text()
     assert f"{summary['accuracy']['after']['mean']:.3f}" in shown
     assert "thinks" in shown
@@ -87,13 +179,10 @@ def test_a_second_run_in_the_same_folder_keeps_the_scorecards_of_the_first(quick
 
 
 def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: Path) -> None:
-    # accelerate starts several processes on one machine only for --multi_gpu; the recipe's use_cpu puts them on gloo.
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
-    launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
     flags = ["--max_steps", "2", "--per_device_train_batch_size", "6", "--num_generations", "4"]
     # 64 does not divide the 200 test prompts: accelerate fills the last batches up with prompts that were there before.
     flags += ["--per_device_eval_batch_size", "64", "--logging_steps", "1"]
-    run(*launch, "-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=tmp_path)
+    run(*LAUNCH_TWO, "-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=tmp_path)
     folder = tmp_path / "runs/quickstart"
     rows = recorded(folder)
     trained = [row for row in rows if row["mode"] == "train"]

@@ -7,6 +7,7 @@ import importlib
 import itertools
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,11 @@ import yaml
 from walls import walls_or_skip
 
 import trl_grpo_ext
+from trl_grpo_ext.cli import parse
+from trl_grpo_ext.commands.docs import read_docs
 from trl_grpo_ext.recipe import parse_recipe
 from trl_grpo_ext.recipe_file import load_recipe
+from trl_grpo_ext.rewards.parsing.final_answer import ANSWER_FROM
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -80,6 +84,13 @@ def recipes_in_pages() -> list[str]:
     return [code for page in PAGES for language, code in fences(page) if language == "yaml"]
 
 
+def commands_in_pages() -> list[str]:
+    shown = [
+        line for page in PAGES for language, code in fences(page) if language != "python" for line in code.splitlines()
+    ]
+    return [line for line in shown if line.startswith("trl-grpo-ext ")]
+
+
 @pytest.mark.parametrize("text", recipes_in_pages())
 def test_recipes_in_the_pages_are_valid(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (polite,) = {code for page, code, _ in python_blocks() if "def polite" in code}
@@ -92,7 +103,30 @@ def test_recipes_in_the_pages_are_valid(text: str, tmp_path: Path, monkeypatch: 
     parse_recipe(load_recipe("recipe.yaml"), ["--use_cpu", "true", "--bf16", "false"])
 
 
+@pytest.mark.parametrize("line", commands_in_pages())
+def test_commands_in_the_pages_are_understood(line: str) -> None:
+    arguments = parse(shlex.split(line.partition(" > ")[0], comments=True)[1:])
+    assert arguments.command
+
+
+def test_what_the_code_refers_to_is_on_the_pages() -> None:
+    """In help, errors and docstrings, which reach those who have no clone."""
+    sources = [path for folder in ("trl_grpo_ext", "rewards") for path in (ROOT / folder).rglob("*.py")]
+    reference = re.compile(r"(?:docs/|trl-grpo-ext docs )([a-z_]+(?:\.md)?(?:#[a-z_-]+)?)")
+    found = {name for source in sources for name in reference.findall(source.read_text(encoding="utf-8"))}
+    assert {"metrics#console", "findings#bad_data", "math.md"} <= found
+    for name in found:
+        assert read_docs(name)
+
+
+def test_every_rule_for_finding_an_answer_is_on_the_page_of_verifiers() -> None:
+    table = read_docs("verifiers#where-the-answer-stands")
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == ["answer_from", *ANSWER_FROM]
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        for target, section in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+            if section:
+                assert read_docs(f"{target or page.name}#{section}")

@@ -30,7 +30,7 @@ def test_it_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> Non
         top = name.partition("/")[0]
         if top == "trl_grpo_ext" and not (ROOT / name).is_symlink():
             expected.add(name)
-        elif top in ("rewards", "recipes"):
+        elif top in ("rewards", "recipes") or (top == "docs" and name.count("/") == 1):
             expected.add(f"trl_grpo_ext/{name}")
     assert packed == expected
 
@@ -74,6 +74,7 @@ def test_it_works_in_an_empty_environment_and_leaks_no_module_called_rewards_or_
         return done.stdout
 
     run("python", "-c", PROBE)
+    assert "bad_data" in run("trl-grpo-ext", "docs", "findings#bad_data")
     listed = [line.split()[0] for line in run("trl-grpo-ext", "recipes").splitlines()]
     assert listed == sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
     run("trl-grpo-ext", "train", "--config", "quickstart", "--max_steps", "1", "--evaluate_before_and_after", "false")

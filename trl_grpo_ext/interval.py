@@ -23,7 +23,7 @@ class Interval:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.mean:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
 
 
 def mean_interval(groups: Sequence[Sequence[float]]) -> Interval | None:

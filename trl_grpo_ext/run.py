@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from trl_grpo_ext.diagnostics.console import use_console
 from trl_grpo_ext.diagnostics.diagnose_command import print_diagnosis
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
+from trl_grpo_ext.diagnostics.halt import find_halt
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.evaluation import evaluate
+from trl_grpo_ext.evaluation import Evaluation, evaluate
 from trl_grpo_ext.preflight import check_writable
 from trl_grpo_ext.recipe import Recipe
 from trl_grpo_ext.recipe_data import load_data
-from trl_grpo_ext.report.background_report import BackgroundReport
+from trl_grpo_ext.report.report_callback import one_last_report
 from trl_grpo_ext.run_summary import print_summary, summarise_run, write_summary
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.set_aside import set_aside
@@ -71,29 +73,22 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
 
 
 def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> dict[str, Any]:
-    """Train, measure and save; returns the content of the run's `summary.json`."""
-    folder = Path(recipe.training.output_dir)
-    before = after = None
+    """Train, measure and save; returns the content of the run's `summary.json`.
+
+    A run that `halt_on` ends is not measured again: its policy may not even generate.
+    """
     facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
     for term, found in facts.items():
         _announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
     with stopwatch.part("checking data"):
         _check_data(recipe, trainer)
-    if recipe.data.evaluate_before_and_after:
-        _announce(trainer, "evaluating before training ...")
-        with stopwatch.part("evaluating before"):
-            before = evaluate(trainer)
-    _announce(trainer, "training ...")
-    trained = _Trained()
-    trainer.add_scorecard_listener(trained)
-    with stopwatch.part("training"):
-        trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
-    if recipe.data.evaluate_before_and_after:
-        _announce(trainer, "evaluating after training ...")
-        with stopwatch.part("evaluating after"):
-            after = evaluate(trainer)
+    before = _measure(recipe, trainer, stopwatch, "before")
+    with one_last_report(trainer):
+        trained = _train(recipe, trainer, stopwatch)
+        halt = find_halt(trainer)
+        after = _measure(recipe, trainer, stopwatch, "after") if halt is None else None
     with stopwatch.part("saving"):
-        trainer.save_model(str(folder))
+        trainer.save_model(recipe.training.output_dir)
     summary = summarise_run(
         recipe,
         steps=trainer.state.global_step,
@@ -101,26 +96,55 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         before=before,
         after=after,
         facts=facts,
+        halted_by=halt.watch.halted_by if halt is not None else None,
     )
     if trainer.accelerator.is_main_process:
-        write_summary(summary, folder)
-        print_summary(summary, folder)
-        _print_answer(recipe, folder)
-        if recipe.training.record_scorecards and recipe.training.write_report:
-            BackgroundReport(folder).finish()  # once more, with the evaluation after training
-        if trained.completions and trained.void == trained.completions:
-            logger.error(
-                "Nothing was learned: none of the %d completions could be judged. The verdicts in %s say why (`blame`, "
-                "`reason`).",
-                trained.completions,
-                folder / "scorecards",
-            )
+        _conclude(recipe, summary, trained)
+    _close(recipe, trainer)
+    return summary
+
+
+def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
+    """Evaluate on the test split, if the recipe wants it."""
+    if not recipe.data.evaluate_before_and_after:
+        return None
+    _announce(trainer, f"evaluating {when} training ...")
+    with stopwatch.part(f"evaluating {when}"):
+        return evaluate(trainer)
+
+
+def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> _Trained:
+    _announce(trainer, "training ...")
+    trained = _Trained()
+    trainer.add_scorecard_listener(trained)
+    with stopwatch.part("training"):
+        trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
+    return trained
+
+
+def _conclude(recipe: Recipe, summary: Mapping[str, Any], trained: _Trained) -> None:
+    """Write down and print what the run came to."""
+    folder = Path(recipe.training.output_dir)
+    write_summary(summary, folder)
+    print_summary(summary, folder)
+    _print_answer(recipe, folder)
+    if trained.completions and trained.void == trained.completions:
+        logger.error(
+            "Nothing was learned: none of the %d completions could be judged. The verdicts in %s say why (`blame`, "
+            "`reason`).",
+            trained.completions,
+            folder / "scorecards",
+        )
+
+
+def _close(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     recipe.mix.close()
     if recipe.training.push_to_hub:
         trainer.push_to_hub(dataset_name=recipe.data.dataset_name)
+    # A launcher ends the other ranks as soon as one has ended with a status, and the main one writes longest.
+    trainer.accelerator.wait_for_everyone()
     if hasattr(trainer, "end"):  # closes trackers and the process group, where transformers has it
         trainer.end()
-    return summary
 
 
 def _print_answer(recipe: Recipe, folder: Path) -> None:

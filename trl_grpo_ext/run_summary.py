@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trl_grpo_ext import __version__
+from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.evaluation import Evaluation
 from trl_grpo_ext.interval import Interval
 from trl_grpo_ext.recipe import Recipe
@@ -29,21 +30,25 @@ def summarise_run(
     before: Evaluation | None,
     after: Evaluation | None,
     facts: Mapping[str, Mapping[str, str]],
+    halted_by: Finding | None = None,
 ) -> dict[str, Any]:
     """The content of `summary.json`: plain JSON values, null for what was not measured.
 
     `accuracy` is the first term with weight; `terms` has them all. Each has `before` and `after`, with `mean`,
-    `low` and `high`. `facts` has, by term, where its verifier works, such as the isolation of programs. `seconds` is
-    the whole run; `seconds_by_part` its parts.
+    `low` and `high`. `facts` has, by term, where its verifier works, such as the isolation of programs. `halted_by` is
+    the `code`, `step` and `sentence` of the finding that ended the run, null where none did. `seconds` is the whole
+    run; `seconds_by_part` its parts.
     """
     terms = {term.name: _before_after(term.name, before, after) for term in recipe.mix.terms}
     primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
+    measured = after or before
     return {
         "recipe": recipe.name,
         "model": recipe.model.model_name_or_path,
         "dataset": recipe.data.dataset_name,
         "seed": recipe.training.seed,
         "steps": steps,
+        "halted_by": _halted_by(halted_by),
         "versions": {"trl_grpo_ext": __version__, "python": platform.python_version()}
         | {library: version(library) for library in LIBRARIES},
         "facts": dict(facts),
@@ -51,8 +56,8 @@ def summarise_run(
         "accuracy": terms[primary],
         "terms": terms,
         "tokens": _pair(before and before.tokens, after and after.tokens),
-        "prompts": after.prompts if after else None,
-        "completions": after.completions if after else None,
+        "prompts": measured.prompts if measured else None,
+        "completions": measured.completions if measured else None,
         "void": _pair(before and before.void, after and after.void),
         "seconds": round(sum(seconds.values()), 2),
         "seconds_by_part": {part: round(value, 2) for part, value in seconds.items()},
@@ -81,12 +86,24 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], co
     console = console or Console()
     if summary["prompts"]:
         console.print(table)
-        console.print(
-            f"{summary['prompts']} prompts, {summary['completions']} completions; in brackets, 95 % intervals."
+        _say(
+            console, f"{summary['prompts']} prompts, {summary['completions']} completions; in brackets, 95 % intervals."
         )
     parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
-    line = f"{summary['seconds']:.0f} seconds ({parts}). Model, scorecards, report.html and summary.json: {folder}"
+    _say(
+        console,
+        f"{summary['seconds']:.0f} seconds ({parts}). Model, scorecards, report.html and summary.json: {folder}",
+    )
+    if halted := summary["halted_by"]:
+        _say(console, f"Halted after step {summary['steps']} by the finding {halted['code']} (halt_on).")
+
+
+def _say(console: Console, line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _halted_by(finding: Finding | None) -> dict[str, Any] | None:
+    return None if finding is None else {"code": finding.code, "step": finding.step, "sentence": finding.sentence}
 
 
 def _before_after(term: str, before: Evaluation | None, after: Evaluation | None) -> dict[str, Any]:

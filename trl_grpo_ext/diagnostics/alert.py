@@ -37,4 +37,4 @@ def _alert_trackio(finding: Finding) -> None:
 
 
 def _text(finding: Finding) -> str:
-    return f"{finding.sentence} {finding.action}"
+    return f"{finding.sentence} {finding.action} ({finding.docs})"

@@ -80,9 +80,10 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
         parts.append(f"live {logs['verified/groups/live']:.0%}")
     shares = {"unparsed": f"verified/{terms[0]}/unparseable" if terms else ""} | SHARES
     parts += [f"{name} {_percent(logs[key])}" for name, key in shares.items() if logs.get(key)]
-    parts.append(f"tokens {logs.get('completions/mean_length', 0.0):.1f}")
+    if logs.get("completions/mean_length") is not None:
+        parts.append(f"tokens {logs['completions/mean_length']:.1f}")
     if logs.get("entropy") is not None:
-        parts.append(f"H {logs['entropy']:.2f}")
+        parts.append(f"H {logs['entropy']:z.2f}")
     return " | ".join(parts)
 
 
@@ -91,7 +92,7 @@ def _percent(share: float) -> str:
 
 
 def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None else f"{value:z.3f}"
 
 
 def use_console(trainer: Any, terms: Sequence[str]) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 
+if TYPE_CHECKING:
     from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
     from trl_grpo_ext.diagnostics.example import Example
     from trl_grpo_ext.diagnostics.finding import Finding
+
+
+HOW_TO_RECORD = (
+    "TRL's own GRPOTrainer records nothing. `trl-grpo-ext train` does, and so does VerifiedGRPOTrainer, which takes "
+    "the same arguments."
+)
 
 
 def add_diagnose_parser(commands: Any) -> None:
@@ -33,46 +39,60 @@ def add_diagnose_parser(commands: Any) -> None:
 def run_diagnose_command(arguments: argparse.Namespace) -> int:
     """Print the answer; returns the exit status."""
     from trl_grpo_ext.diagnostics.diagnosis import diagnose
+    from trl_grpo_ext.diagnostics.recent_drivers import recent_drivers
     from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 
+    if not Path(arguments.run).is_dir():
+        return refuse(f"There is no folder {arguments.run!r}.")
     try:
-        diagnosis = diagnose(RecordedRun(arguments.run), most_examples=max(0, arguments.examples))
+        run = RecordedRun(arguments.run)
+    except FileNotFoundError as error:
+        return refuse(f"{error} {HOW_TO_RECORD}")
+    try:
+        diagnosis = diagnose(run, most_examples=max(0, arguments.examples))
+        drivers = recent_drivers(run.iterate_logs())
     except (OSError, ValueError) as error:
-        print(f"trl-grpo-ext: error: {error}", file=sys.stderr)
-        return 2
+        return refuse(error)
     if arguments.json:
-        print(json.dumps(diagnosis.to_record(), indent=2, allow_nan=False))
+        print(json.dumps(diagnosis.to_record() | {"drivers": drivers}, indent=2, allow_nan=False))
     else:
-        print_diagnosis(diagnosis)
-    return 0
+        print_diagnosis(diagnosis, drivers)
+    return FINE
 
 
-def print_diagnosis(diagnosis: Diagnosis, console: Console | None = None, *, short: bool = False) -> None:
-    """Print the sentence and what to do; unless `short`, also the other findings, examples and what was not checked."""
-    from rich.console import Console
+def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = None, *, short: bool = False) -> None:
+    """Print the answer.
 
-    page = _Page(console or Console())
+    Args:
+        diagnosis: The answer.
+        drivers: Each term's share of the advantages, as `recent_drivers` gives them; by default nobody knows.
+        short: Only the sentence and what to do; else also where the advantages come from, the other findings, examples
+            and what was not checked.
+    """
+    page = _Page()
     page.line(diagnosis.sentence, style="bold")
-    if diagnosis.causes and diagnosis.causes[0].sentence in diagnosis.sentence:
-        page.line(f"{diagnosis.causes[0].action} ({diagnosis.causes[0].docs})", indent=2)
+    found = (*diagnosis.causes, *diagnosis.findings)
+    told = {finding.sentence: finding for finding in found if finding.sentence in diagnosis.sentence}
+    for finding in told.values():
+        page.line(f"{finding.action} ({finding.docs})", indent=2)
     if short:
         return
-    others = [cause for cause in diagnosis.causes if cause.sentence not in diagnosis.sentence]
-    over = [finding for finding in diagnosis.findings if finding.code not in {cause.code for cause in diagnosis.causes}]
-    page.findings("Also", others)
+    page.drivers(drivers or {})
+    known = {cause.code for cause in diagnosis.causes}
+    over = [finding for finding in diagnosis.findings if finding.code not in known and finding.sentence not in told]
+    page.findings("Also", [cause for cause in diagnosis.causes if cause.sentence not in told])
     page.findings("Earlier, and over", over)
     page.examples(diagnosis.examples)
-    if diagnosis.not_checked:
-        page.title("Not checked")
-        for code, needs in diagnosis.not_checked.items():
-            page.line(f"{code}: needs {needs}", indent=2, style="dim")
+    page.not_checked(diagnosis.not_checked)
 
 
 class _Page:
     """Lines of text in which nothing is markup: completions are anybody's text."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self.console = Console()
 
     def line(self, text: str, *, indent: int = 0, style: str = "") -> None:
         self.console.print(" " * indent + text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)
@@ -81,18 +101,30 @@ class _Page:
         self.line("")
         self.line(text, style="underline" if self.console.is_terminal else "")
 
+    def drivers(self, drivers: Mapping[str, float]) -> None:
+        if len(drivers) > 1:  # one term has them all
+            shares = ", ".join(f"{term} {100 * share:z.0f} %" for term, share in drivers.items())
+            self.line(f"The latest advantages come from: {shares} (trl-grpo-ext docs metrics#driver-shares)")
+
     def findings(self, title: str, findings: Sequence[Finding]) -> None:
         if findings:
             self.title(title)
         for finding in findings:
-            self.line(f"step {finding.step}, {finding.severity}, {finding.code}: {finding.sentence}", indent=2)
+            at = "" if finding.step is None else f"step {finding.step}, "
+            self.line(f"{at}{finding.severity}, {finding.code}: {finding.sentence}", indent=2)
             self.line(f"{finding.action} ({finding.docs})", indent=4, style="dim")
 
     def examples(self, examples: Sequence[Example]) -> None:
         if examples:
             self.title("Completions")
         for example in examples:
-            advantage = "" if example.advantage is None else f", advantage {example.advantage:+.2f}"
+            advantage = "" if example.advantage is None else f", advantage {example.advantage:+z.2f}"
             self.line(f"step {example.step}, group {example.group}{advantage}", indent=2)
-            for name, text in {"prompt": example.prompt, "text": example.text, **example.verdicts}.items():
+            for name, text in {"prompt": example.prompt, "completion": example.text, **example.verdicts}.items():
                 self.line(f"{name}: {text}", indent=4)
+
+    def not_checked(self, needs: Mapping[str, str]) -> None:
+        if needs:
+            self.title("Not checked")
+        for code, lacks in needs.items():
+            self.line(f"{code}: needs {lacks}", indent=2, style="dim")

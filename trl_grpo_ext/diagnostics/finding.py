@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-PAGE = "docs/findings.md"
+PAGE = "findings"
 FILE = "findings.jsonl"
 
 
@@ -43,7 +43,7 @@ class Finding:
 
     Example:
         >>> Finding(code="bad_data", step=3, severity="warning", sentence="...", action="Mend the rows.").docs
-        'docs/findings.md#bad_data'
+        'trl-grpo-ext docs findings#bad_data'
     """
 
     code: str
@@ -61,8 +61,8 @@ class Finding:
 
     @property
     def docs(self) -> str:
-        """Where the finding is explained."""
-        return f"{PAGE}#{self.code}"
+        """Where the finding is explained: a command, which works wherever the package is installed."""
+        return f"trl-grpo-ext docs {PAGE}#{self.code}"
 
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values, the inverse of `from_record`."""

@@ -32,7 +32,7 @@ def plain_lines(finding: Finding) -> list[str]:
         >>> finding = Finding(code="bad_data", step=3, severity="warning", sentence="So it is.", action="Mend it.")
         >>> print(*plain_lines(finding), sep="\\n")
         [warning] bad_data at step 3: So it is.
-          Mend it. (docs/findings.md#bad_data)
+          Mend it. (trl-grpo-ext docs findings#bad_data)
     """
     at = "" if finding.step is None else f" at step {finding.step}"
     return [

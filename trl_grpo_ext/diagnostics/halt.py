@@ -41,16 +41,20 @@ class HaltCallback(TrainerCallback):  # type: ignore[misc]  # transformers is no
         watch: The watch; only that of the main process sees anything.
         from_main_process: What its argument answers on the main process, on every rank: a rank that stopped alone would
             leave the others waiting.
+
+    Attributes:
+        has_halted: Whether it has ended training; the same on every rank.
     """
 
     def __init__(self, watch: Watch, from_main_process: Callable[[Callable[[], int]], int]) -> None:
         self.watch = watch
+        self.has_halted = False
         self._from_main_process = from_main_process
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not self._from_main_process(lambda: int(self.watch.halted_by is not None)):
             return
-        control.should_save = control.should_training_stop = True
+        self.has_halted = control.should_save = control.should_training_stop = True
         if self.watch.halted_by is not None:
             logger.error(
                 "Halted after step %d by the finding %s (halt_on); a checkpoint is in %s.",
@@ -58,3 +62,11 @@ class HaltCallback(TrainerCallback):  # type: ignore[misc]  # transformers is no
                 self.watch.halted_by.code,
                 args.output_dir,
             )
+
+
+def find_halt(trainer: Any) -> HaltCallback | None:
+    """What has ended a trainer's training on every rank; None if nothing has. Its finding is the main process's."""
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, HaltCallback) and callback.has_halted:
+            return callback
+    return None

@@ -4,8 +4,9 @@ It is a demonstration (`trl-grpo-ext lab`), and the place where diagnostics are 
 shows nothing about length, format, language or credit over tokens: a completion is one token.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from trl_grpo_ext.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from trl_grpo_ext.lab.action import ACTIONS, ActionVerifier
@@ -37,12 +38,4 @@ _HOMES = {
     "single_peak": "landscape",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 from trl_grpo_ext.lab.action import ACTIONS
 
 if TYPE_CHECKING:
@@ -63,13 +63,12 @@ def run_lab_command(arguments: argparse.Namespace) -> int:
     try:
         runs = _train(arguments)
     except (ValueError, OSError, FloatingPointError) as error:
-        print(f"trl-grpo-ext: error: {error}", file=sys.stderr)
-        return 2
+        return refuse(error)
     landscape = _landscape(arguments)
     page = _write_page(Path(arguments.output_dir), runs, landscape)
     _print_table(runs, landscape)
     print(f"\nThe page: {page}")
-    return 0
+    return FINE
 
 
 def _landscape(arguments: argparse.Namespace) -> Landscape:
@@ -131,5 +130,7 @@ def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
             last.expected_reward(landscape.rewards)[-1],
         )
         samples = sum(len(card) for card in run.cards)
-        table.add_row(run.algorithm.title, *(f"{figure:.3f}" for figure in figures), str(samples), f"{run.seconds:.1f}")
+        table.add_row(
+            run.algorithm.title, *(f"{figure:z.3f}" for figure in figures), str(samples), f"{run.seconds:.1f}"
+        )
     Console().print(table)

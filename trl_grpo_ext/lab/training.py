@@ -131,29 +131,25 @@ def run_lab(
     _check(args.max_steps, rows)
     check_writable(folder)
     save_policy(folder / REFERENCE, logits)
-    logits_seen: list[list[float]] = []
-    trainer = (PlainReinforceTrainer if chosen.plain else VerifiedGRPOTrainer)(
+    watch = _LogitWatch()
+    trainer = _trainer(chosen)(
         AutoModelForCausalLM.from_pretrained(folder / REFERENCE),
         reward.mix if isinstance(reward, Landscape) else reward,
         args,
         _dataset(rows, args.max_steps * groups),
         None if eval_rows is None else _dataset(eval_rows, len(eval_rows)),
         processing_class=make_tokenizer(),
-        callbacks=[_LogitWatch(logits_seen), *callbacks],
+        callbacks=[watch, *callbacks],
     )
     trainer.remove_callback(PrinterCallback)
-    cards: list[Scorecard] = []
-    started = time.perf_counter()
-    with trainer.scorecard_listener(cards.append):
-        trainer.train()
-    seconds = time.perf_counter() - started
-    history = PolicyHistory(np.array(logits_seen) / args.temperature)
+    cards, seconds = _train(trainer)
+    history = PolicyHistory(np.array(watch.seen) / args.temperature)
     history.save(folder / HISTORY)
     return LabRun(
         folder=folder,
         algorithm=chosen,
         trainer=trainer,
-        cards=tuple(cards),
+        cards=cards,
         logs=tuple(trainer.state.log_history),
         history=history,
         rewards=reward.rewards if isinstance(reward, Landscape) else None,
@@ -161,11 +157,24 @@ def run_lab(
     )
 
 
+def _trainer(algorithm: Algorithm) -> type[VerifiedGRPOTrainer]:
+    return PlainReinforceTrainer if algorithm.plain else VerifiedGRPOTrainer
+
+
+def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
+    """Train; returns the scorecards and the wall time."""
+    cards: list[Scorecard] = []
+    started = time.perf_counter()
+    with trainer.scorecard_listener(cards.append):
+        trainer.train()
+    return tuple(cards), time.perf_counter() - started
+
+
 class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
     """Notes the policy's logits before each update, and after the last."""
 
-    def __init__(self, seen: list[list[float]]) -> None:
-        self.seen = seen
+    def __init__(self) -> None:
+        self.seen: list[list[float]] = []
 
     def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         self._note(model, state.global_step)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext import __version__
+from trl_grpo_ext.commands.exit_status import refuse
 from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.sandbox import Sandbox
 from trl_grpo_ext.sandbox.wire_format import (
@@ -413,8 +414,7 @@ def run_server(arguments: argparse.Namespace) -> int:
     try:
         return _run_server(arguments)
     except (ValueError, OSError) as error:
-        print(f"trl-grpo-ext: error: {error}", file=sys.stderr)
-        return 2
+        return refuse(error)
 
 
 def _run_server(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,19 @@
+"""What a command's exit status says. A crash ends with 1, as Python ends it."""
+
+from __future__ import annotations
+
+import sys
+
+FINE = 0
+FOUND = 1
+"""What was looked for was found: rows that cannot be judged, walls that do not hold."""
+REFUSED = 2
+"""The command cannot do it; a sentence on stderr says why. Nothing was begun."""
+HALTED = 3
+"""A finding that `halt_on` names ended the training."""
+
+
+def refuse(reason: object) -> int:
+    """Say on stderr why the command cannot do it; returns the exit status."""
+    print(f"trl-grpo-ext: error: {reason}", file=sys.stderr)
+    return REFUSED
