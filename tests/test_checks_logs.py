@@ -41,6 +41,18 @@ def test_a_kl_divergence_that_pays_is_no_blow_up() -> None:
     assert "kl_blowup" in codes(window_of(stuck, high))
 
 
+def test_a_leap_to_where_nearly_all_is_right_is_no_blow_up() -> None:
+    def leap(right: int) -> Window:
+        """To a policy that is always right on some of forty prompts, and never on the others."""
+        cards = [batch({"answer": [1, 0, 0, 0] + [0, 0] * 38}, step=step, size=2) for step in range(4)]
+        after = [1, 1] * right + [0, 0] * (40 - right)
+        cards += [batch({"answer": after}, step=step, size=2) for step in range(4, 24)]
+        return window_of(cards, [{"kl": 0.0, "entropy": 2.0}] * 4 + [{"kl": 1.5, "entropy": 0.1}] * 20)
+
+    assert "kl_blowup" not in codes(leap(36))
+    assert "kl_blowup" in codes(leap(20))
+
+
 def test_without_beta_no_kl_divergence_is_claimed() -> None:
     assert "beta above 0" in needs(window_of(run_of([MIXED]), [{"grad_norm": 1.0}]), "kl_blowup")
 
@@ -62,6 +74,17 @@ def test_figures_that_are_no_numbers_are_found_live_and_from_disk(value: float |
     logs = [{"grad_norm": 1.0}] * 6 + [{"grad_norm": value}] * 2
     assert codes(window_of(run_of([MIXED] * 4), logs)) == ["nonfinite_updates"]
     assert codes(window_of(run_of([MIXED] * 4), [*logs[:6], logs[7]])) == []
+
+
+@pytest.mark.parametrize("code", ["nonfinite_updates", "zero_updates", "kl_blowup", "entropy_collapse"])
+def test_before_the_first_log_of_trl_that_is_what_is_missing(code: str) -> None:
+    assert needs(window_of(run_of([MIXED])), code) == "a first log of TRL (logging_steps)"
+
+
+def test_a_figure_that_trl_does_not_log_is_named() -> None:
+    assert needs(window_of(run_of([MIXED]), [{"grad_norm": 1.0}]), "entropy_collapse") == (
+        "the entropy, which TRL has not logged"
+    )
 
 
 def test_longer_completions_alone_are_no_explosion() -> None:
@@ -137,7 +160,7 @@ def test_lengths_that_only_scatter_are_no_explosion() -> None:
     for _ in range(20):
         pairs = [(step, int(source.lognormvariate(4, 0.7))) for step in range(24)]  # siblings are of one length
         cards = [batch({"answer": [1, 0]}, step=step, size=2, completion_ids=[0] * count) for step, count in pairs]
-        assert "8 groups" in needs(window_of(cards), "length_explosion")
+        assert needs(window_of(cards), "length_explosion") == "8 groups in the first 4 batches; they have 4"
 
 
 def test_a_policy_that_has_converged_has_collapsed_only_if_its_answers_are_wrong() -> None:

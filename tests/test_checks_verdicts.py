@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict
 from trl_grpo_ext.diagnostics.check import Window
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.scorecard import Scorecard
 
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
 STARVED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_starved")
 FOOLED = Verdict(status=Status.INCORRECT, score=0.0, reason="passes_naively")
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
 WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="4")
+FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
+UNPUNISHED = Verdict(status=Status.CORRECT, score=0.0)
 MATCHED = Verdict(status=Status.CORRECT, score=1.0, answer="<think>")
 
 MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4
@@ -34,13 +38,11 @@ def test_a_worker_without_cpu_is_a_starved_grader_and_no_other_trouble() -> None
 
 
 def test_one_or_two_failures_are_nobodys_pattern() -> None:
-    failed = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
-    assert codes(window_of([batch({"answer": [failed, failed, *MIXED[2:]]})])) == []
+    assert codes(window_of([batch({"answer": [FAILED, FAILED, *MIXED[2:]]})])) == []
 
 
 def test_trouble_of_a_shadow_counts_and_bad_data_of_a_shadow_does_not() -> None:
-    failed = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
-    shadows = {"answer": MIXED, "grader": [failed] * 32, "data": [None] * 32}
+    shadows = {"answer": MIXED, "grader": [FAILED] * 32, "data": [None] * 32}
     assert codes(window_of([batch(shadows, weights={"grader": 0, "data": 0})])) == ["grader_trouble"]
 
 
@@ -53,6 +55,16 @@ def test_a_flood_that_recedes_is_a_model_that_learns_the_form() -> None:
     cards = [batch({"answer": [UNREAD] * (30 - 3 * step) + MIXED[30 - 3 * step :]}, step=step) for step in range(8)]
     assert codes(window_of(cards)) == []
     assert codes(window_of(cards[:1] * 4)) == ["unparseable_flood"]
+
+
+def test_a_form_that_some_answers_have_is_given_time_to_be_learned() -> None:
+    def of_right(right: int, step: int) -> Scorecard:
+        return batch({"answer": [UNREAD] * 16 + [1] * right + [0] * (16 - right)}, step=step)
+
+    assert codes(window_of([of_right(4, step) for step in range(4)])) == []
+    assert codes(window_of([of_right(step // 3, step) for step in range(48)])) == []
+    assert "unparseable_flood" in codes(window_of([of_right(4, step) for step in range(48)]))
+    assert "unparseable_flood" in codes(window_of([of_right(0, step) for step in range(4)]))
 
 
 def test_cut_completions_that_are_right_all_the_same_are_no_truncation() -> None:
@@ -97,12 +109,19 @@ def test_small_terms_need_advantages_to_be_judged() -> None:
     assert needs(window_of([batch(small, step=step) for step in range(4)]), "secondary_only") == "advantages"
     told = [batch(small, step=step, advantages=[1.0, -1.0] * 16) for step in range(4)]
     assert codes(window_of(told)) == ["secondary_only"]
-    assert needs(window_of([batch({"answer": MIXED})]), "secondary_only") == "two terms with weight"
+    assert needs(window_of([batch({"answer": MIXED})]), "secondary_only") == "two terms with weight for the same rows"
 
 
 def test_three_equal_terms_are_no_wrong_driver() -> None:
     terms = {"a": [1, 0, 0, 0] * 8, "b": [0, 1, 0, 0] * 8, "c": [0, 0, 1, 0] * 8}
     assert codes(window_of([batch(terms, step=step) for step in range(8)])) == []
+
+
+def test_a_term_that_weighs_as_much_as_the_answer_and_differs_more_often_is_no_wrong_driver() -> None:
+    terms = {"answer": [1, 1, 0, 0, 0, 0, 0, 0] * 4, "form": MIXED}
+    for weight, is_found in ((1.0, False), (2.0, True)):
+        window = window_of([batch(terms, step=step, weights={"form": weight}) for step in range(8)])
+        assert ("wrong_driver" in codes(window)) is is_found
 
 
 def test_a_second_opinion_that_differs_is_verifier_disagreement() -> None:
@@ -138,7 +157,7 @@ def test_a_slow_rise_over_many_batches_is_not_stuck() -> None:
         return ([1.0] * right + [0.0] * (8 - right)) * 2 + [0.0] * 48
 
     cards = [batch({"answer": slow(step), "form": [1] * 64}, step=step) for step in range(64)]
-    stuck = [batch({"answer": slow(0), "form": [1] * 64}, step=step) for step in range(64)]
+    stuck = [batch({"answer": slow(0), "form": [1] * 64}, step=step) for step in range(128)]
     assert not {"all_wrong_groups", "saturated_term"} & set(codes(window_of(cards)))
     assert {"all_wrong_groups", "saturated_term"} <= set(codes(window_of(stuck)))
 
@@ -196,16 +215,15 @@ def test_timeouts_that_completions_cause_are_not_laid_on_the_grader() -> None:
 
 
 def test_a_shadow_that_fails_is_information_and_comes_after_a_term_in_force() -> None:
-    failed = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
-    shadow = window_of([batch({"answer": MIXED, "strict": [failed] * 32}, weights={"strict": 0})])
+    shadow = window_of([batch({"answer": MIXED, "strict": [FAILED] * 32}, weights={"strict": 0})])
     assert found(shadow, "grader_trouble").severity is Severity.INFO
-    both = {"answer": [failed] * 4 + MIXED[4:], "strict": [failed] * 32}
+    both = {"answer": [FAILED] * 4 + MIXED[4:], "strict": [FAILED] * 32}
     assert "`answer`" in found(window_of([batch(both, weights={"strict": 0})]), "grader_trouble").sentence
 
 
 def test_the_reason_of_a_flood_is_that_of_the_primary_verdicts() -> None:
     other = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_think_tag")
-    window = window_of([batch({"answer": [UNREAD] * 16 + MIXED[16:], "form": [other] * 32})])
+    window = window_of([batch({"answer": [UNREAD] * 16 + [0] * 16, "form": [other] * 32})])
     assert "mostly `no_boxed`" in found(window, "unparseable_flood").sentence
 
 
@@ -218,7 +236,7 @@ def test_the_reason_of_a_flood_is_that_of_the_primary_verdicts() -> None:
 )
 def test_a_reason_of_any_length_and_kind_is_cut_and_made_safe(code: str, settings: dict[str, Any]) -> None:
     hostile = Verdict(reason="\x1b[31m" + "loud " * 50_000, **settings)
-    sentence = found(window_of([batch({"answer": [hostile] * 16 + MIXED[16:]})]), code).sentence
+    sentence = found(window_of([batch({"answer": [hostile] * 16 + [0] * 16})]), code).sentence
     assert sentence.isprintable()
     assert len(sentence) < 300
 
@@ -229,3 +247,167 @@ def test_a_wrong_driver_may_be_the_right_term_in_the_wrong_place() -> None:
     assert found(window_of(cards), "wrong_driver").action.endswith(
         "if `form` is not what you want taught, put the right term first."
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "one", "count"),
+    [
+        ("grader_trouble", FAILED, 10),
+        ("starved_grader", STARVED, 10),
+        ("bad_data", None, 10),
+        ("label_hacks", FOOLED, 15),
+    ],
+)
+def test_a_burst_in_one_batch_is_over_by_itself_and_trouble_in_two_is_not(code: str, one: object, count: int) -> None:
+    def found_in(*batches: int) -> list[str]:
+        spoiled = [one] * count + MIXED[count:]
+        return codes(window_of([batch({"answer": spoiled if n in batches else MIXED}, step=n) for n in range(8)]))
+
+    assert found_in(3) == []
+    assert found_in(3, 4) == [code]
+
+
+def test_failures_of_one_batch_that_are_most_of_all_there_is_are_told_at_once() -> None:
+    assert codes(window_of([batch({"answer": [FAILED] * 4 + MIXED[4:]})])) == ["grader_trouble"]
+
+
+def test_a_shadow_without_cpu_is_information_and_comes_after_a_term_in_force() -> None:
+    shadow = [batch({"answer": MIXED, "strict": [STARVED] * 32}, step=n, weights={"strict": 0}) for n in range(2)]
+    outcome = found(window_of(shadow), "starved_grader")
+    assert outcome.severity is Severity.INFO
+    assert outcome.sentence.endswith("It has no weight, and holds nothing back.")
+    terms = {"strict": [STARVED] * 32, "answer": [STARVED] * 4 + MIXED[4:]}
+    both = window_of([batch(terms, step=n, weights={"strict": 0}) for n in range(2)])
+    assert "`answer`" in found(both, "starved_grader").sentence
+    assert found(both, "starved_grader").severity is Severity.CRITICAL
+
+
+def test_hacks_that_only_a_shadow_sees_are_not_said_to_have_earned_nothing() -> None:
+    terms = {"loose": MIXED, "tests": [FOOLED] * 4 + MIXED[4:]}
+    outcome = found(window_of([batch(terms, weights={"tests": 0})]), "label_hacks")
+    assert outcome.severity is Severity.CRITICAL
+    assert outcome.sentence.endswith("`tests` has no weight: others may pay for them.")
+
+
+@pytest.mark.parametrize(
+    ("penalty", "weight"),
+    [
+        ([UNPUNISHED] * 32, 1.0),
+        ([0] * 32, -1.0),
+        ([-1] + [0] * 255, 1.0),
+    ],
+    ids=["a verdict that passes", "a weight below 0", "one completion is punished"],
+)
+def test_a_penalty_with_nothing_to_punish_is_as_it_should_be(penalty: list[object], weight: float) -> None:
+    answers = (MIXED * 8)[: len(penalty)]
+    cards = [batch({"answer": answers, "overlong": penalty}, step=n, weights={"overlong": weight}) for n in range(128)]
+    assert codes(window_of(cards)) == []
+
+
+def test_a_penalty_that_was_needed_at_first_is_not_inert() -> None:
+    cards = [batch({"answer": MIXED, "overlong": [-1] * 32}, step=step) for step in range(4)]
+    cards += [batch({"answer": MIXED, "overlong": [0] * 32}, step=step) for step in range(4, 24)]
+    assert "inert_term" not in codes(window_of(cards))
+
+
+def test_a_flat_term_that_is_not_the_primary_one_is_information_with_its_reason() -> None:
+    unread = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_think_tag")
+    outcome = found(
+        window_of([batch({"answer": MIXED, "form": [unread] * 32}, step=n) for n in range(4)]), "inert_term"
+    )
+    assert outcome.severity is Severity.INFO
+    assert "(mean 0, mostly `no_think_tag`)" in outcome.sentence
+    assert "of a penalty it is as it should be" in outcome.action
+    primary = found(window_of([batch({"answer": [0.5] * 32}, step=n) for n in range(4)]), "inert_term")
+    assert primary.severity is Severity.WARNING
+    assert "a comparison of completions that do not differ" in primary.action
+
+
+def test_terms_that_no_group_differs_in_once_they_are_learned_are_not_inert() -> None:
+    before, after = {"answer": [0.2, 0.7] * 16, "style": [0.3, 0.6] * 16}, {"answer": [0.7] * 32, "style": [0.3] * 32}
+    learned = [batch(before, step=step) for step in range(4)] + [batch(after, step=step) for step in range(4, 24)]
+    broken = [batch(before, step=step) for step in range(4)]
+    broken += [batch(after | {"answer": [0.2] * 32}, step=step) for step in range(4, 24)]
+    assert "inert_term" not in codes(window_of(learned))
+    assert "`answer`" in found(window_of(broken), "inert_term").sentence
+
+
+def test_other_terms_that_decide_alone_while_answers_get_better_are_no_trouble() -> None:
+    def of_right(right: int, step: int) -> Scorecard:
+        answers = [1] * right + [0] * (32 - right)  # most groups are all right or all wrong
+        return batch({"answer": answers, "form": MIXED}, step=step, advantages=[1.0, -1.0] * 16)
+
+    assert "secondary_only" not in codes(window_of([of_right(2 * step // 3, step) for step in range(48)]))
+    assert "secondary_only" not in codes(window_of([of_right(16, step) for step in range(8)]))  # too early
+    assert "secondary_only" not in codes(window_of([of_right(31, step) for step in range(48)]))  # as good as can be
+    assert "secondary_only" in codes(window_of([of_right(16, step) for step in range(48)]))
+
+
+def test_terms_for_rows_of_their_own_are_not_compared_with_each_other() -> None:
+    def routed(form: list[int] | None, right: list[int], step: int) -> Scorecard:
+        """A group of sums and a group of words, each judged by its own term; and a form that all have."""
+        terms = [RewardTerm(name=kind, verifier=Planted("right"), when={"kind": kind}) for kind in ("sum", "word")]
+        terms += [RewardTerm(name="form", verifier=Planted("form"), weight=3.0)] if form else []
+        rows = [
+            {"right": one, "form": (form or right)[n], "kind": ("sum", "word")[n // 8]} for n, one in enumerate(right)
+        ]
+        samples = [Sample(text=str(n), row=row, group=step * 2 + n // 8, step=step) for n, row in enumerate(rows)]
+        return RewardMix(terms).score(samples).with_advantages([1.0, -1.0] * 8)
+
+    apart = [1, 0, 0, 0, 0, 0, 0, 0] + [1, 0] * 4
+    window = window_of([routed(None, apart, step) for step in range(32)])
+    assert codes(window) == []
+    for code in ("wrong_driver", "secondary_only"):
+        assert needs(window, code) == "two terms with weight for the same rows"
+    half_dead = [routed(None, MIXED[:8] + [0] * 8, step) for step in range(32)]
+    assert "inert_term" not in codes(window_of(half_dead))
+    driven = found(window_of([routed(MIXED[1:17], apart, step) for step in range(32)]), "wrong_driver")
+    assert "from `sum` and `word`, even where `sum` or `word` has something to say" in driven.sentence
+
+
+def test_what_is_not_checked_yet_says_how_much_it_needs_and_how_much_there_is() -> None:
+    terms = {"answer": MIXED[:8] + [0] * 24, "form": [0] * 32}
+    window = window_of([batch(terms, step=step) for step in range(3)])
+    assert needs(window, "secondary_only") == "8 live groups in recent batches; 3 so far"
+    assert needs(window, "wrong_driver") == (
+        "4 recent batches with live groups in which the primary term differs; 3 so far"
+    )
+
+
+def test_masking_is_not_advised_where_it_is_on() -> None:
+    cut = [batch({"answer": [0] * 32}, truncated=True)]
+    for is_on in (True, False):
+        settings = {"max_completion_length": 9, "mask_truncated_completions": is_on}
+        action = found(window_of(cut, settings=settings), "truncation").action
+        assert ("masked already" in action) is is_on
+        assert ("set mask_truncated_completions" in action) is not is_on
+
+
+def repeated(scores: list[object], **weights: float) -> Window:
+    """Batches in which all completions of a group are the same text, with these scores."""
+    cards = [batch({"answer": scores}, step=step, weights=weights) for step in range(4)]
+    samples = [[replace(sample, text="the same") for sample in card.samples] for card in cards]
+    return window_of([replace(card, samples=tuple(texts)) for card, texts in zip(cards, samples, strict=True)])
+
+
+def test_the_same_text_with_other_scores_is_an_inconsistent_verifier() -> None:
+    outcome = found(repeated(MIXED), "inconsistent_verifier")
+    assert outcome.severity is Severity.CRITICAL
+    assert outcome.numbers == {"share": 4 / 7, "repeats": 4 * 4 * 7}  # compared with the first of eight, four times
+
+
+def test_a_shadow_that_contradicts_itself_is_information() -> None:
+    assert found(repeated(MIXED, answer=0), "inconsistent_verifier").severity is Severity.INFO
+
+
+@pytest.mark.parametrize("scores", [[0.75, 0.8] * 16, [Verdict(status=Status.TIMEOUT, score=0.0), 1] * 16, [1] * 32])
+def test_scores_that_hardly_differ_and_timeouts_are_no_contradiction(scores: list[object]) -> None:
+    assert CHECKS["inconsistent_verifier"](repeated(scores)) is None
+
+
+def test_wrong_groups_that_agree_on_an_answer_put_the_gold_in_doubt() -> None:
+    agreed = [Verdict(status=Status.INCORRECT, score=0.0, answer="4")] * 32
+    scattered = [Verdict(status=Status.INCORRECT, score=0.0, answer=str(index)) for index in range(32)]
+    for answers, advice in ((agreed, "compare answers and gold"), (scattered, "judge a few right answers")):
+        window = window_of([batch({"answer": answers}, step=step) for step in range(8)])
+        assert advice in found(window, "all_wrong_groups").action

@@ -69,7 +69,10 @@ def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
 
 def card(*scores: Any, step: int = 0, mode: Any = "train", text: str = "x", weight: float = 1.0) -> Scorecard:
     """A batch of one group whose verdicts are planted; without advantages."""
-    samples = [Sample(text=text, row={"score": score}, group=step, step=step) for score in scores]
+    samples = [
+        Sample(text=f"{text} {index}", row={"score": score}, group=step, step=step)
+        for index, score in enumerate(scores)
+    ]
     mix = RewardMix([RewardTerm(name="answer", verifier=Planted(), weight=weight)])
     return mix.score(samples, mode=mode)
 
@@ -83,7 +86,7 @@ def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
 
 def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
     diagnosis = diagnose(recorded(tmp_path, [card(0.5, 0.25, 0.75, 0.0)]))
-    assert diagnosis.sentence == "It is too early to tell: 1 batch so far, with a score of 0.38."
+    assert diagnosis.sentence == "It is too early to tell: 1 batch so far, and the score of `answer` is 0.38."
 
 
 def test_a_run_of_one_step_whose_grader_failed_says_so(tmp_path: Path) -> None:
@@ -143,7 +146,9 @@ def test_what_does_not_hold_a_rising_score_back_is_told_beside_it(tmp_path: Path
     cards = [card(*[1.0] * (4 + step), fooled, *[0.0] * (36 - step), step=step) for step in range(16)]
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert [cause.code for cause in diagnosis.causes] == ["label_hacks"]
-    assert diagnosis.sentence.startswith("Nothing holds the reward back: the score has risen from 0.13 to 0.28. Beside")
+    assert diagnosis.sentence.startswith(
+        "Nothing holds the reward back: the score of `answer` has risen from 0.13 to 0.28. Beside"
+    )
 
 
 def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
@@ -263,7 +268,7 @@ def test_the_command_prints_the_sentence_the_action_and_completions(
     assert main(["diagnose", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("The grader, not the model: 100 % of the `answer` verdicts")
-    assert "docs/findings.md#grader_trouble" in shown
+    assert "(trl-grpo-ext docs findings#grader_trouble)" in shown
     assert "[bold]red[/bold] back" in shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
@@ -281,6 +286,48 @@ def test_the_command_prints_json_for_machines(tmp_path: Path, capsys: pytest.Cap
 def test_the_command_refuses_a_folder_that_holds_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(tmp_path)]) == 2
     assert "holds no scorecards/" in capsys.readouterr().err
+    assert main(["diagnose", str(tmp_path / "nowhere")]) == 2
+    assert "There is no folder" in capsys.readouterr().err
+
+
+def test_of_a_run_of_trls_own_trainer_the_command_says_what_would_record(
+    tiny_model: str, sums: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from trl import GRPOConfig, GRPOTrainer
+
+    args = GRPOConfig(
+        output_dir=str(tmp_path), per_device_train_batch_size=4, num_generations=4, max_completion_length=8,
+        max_steps=1, use_cpu=True, bf16=False, report_to="none", disable_tqdm=True,
+    )  # fmt: skip
+    GRPOTrainer(tiny_model, MathVerifier(), args, sums["train"]).train()
+    assert main(["diagnose", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    for needed in ("holds no scorecards/", "GRPOTrainer records nothing", "VerifiedGRPOTrainer", "record_scorecards"):
+        assert needed in said
+
+
+def test_completions_of_any_language_are_printed_where_stdout_is_ascii(tmp_path: Path) -> None:
+    recorded(tmp_path, [card(*[Blame.GRADER] * 4, step=step, text="答案是 é 🙂") for step in range(4)])
+    command = [sys.executable, "-m", "trl_grpo_ext", "diagnose", str(tmp_path)]
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, check=False, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"completion: \\u7b54\\u6848\\u662f \\xe9 \\U0001f642" in done.stdout
+
+
+def test_the_command_says_which_terms_the_latest_advantages_come_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = {"most": 3.0, "least": 1.0}
+    mix = RewardMix([RewardTerm(name=name, verifier=ActionVerifier({7: 1.0}), weight=w) for name, w in terms.items()])
+    run_lab(mix, tmp_path, steps=8, groups=4, run_checks=False)
+    assert main(["diagnose", str(tmp_path)]) == 0
+    assert (
+        "advantages come from: most 75 %, least 25 % (trl-grpo-ext docs metrics#driver-shares)"
+        in capsys.readouterr().out
+    )
+    assert main(["diagnose", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["drivers"] == pytest.approx({"most": 0.75, "least": 0.25})
 
 
 @given(st.text())
@@ -295,10 +342,13 @@ def test_an_empty_window_makes_no_check_fail() -> None:
     assert all(check(Window(settings={})) is None for check in CHECKS.values())
 
 
-def test_every_code_is_explained(request: pytest.FixtureRequest) -> None:
-    page = (request.config.rootpath / "docs" / "findings.md").read_text(encoding="utf-8")
+def test_every_code_is_explained_by_what_its_findings_name(capsys: pytest.CaptureFixture[str]) -> None:
     for code in CHECKS:
-        assert f"## {code}\n" in page
+        finding = Finding(code=code, step=1, severity="info", sentence="a", action="b")
+        assert main(finding.docs.split()[1:]) == 0
+        title, _, text = capsys.readouterr().out.partition("\n")
+        assert title == f"## {code}"
+        assert text.strip()
 
 
 def test_the_trainer_on_a_plain_trl_config_is_watched_too(tiny_model: str, sums: Any, tmp_path: Path) -> None:
@@ -376,7 +426,7 @@ def test_a_shadow_that_fails_is_told_beside_what_is_said_of_the_run(tmp_path: Pa
 def test_rows_that_are_quoted_show_the_finding_and_nothing_else(tmp_path: Path) -> None:
     unread = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
     answers = [PASS] * 4 + [unread] * 4
-    cards = [planted_card(step, answer=answers, form=[unread] * 4 + [PASS] * 4) for step in range(8)]
+    cards = [planted_card(step, answer=answers, form=[unread] * 4 + [PASS] * 4) for step in range(32)]
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert diagnosis.causes[0].code == "unparseable_flood"
     assert {example.text for example in diagnosis.examples} <= {f"row {index}" for index in range(4, 8)}

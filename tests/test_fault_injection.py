@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,23 @@ def term(name: str, outcomes: dict[int, object], default: object = 0.0, **settin
     return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
 
 
+class Dice(Verifier):
+    """Judges by chance."""
+
+    def __init__(self) -> None:
+        self.chance = random.Random(0)
+
+    def verify(self, sample: Sample) -> Verdict:
+        return as_verdict(self.chance.random())
+
+
+class MovingTarget(Verifier):
+    """Passes a third of the actions, others at every step: there is nothing to learn."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        return as_verdict((int(sample.text) + (sample.step or 0) // 2) % 3 == 0)
+
+
 def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]]:
     """A reward and the options of a run with one fault, by the finding that it should give."""
     slow = {"learning_rate": 0.03, "groups": 4}  # the fault stays visible
@@ -43,8 +61,8 @@ def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]
         "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), slow),
         "bad_data: no gold for one action": (RewardMix([term("peak", PEAK | {3: None})]), slow),
         "saturated_term": (
-            RewardMix([term("answer", {2: 1.0, 4: 1.0, 7: 1.0}), term("format", {}, 1.0, weight=0.5)]),
-            {"learning_rate": 1e-3, "groups": 4},
+            RewardMix([RewardTerm(name="answer", verifier=MovingTarget()), term("format", {}, 1.0, weight=0.5)]),
+            {"learning_rate": 0.01, "groups": 4, "steps": 160},
         ),
         "secondary_only": (
             RewardMix(
@@ -62,6 +80,7 @@ def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]
             RewardMix([term("loose", {2: 1, 3: 1, 4: 1, 7: 1}), term("strict", {7: 1}, weight=0)]),
             {"groups": 2},
         ),
+        "inconsistent_verifier": (RewardMix([RewardTerm(name="judge", verifier=Dice())]), {"groups": 4}),
         "zero_updates: no learning rate": (single_peak(7), {"learning_rate": 0.0}),
         "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
         "kl_blowup": (single_peak(7), {"learning_rate": 100.0}),
@@ -82,6 +101,7 @@ LAB_FAULTS = (
     "all_right_groups",
     "inert_term",
     "reward_hacking",
+    "inconsistent_verifier",
     "zero_updates: no learning rate",
     "zero_updates: next to none",
     "kl_blowup",

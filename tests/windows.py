@@ -35,11 +35,18 @@ def batch(
     advantages: Sequence[float] | None = None,
     **sample: Any,
 ) -> Scorecard:
-    """A batch in groups of `size` with these verdicts by term; `sample` is the same for all, such as `text`."""
+    """A batch in groups of `size` with these verdicts by term; `sample` is the same for all, such as `truncated`.
+
+    Each text ends with a number of its own: the same text must not get different scores.
+    """
     columns = zip(*outcomes.values(), strict=True)
-    settings: dict[str, Any] = {"text": "x"} | sample
     samples = [
-        Sample(row=dict(zip(outcomes, row, strict=True)), group=step * 1000 + index // size, step=step, **settings)
+        Sample(
+            row=dict(zip(outcomes, row, strict=True)),
+            group=step * 1000 + index // size,
+            step=step,
+            **sample | {"text": f"{sample.get('text', 'x')} {index}"},
+        )
         for index, row in enumerate(columns)
     ]
     terms = [RewardTerm(name=n, verifier=Planted(n), weight=(weights or {}).get(n, 1.0)) for n in outcomes]

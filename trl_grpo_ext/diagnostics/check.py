@@ -8,8 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from trl_grpo_ext.diagnostics.batch_facts import BatchFacts, Moments, TermFacts
+from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.diagnostics.history import Stretch, fitted_rise
+from trl_grpo_ext.diagnostics.moments import Moments
+from trl_grpo_ext.diagnostics.statistics.batch import ROUNDING
+from trl_grpo_ext.diagnostics.term_facts import TermFacts
 
 RECENT_BATCHES = 16
 OPENING_BATCHES = 4
@@ -19,10 +23,11 @@ EVALUATIONS = 16
 CLIFF_STEPS = 4  # optimizer steps
 
 LEAST_SAMPLES = 32  # completions, for a share to mean anything; ours
+LEAST_GROUPS = 8  # groups, for a share of them to mean anything; ours
+CEILING = 0.95  # a score above has nowhere to go; ours
 FLAT_BATCHES = 8  # for a score to be called flat; ours
-PATIENCE = (
-    48  # optimizer steps until a score that is not 0 can be called stuck: a slow rise cannot be seen before; ours
-)
+PATIENCE = 96  # training batches until a score that is not 0 can be called stuck; ours
+LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # of a score over the whole run, and of one near 0; ours
 SURE = 2.0  # standard errors: beyond them, chance is below 5 %
 
 
@@ -33,6 +38,7 @@ class Window:
     Attributes:
         batches: The last training batches, oldest first, at most `RECENT_BATCHES`.
         opening: The first training batches of the run, at most `OPENING_BATCHES`.
+        history: The scores of the whole run, oldest first, in few stretches.
         evaluations: The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
         trained_at_first_evaluation: The primary score of the training batches just before the first evaluation; None
             if nobody kept it.
@@ -46,6 +52,7 @@ class Window:
 
     batches: Sequence[BatchFacts] = ()
     opening: Sequence[BatchFacts] = ()
+    history: Sequence[Stretch] = ()
     evaluations: Sequence[tuple[int | None, Level]] = ()
     trained_at_first_evaluation: Level | None = None
     logs: Sequence[Mapping[str, Any]] = ()
@@ -126,14 +133,15 @@ def length_level(batches: Sequence[BatchFacts]) -> Level | None:
 
 def level_of(parts: Sequence[Moments]) -> Level | None:
     """The mean of numbers that do not depend on each other; None for none, and for numbers too large to square."""
-    count = sum(part.count for part in parts)
-    if not count:
+    together = Moments.sum(parts)
+    if not together.count:
         return None
-    mean = sum(part.total for part in parts) / count
-    variance = sum(part.squares for part in parts) / count - mean * mean
+    mean = together.total / together.count
+    variance = together.squares / together.count - mean * mean
     if not math.isfinite(variance):  # scores of any size are allowed
         return None
-    return Level(mean, math.sqrt(max(0.0, variance) / max(1, count - 1)), count)
+    chance = math.sqrt(max(0.0, variance) / max(1, together.count - 1))
+    return Level(mean, max(chance, ROUNDING * abs(mean)), together.count)
 
 
 def _level(parts: Sequence[Moments], groups: Sequence[Moments]) -> Level | None:
@@ -172,24 +180,35 @@ def is_flat(batches: Sequence[BatchFacts], least_gain: float) -> bool:
 def has_risen(window: Window, level: LevelOf = score_level) -> bool:
     """Whether the score, or another level, has surely risen since the opening."""
     found = gain(window.opening, window.later, level)
-    return found is not None and found[0] > SURE * found[1]
-
-
-def is_stuck(window: Window, least_gain: float) -> bool:
-    """Whether the score is flat over the window, and nothing speaks for a rise since the opening.
-
-    A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck.
-    """
-    level = score_level(window.batches)
-    if not _has_had_time(window) and level is not None and level.mean != 0:
+    if found is None:
         return False
-    found = gain(window.opening, window.later)
-    return found is not None and found[0] <= found[1] and is_flat(window.batches, least_gain)
+    rise, error = found
+    return rise > SURE * error or (level is score_level and rise > 0 and _rises_slowly(window))
 
 
-def _has_had_time(window: Window) -> bool:
-    first, last = (batches[0].step if batches else None for batches in (window.opening, window.batches[::-1]))
-    return first is None or last is None or last - first >= PATIENCE
+def _rises_slowly(window: Window) -> bool:
+    """Whether the scores of the whole run surely show a rise, which the opening is too short to tell."""
+    fitted = fitted_rise(window.history)
+    return fitted is not None and fitted[0] > SURE * fitted[1]
+
+
+def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
+    """Whether the score does not rise now, and has hardly risen in the whole run.
+
+    A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck, and
+    that takes patience (training batches), but for a score of 0. `benchmarks/false_alarms.py` measures how well.
+    """
+    level, fitted = score_level(window.batches), fitted_rise(window.history)
+    if level is None or fitted is None or len(window.batches) < FLAT_BATCHES:
+        return False
+    if level.mean != 0 and window.history[-1].middle < patience:
+        return False
+    half = len(window.batches) // 2
+    parts = (window.opening, window.later), (window.batches[:half], window.batches[half:])
+    gains = [found for earlier, later in parts if (found := gain(earlier, later)) is not None]
+    rise, error = fitted
+    least = min(LEAST_RISE, max(LEAST_LOW_RISE, level.mean / 4))  # of a low score, a quarter of itself is a gain
+    return all(gained <= chance for gained, chance in gains) and rise + error < least
 
 
 def has_not_gained(window: Window, least_gain: float, level: LevelOf = score_level) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.check import (
+    CEILING,
     OPENING_BATCHES,
     Level,
     Window,
@@ -17,25 +18,28 @@ from trl_grpo_ext.diagnostics.check import (
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
 from trl_grpo_ext.diagnostics.example import Example, examples
-from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
-from trl_grpo_ext.diagnostics.look_back import look_back, readable_card
+from trl_grpo_ext.diagnostics.look_back import MOST_BATCHES, look_back
+from trl_grpo_ext.diagnostics.primary_terms import names, primary_terms
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
 
 MOST_SEARCHED = 8  # of the last batches, for examples
-CEILING = 0.95  # a score above has nowhere to go; ours
 
 # What still matters where the score is at its ceiling: whether it can be believed, and what it costs.
 BEYOND_CEILING = frozenset(
     (
-        *("grader_trouble", "starved_grader", "bad_data", "reward_hacking", "label_hacks", "verifier_disagreement"),
-        *("all_right_groups", "nonfinite_updates"),
+        *("grader_trouble", "starved_grader", "inconsistent_verifier", "bad_data", "all_right_groups"),
+        *("reward_hacking", "label_hacks", "verifier_disagreement", "nonfinite_updates"),
     )
 )
 
 # What the user should know of a run that does well, and what does not hold it back.
 ASIDE = frozenset(("label_hacks", "repetition"))
+
+# What is information only if it is of a grader whose verdicts do not count: it holds no reward back.
+OF_GRADERS = frozenset(("grader_trouble", "starved_grader", "inconsistent_verifier"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +89,15 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3) -> Diagnosis:
     """
     view, onsets = RunView(run.settings), Onsets(dict(CHECKS))
     findings, batches = look_back(run, view, onsets)
+    findings = _told_before(run) + findings
     if batches:
         findings += onsets.look(view.window)  # with the logs that came after the last batch
     window = view.window
     active = onsets.active if batches >= HOLD else _at_once(window)
     causes = _causes(active, window)
     first = causes[0] if causes else None
-    recent = (card for number, _ in run.parts()[::-1][:MOST_SEARCHED] for card in readable_card(run, number))
+    searched = (run.readable(number) for number, _ in run.parts()[::-1][:MOST_SEARCHED])
+    recent = (card for card in searched if card is not None)
     return Diagnosis(
         sentence=_sentence(causes, findings, window),
         causes=causes,
@@ -101,6 +107,15 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3) -> Diagnosis:
         step=window.step,
         batches=batches,
     )
+
+
+def _told_before(run: RecordedRun) -> list[Finding]:
+    """Of a run too long to be looked at whole, what was told before the part that is looked at."""
+    parts = run.parts()
+    begin = parts[-MOST_BATCHES][1].step if len(parts) > MOST_BATCHES else None
+    if begin is None:
+        return []
+    return [finding for finding in read_findings(run.folder) if finding.step is not None and finding.step < begin]
 
 
 def _at_once(window: Window) -> dict[str, Finding]:
@@ -117,9 +132,7 @@ def _causes(active: Mapping[str, Finding], window: Window) -> tuple[Finding, ...
 
 
 def _rank(cause: Finding) -> int:
-    """What makes going on a waste is before what does not, then what is information only, last what is of a shadow."""
-    if _is_of_a_shadow(cause):
-        return 3
+    """What makes going on a waste is before what does not, then what is information only."""
     if cause.severity is Severity.CRITICAL and cause.code not in ASIDE:
         return 0
     return 2 if cause.severity is Severity.INFO else 1
@@ -130,7 +143,7 @@ def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Wi
     if not window.batches:
         return _without_batches(window)
     does_well = _is_solved(level) or has_risen(window)
-    if causes and (_is_of_a_shadow(causes[0]) or (does_well and _is_aside(causes[0]))):
+    if causes and _is_beside(causes[0], does_well=does_well):
         return f"{_sound(level, window)} Beside it: {causes[0].sentence}"
     if causes:
         return causes[0].sentence
@@ -142,13 +155,12 @@ def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Wi
     return _sound(level, window) + told
 
 
-def _is_aside(cause: Finding) -> bool:
-    return cause.code in ASIDE or cause.severity is Severity.INFO
-
-
-def _is_of_a_shadow(cause: Finding) -> bool:
-    """Whether it is of a grader whose verdicts do not count, which holds no reward back."""
-    return cause.code == "grader_trouble" and cause.severity is Severity.INFO
+def _is_beside(cause: Finding, *, does_well: bool) -> bool:
+    """Whether a cause is worth telling, and is not what holds the reward back."""
+    is_information = cause.severity is Severity.INFO
+    if does_well:
+        return is_information or cause.code in ASIDE
+    return is_information and cause.code in OF_GRADERS
 
 
 def _without_batches(window: Window) -> str:
@@ -165,34 +177,39 @@ def _sound(level: Level | None, window: Window) -> str:
     if level is None:
         size = sum(batch.size for batch in window.batches)
         return f"None of the last {size} completions could be judged: no term with weight is for their rows."
+    score = _score(window)
     if _is_solved(level):
-        return f"Nothing holds the reward back: the score is {level.mean:.2f}."
+        return f"Nothing holds the reward back: {score} is {level.mean:.2f}."
     if has_risen(window):
         before = score_level(window.opening)
         assert before is not None  # or it could not have risen
-        return f"Nothing holds the reward back: the score has risen from {before.mean:.2f} to {level.mean:.2f}."
+        return f"Nothing holds the reward back: {score} has risen from {before.mean:.2f} to {level.mean:.2f}."
     if len(window.batches) < 2 * OPENING_BATCHES:
         count = f"{len(window.batches)} batch" + ("es" if len(window.batches) > 1 else "")
-        return f"It is too early to tell: {count} so far, with a score of {level.mean:.2f}."
+        return f"It is too early to tell: {count} so far, and {score} is {level.mean:.2f}."
     return _stays(level, window)
 
 
 def _stays(level: Level, window: Window) -> str:
     """What there is to say of a score that does not rise, where no finding says why."""
-    live = live_share(window)
+    live, score = live_share(window), _score(window)
     if live is not None and live < LEAST_LIVE:
         return (
-            f"Few groups have anything to teach ({group_mix(window)}), and the score stays at {level.mean:.2f}: judge "
-            f"a few completions by hand, then take data that the model gets right now and then."
+            f"Few groups have anything to teach ({group_mix(window)}), and {score} stays at {level.mean:.2f}: "
+            f"judge a few completions by hand, then take data that the model gets right now and then."
         )
     share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
     kl = window.logged("kl")
     moved = f", {kl[-1]:.1g} nats of KL from the reference" if kl else ""
     return (
-        f"Signal and update look sound ({share}{moved}), and the score stays at {level.mean:.2f}: judge a few "
+        f"Signal and update look sound ({share}{moved}), and {score} stays at {level.mean:.2f}: judge a few "
         f"completions by hand, since a verifier that guesses or gold answers of other rows look the same; if they are "
         f"judged right, raise the learning rate, or wait."
     )
+
+
+def _score(window: Window) -> str:
+    return f"the score of {names(primary_terms(window))}"
 
 
 def _is_solved(level: Level | None) -> bool:

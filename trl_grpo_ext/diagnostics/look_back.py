@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Iterator
-
-import pyarrow as pa
+from itertools import chain
 
 from trl_grpo_ext.diagnostics.check import OPENING_BATCHES
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
-from trl_grpo_ext.scorecard import Scorecard
-
-logger = logging.getLogger(__name__)
 
 MOST_BATCHES = 512  # that are read: of a longer run the first few and the last
 
@@ -37,25 +30,21 @@ def look_back(
     findings: list[Finding] = []
     batches = 0
     # A log of step n is written at its end, before the batch that is generated after n steps.
-    logs = deque(entry for entry in run.logs if before is None or entry["step"] <= before)
+    logs = (entry for entry in run.iterate_logs() if before is None or entry["step"] <= before)
+    entry = next(logs, None)
     for number in _numbers(run, before):
-        for card in readable_card(run, number):
-            while logs and card.step is not None and logs[0]["step"] <= card.step:
-                view.add_logs(logs[0]["step"], logs.popleft())
-            if view.add_card(card):
-                batches += 1
-                findings += onsets.look(view.window)
-    for entry in logs:
-        view.add_logs(entry["step"], entry)
+        card = run.readable(number)
+        if card is None:
+            continue
+        while entry is not None and card.step is not None and entry["step"] <= card.step:
+            view.add_logs(entry["step"], entry)
+            entry = next(logs, None)
+        if view.add_card(card):
+            batches += 1
+            findings += onsets.look(view.window)
+    for rest in chain(() if entry is None else (entry,), logs):
+        view.add_logs(rest["step"], rest)
     return findings, batches
-
-
-def readable_card(run: RecordedRun, number: int) -> Iterator[Scorecard]:
-    """The scorecard, or nothing if it cannot be read: thinned out meanwhile, or damaged."""
-    try:
-        yield run.card(number)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        logger.warning("Batch %d of %s is left out, since it cannot be read: %s", number, run.folder, error)
 
 
 def _numbers(run: RecordedRun, before: int | None) -> list[int]:

@@ -19,6 +19,7 @@ from trl_grpo_ext.diagnostics.check import (
     is_finite,
     score_level,
 )
+from trl_grpo_ext.diagnostics.history import History
 from trl_grpo_ext.scorecard import Scorecard
 
 
@@ -32,6 +33,7 @@ class RunView:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.settings = dict(settings)
         self._opening: list[BatchFacts] = []
+        self._history = History()
         self._batches: deque[BatchFacts] = deque(maxlen=RECENT_BATCHES)
         self._opening_logs: list[Mapping[str, Any]] = []
         self._logs: deque[Mapping[str, Any]] = deque(maxlen=RECENT_LOGS)
@@ -58,6 +60,7 @@ class RunView:
         if len(self._opening) < OPENING_BATCHES:
             self._opening.append(facts)
         self._batches.append(facts)
+        self._history.add(facts.primary.group_scores)
         return True
 
     def add_logs(self, step: int, logs: Mapping[str, Any]) -> None:
@@ -76,6 +79,7 @@ class RunView:
         return Window(
             batches=tuple(self._batches),
             opening=tuple(self._opening),
+            history=self._history.stretches,
             evaluations=(*self._evaluations, *self._last_evaluation()),
             logs=tuple(self._logs),
             opening_logs=tuple(self._opening_logs),

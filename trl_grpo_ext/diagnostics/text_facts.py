@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trl_grpo_ext.rewards.prose.ngrams import repeated_share
+from trl_grpo_ext.rewards.prose.scripts import windows, word_count
 from trl_grpo_ext.sample import Prompt, Sample, completion_text
 
 SAMPLES = 8  # of a batch, evenly spread
@@ -39,7 +41,8 @@ def text_facts(samples: Sequence[Sample]) -> TextFacts:
         >>> text_facts([Sample(text="?", completion_ids=[1, 2] * 100)]).repeated
         0.9896373056994818
     """
-    chosen = samples[:: max(1, len(samples) // SAMPLES)][:SAMPLES]
+    size = min(SAMPLES, len(samples))
+    chosen = [samples[place * len(samples) // size] for place in range(size)]
     repeated = [share for sample in chosen if (share := _repeated(sample)) is not None]
     foreign = [share for sample in chosen if (share := _foreign(sample)) is not None]
     return TextFacts(
@@ -52,30 +55,19 @@ def _repeated(sample: Sample) -> float | None:
     ids = tuple(sample.completion_ids or ())[:MOST_TOKENS]
     if len(ids) < LEAST_TOKENS:
         return None
-    count = len(ids) - NGRAM + 1
-    return 1 - len({ids[start : start + NGRAM] for start in range(count)}) / count
+    return repeated_share(ids, NGRAM)
 
 
 def _foreign(sample: Sample) -> float | None:
-    words = _words_by_script(sample.text)
-    size = sum(words.values())
-    if size < LEAST_WORDS or sample.prompt is None:
+    if sample.prompt is None:
         return None
-    used = _words_by_script(_prompt_text(sample.prompt)).keys()
-    return sum(count for script, count in words.items() if script not in used) / size if used else None
-
-
-def _words_by_script(text: str) -> dict[str, float]:
-    from trl_grpo_ext.rewards.prose.scripts import windows  # needs `regex`, which transformers brings
-
-    words: dict[str, float] = {}
     try:
-        found = windows(text[:MOST_CHARS])
-    except ImportError:
-        return words
-    for window in found:
-        words[window.script] = words.get(window.script, 0.0) + window.weight
-    return words
+        said, asked = windows(sample.text[:MOST_CHARS]), windows(_prompt_text(sample.prompt))
+    except ImportError:  # of `regex`, which transformers brings
+        return None
+    used = {window.script for window in asked}
+    words = word_count(said)
+    return word_count(said, outside=used) / words if used and words >= LEAST_WORDS else None
 
 
 def _prompt_text(prompt: Prompt) -> str:

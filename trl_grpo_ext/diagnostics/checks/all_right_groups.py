@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, judged, percent
+from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window, judged, percent
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = 0.75, 0.95  # of groups of `GROUP_SIZE`; rl-doctor's critical level for dead groups, and ours
 GROUP_SIZE = 8  # TRL's default
-LEAST_GROUPS = 8  # ours
 
 
 def check(window: Window) -> Outcome:

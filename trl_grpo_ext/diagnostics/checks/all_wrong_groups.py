@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_stuck, judged, percent
+from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window, is_stuck, judged, percent
 from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = 0.6, 0.9  # of the groups; ours, above rl-doctor's .5, since hard data that is being learned starts so
-LEAST_GAIN = 0.1  # a score that surely rises by less over the window is flat; ours
-LEAST_GROUPS = 8  # ours
+AGREEING = 0.3  # of the all-wrong groups: so many agree on an answer only where it may be right; ours
 
 
 def check(window: Window) -> Outcome:
@@ -19,8 +18,9 @@ def check(window: Window) -> Outcome:
     wrong -= sum(batch.misread_groups for batch in window.batches)
     if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or wrong < WARN * groups:
         return None
-    if is_one_answer(window.batches, window.opening) or not is_stuck(window, LEAST_GAIN):
+    if is_one_answer(window.batches, window.opening) or not is_stuck(window):
         return None
+    agreeing = sum(batch.agreeing_wrong_groups for batch in window.batches)
     live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
     return Finding(
         code="all_wrong_groups",
@@ -30,7 +30,19 @@ def check(window: Window) -> Outcome:
             f"{percent(wrong / groups)} of the groups are all wrong and teach nothing; "
             f"{percent(live / groups)} are live."
         ),
-        numbers={"all_wrong": wrong / groups, "live": live / groups, "groups": groups},
-        action="First judge a few right answers by hand with the verifier; if it passes them, take easier data or more "
-        "num_generations.",
+        numbers={"all_wrong": wrong / groups, "agreeing": agreeing / wrong, "live": live / groups, "groups": groups},
+        action=_action(agreeing / wrong),
+    )
+
+
+def _action(agreeing: float) -> str:
+    """What to do: wrong answers scatter, so where most of a group agree, the gold answer may be what is wrong."""
+    if agreeing >= AGREEING:
+        return (
+            f"First compare answers and gold by hand: in {percent(agreeing)} of these groups most completions agree on "
+            f"one answer, as they do where gold answers are wrong, or stand in other rows."
+        )
+    return (
+        "First judge a few right answers by hand with the verifier; if it passes them, take easier data or more "
+        "num_generations."
     )

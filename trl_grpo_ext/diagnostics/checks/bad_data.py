@@ -4,35 +4,39 @@ from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.check import Outcome, Window, most_common, percent
 from trl_grpo_ext.diagnostics.example import safe_reason
-from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.diagnostics.term_facts import TermFacts
+from trl_grpo_ext.diagnostics.verdict_share import VerdictShare, verdict_share
 from trl_grpo_ext.verdict import Blame
 
 WARN, CRITICAL = 0.02, 0.10  # of the verdicts of a term in force; ours
-LEAST = 3  # ours
 
 
 def check(window: Window) -> Outcome:
     """Among the recent verdicts of terms in force, those that are the data's fault."""
-    worst: Finding | None = None
-    for term in window.in_force:
-        facts = window.of_term(term)
-        verdicts = sum(one.verdicts for one in facts)
-        failures = [(kind, n) for kind, n in most_common([one.failures for one in facts]) if kind[0] is Blame.DATA]
-        failed = sum(count for _, count in failures)
-        if failed < LEAST or failed < WARN * verdicts:
-            continue
-        if worst is not None and worst.numbers["share"] >= failed / verdicts:
-            continue
-        (_, status, reason), count = failures[0]
-        worst = Finding(
-            code="bad_data",
-            step=window.step,
-            severity=Severity.CRITICAL if failed >= CRITICAL * verdicts else Severity.WARNING,
-            sentence=(
-                f"The data, not the model: {percent(failed / verdicts)} of the completions have nothing that `{term}` "
-                f"could judge them against, mostly `{safe_reason(reason) or status}`; they are left out of training."
-            ),
-            numbers={"share": failed / verdicts, "failed": failed, "most_common": count},
-            action="Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists.",
-        )
-    return worst
+    shares = {term: verdict_share(window, term, _failed) for term in window.in_force}
+    patterns = [term for term, share in shares.items() if share.is_pattern(WARN, CRITICAL)]
+    if not patterns:
+        return None
+    worst = max(patterns, key=lambda term: shares[term].share)
+    return _finding(window, worst, shares[worst])
+
+
+def _failed(facts: TermFacts) -> int:
+    return sum(count for (blame, _, _), count in facts.failures.items() if blame is Blame.DATA)
+
+
+def _finding(window: Window, term: str, share: VerdictShare) -> Finding:
+    kinds = most_common([facts.failures for facts in window.of_term(term)])
+    (_, status, reason), count = next((kind, count) for kind, count in kinds if kind[0] is Blame.DATA)
+    return Finding(
+        code="bad_data",
+        step=window.step,
+        severity=share.severity(CRITICAL),
+        sentence=(
+            f"The data, not the model: {percent(share.share)} of the completions have nothing that `{term}` could "
+            f"judge them against, mostly `{safe_reason(reason) or status}`; they are left out of training."
+        ),
+        numbers={"share": share.share, "failed": share.count, "most_common": count},
+        action="Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists.",
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.check import (
+    CEILING,
     FLAT_BATCHES,
+    LEAST_GROUPS,
     LEAST_SAMPLES,
     Outcome,
     Window,
-    gain,
     has_risen,
+    is_stuck,
     judged,
     percent,
     score_level,
@@ -19,9 +21,6 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 LEAST_LIVE, CRITICAL = 0.3, 0.05  # of the groups; ours
-LEAST_GAIN = 0.1  # a score that rises by less over the window is flat, as far as can be seen; ours
-LEAST_GROUPS = 8  # ours
-CEILING = 0.95  # a score above has nowhere to go; ours
 
 
 def check(window: Window) -> Outcome:
@@ -30,7 +29,7 @@ def check(window: Window) -> Outcome:
     That the score is surely flat is not asked: where prompts are always right or always wrong, chance alone moves it.
     """
     live = live_share(window)
-    if live is None or judged(window.batches) < LEAST_SAMPLES or not _is_stuck(window):
+    if live is None or judged(window.batches) < LEAST_SAMPLES or not _is_stuck(window, live):
         return None
     groups = sum(batch.groups for batch in window.batches)
     if groups < LEAST_GROUPS or live + _misread(window) >= LEAST_LIVE or _is_told(window):
@@ -40,7 +39,7 @@ def check(window: Window) -> Outcome:
         code="dead_groups",
         step=window.step,
         severity=Severity.CRITICAL if live < CRITICAL else Severity.WARNING,
-        sentence=f"Most groups teach nothing, and the score stays as it is: {group_mix(window)}.",
+        sentence=f"Most groups teach nothing: {group_mix(window)}.",
         numbers={"all_wrong": wrong, "all_right": right, "live": live, "groups": groups},
         action="First judge a few completions of both kinds by hand; if the verifier is right, drop the prompts that "
         "are always right and take easier ones for those that are always wrong, or more num_generations.",
@@ -66,13 +65,15 @@ def group_mix(window: Window) -> str:
     )
 
 
-def _is_stuck(window: Window) -> bool:
-    """Whether the score is flat, and not where learning has brought it."""
-    level, half = score_level(window.batches), len(window.batches) // 2
-    if level is None or level.mean >= CEILING or len(window.batches) < FLAT_BATCHES or has_risen(window):
+def _is_stuck(window: Window, live: float) -> bool:
+    """Whether the score is flat, and not where learning has brought it.
+
+    Next to no live groups is proof enough, where nothing speaks for a rise: nothing is left to learn from.
+    """
+    level = score_level(window.batches)
+    if level is None or level.mean >= CEILING or is_one_answer(window.batches, window.opening) or has_risen(window):
         return False
-    found = gain(window.batches[:half], window.batches[half:])
-    return found is not None and found[0] < LEAST_GAIN and not is_one_answer(window.batches, window.opening)
+    return is_stuck(window) or (live < CRITICAL and len(window.batches) >= FLAT_BATCHES)
 
 
 def _is_told(window: Window) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from trl_grpo_ext.diagnostics.check import (
+    CEILING,
     FLAT_BATCHES,
     LEAST_SAMPLES,
     Outcome,
@@ -16,13 +17,13 @@ from trl_grpo_ext.diagnostics.check import (
     score_level,
 )
 from trl_grpo_ext.diagnostics.checks import kl_blowup
+from trl_grpo_ext.diagnostics.checks.nonfinite_updates import NO_LOGS
 from trl_grpo_ext.diagnostics.diversity_view import ONE_ANSWER, distinct_answers
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 LEFT = 0.1  # of the entropy at the start; rl-doctor
 LATEST = 5  # logs; ours
-CEILING = 0.95  # a score above has nowhere to go; ours
 MOSTLY_WRONG = 0.25  # of the groups are all wrong: their one answer is; ours
 LEAST_GAIN = 0.05  # a score that surely rises by less over the window is flat; ours
 
@@ -31,7 +32,7 @@ def check(window: Window) -> Outcome:
     """Little entropy is left, groups give one answer, and the score is flat below its ceiling."""
     logged, opening = window.logged("entropy"), window.logged("entropy", opening=True)
     if not logged or not opening:
-        return NotChecked("the entropy in TRL's logs") if window.batches else None
+        return _without_entropy(window)
     now, before = statistics.median(logged[-LATEST:]), opening[0]
     level, distinct = score_level(window.batches), distinct_answers(window.batches)
     if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:
@@ -56,6 +57,12 @@ def check(window: Window) -> Outcome:
         action="Go back to a checkpoint from before, with a higher epsilon_high or temperature, or a lower learning "
         "rate.",
     )
+
+
+def _without_entropy(window: Window) -> NotChecked | None:
+    if not window.batches:
+        return None
+    return NotChecked("the entropy, which TRL has not logged") if window.logs else NO_LOGS
 
 
 def _is_stuck(window: Window) -> bool:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from trl_grpo_ext.diagnostics.batch_facts import TermFacts
 from trl_grpo_ext.diagnostics.check import Outcome, Window, most_common, percent
 from trl_grpo_ext.diagnostics.checks.starved_grader import is_starved
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.term_facts import TermFacts
+from trl_grpo_ext.diagnostics.verdict_share import verdict_share
 from trl_grpo_ext.verdict import Blame, Status
 
 WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
-LEAST = 3  # failures: one or two are nobody's pattern; ours
 
 Kind = tuple[Blame, Status, str]
 
@@ -40,33 +40,34 @@ def _is_policys_timeout(kind: Kind) -> bool:
 
 
 def _of_term(window: Window, term: str, counts: Callable[[Kind], bool]) -> Finding | None:
-    facts = window.of_term(term)
-    verdicts = sum(one.verdicts for one in facts)
-    failures: list[tuple[Kind, int]] = [
-        (kind, count)
-        for kind, count in most_common([one.failures for one in facts])
-        if counts(kind) and not is_starved(kind)
-    ]
-    failed = sum(count for _, count in failures)
-    if failed < LEAST or failed < WARN * verdicts:
+    def of_kind(facts: TermFacts) -> dict[Kind, int]:
+        return {kind: n for kind, n in facts.failures.items() if counts(kind) and not is_starved(kind)}
+
+    failed = verdict_share(window, term, lambda facts: sum(of_kind(facts).values()))
+    if not failed.is_pattern(WARN, CRITICAL):
         return None
-    timed_out = sum(count for kind, count in failures if kind[1] is Status.TIMEOUT)
+    facts = window.of_term(term)
+    kinds: list[tuple[Kind, int]] = most_common([of_kind(one) for one in facts])
+    timed_out = sum(count for kind, count in kinds if kind[1] is Status.TIMEOUT)
     slowest = _slowest(facts)
     of_the_policy = counts is _is_policys_timeout
     say = _policys_timeouts if of_the_policy else _failures
-    mostly = f"mostly `{_reason(failures[0][0])}`" + (_within(slowest) if timed_out else "")
-    sentence, advice = say(term, percent(failed / verdicts), mostly, timeouts=2 * timed_out > failed)
+    mostly = f"mostly `{_reason(kinds[0][0])}`" + (_within(slowest) if timed_out else "")
+    sentence, advice = say(term, percent(failed.share), mostly, timeouts=2 * timed_out > failed.count)
+    severity = failed.severity(CRITICAL)
+    if of_the_policy and severity is Severity.CRITICAL:
+        severity = Severity.WARNING  # what the policy causes is scored, and can be unlearned: going on is no waste
     return Finding(
         code="grader_trouble",
         step=window.step,
-        severity=_severity(failed / verdicts, in_force=term in window.in_force, of_the_policy=of_the_policy),
-        sentence=sentence if term in window.in_force else f"{sentence} It has no weight, and holds nothing back.",
+        severity=severity,
+        sentence=sentence if failed.in_force else f"{sentence} It has no weight, and holds nothing back.",
         numbers={
-            "share": failed / verdicts,
-            "failed": failed,
+            "share": failed.share,
+            "failed": failed.count,
             "timeouts": timed_out,
-            "of_the_policy": failed if of_the_policy else 0,
-            "most_common": failures[0][1],
+            "of_the_policy": failed.count if of_the_policy else 0,
+            "most_common": kinds[0][1],
             "seconds_p95": slowest,
         },
         action=advice,
@@ -92,13 +93,6 @@ def _policys_timeouts(term: str, share: str, mostly: str, *, timeouts: bool) -> 
         "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
         "if right answers are among them, say in the prompt how fast they must be.",
     )
-
-
-def _severity(share: float, *, in_force: bool, of_the_policy: bool) -> Severity:
-    if not in_force:
-        return Severity.INFO
-    # What the policy causes is scored, and can be unlearned: going on is no waste.
-    return Severity.CRITICAL if share >= CRITICAL and not of_the_policy else Severity.WARNING
 
 
 def _reason(kind: Kind) -> str:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, judged, percent
-from trl_grpo_ext.diagnostics.checks.saturated_term import is_saturated
+from collections.abc import Sequence
+
+from trl_grpo_ext.diagnostics.check import (
+    LEAST_GROUPS,
+    LEAST_SAMPLES,
+    Outcome,
+    Window,
+    has_risen,
+    judged,
+    most_common,
+    percent,
+)
+from trl_grpo_ext.diagnostics.checks.saturated_term import is_saturated, passed
 from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
+from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.primary_terms import primary_terms
+from trl_grpo_ext.diagnostics.term_facts import TermFacts
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.verdict import Status
 
 FLAT = 0.95  # of the groups; ours
-LEAST_GROUPS = 8  # ours
 GATED = 0.5  # of the verdicts: the gate has flattened it, not the verifier; ours
 CLOSED = 0.95  # of the verdicts: the gate never opens; ours
 
@@ -21,38 +35,88 @@ def check(window: Window) -> Outcome:
         return closed
     for term in window.in_force:
         facts = window.of_term(term)
-        groups, verdicts = sum(one.groups for one in facts), sum(one.verdicts for one in facts)
-        flat = sum(one.flat_groups for one in facts)
-        valued = sum(one.valued for one in facts)
-        if groups < LEAST_GROUPS or valued < LEAST_SAMPLES or flat < FLAT * groups:
-            continue
-        if is_saturated(facts) or sum(one.gated for one in facts) > GATED * verdicts:
-            continue
-        if term == window.in_force[0] and not is_tied(window):
-            continue  # groups that are all right or all wrong are findings of their own
-        value = sum(one.value_sum for one in facts) / valued
-        return Finding(
-            code="inert_term",
-            step=window.step,
-            severity=Severity.WARNING,
-            sentence=(
-                f"`{term}` gives every completion of a group the same value in {percent(flat / groups)} of the groups "
-                f"(mean {value:.3g}), so it teaches nothing."
-            ),
-            numbers={"flat": flat / groups, "groups": groups, "mean": value},
-            action=f"See in its verdicts what `{term}` objects to: always the same value is a bug, or far too hard.",
-        )
+        if _is_flat(facts) and not (is_saturated(facts) or _is_idle(window, term) or _has_been_learned(window, term)):
+            return _finding(window, term)
     return None
+
+
+def _is_flat(facts: Sequence[TermFacts]) -> bool:
+    """Whether the term's own verdicts, not a gate, give the completions of nearly every group one value."""
+    groups, verdicts = sum(one.groups for one in facts), sum(one.verdicts for one in facts)
+    if groups < LEAST_GROUPS or sum(one.valued for one in facts) < LEAST_SAMPLES:
+        return False
+    is_gated = sum(one.gated for one in facts) > GATED * verdicts
+    return _flat_share(facts) >= FLAT and not is_gated
+
+
+def _flat_share(facts: Sequence[TermFacts]) -> float:
+    groups = sum(one.groups for one in facts)
+    return sum(one.flat_groups for one in facts) / groups if groups else 0.0
+
+
+def _has_been_learned(window: Window, term: str) -> bool:
+    """Whether it told completions apart at first: a policy that has converged gives them no difference to tell.
+
+    Of a primary term, groups that are all right or all wrong are findings of their own, and the score must have risen
+    for it to count as learned.
+    """
+    if term not in primary_terms(window):
+        return _flat_share([batch.terms[term] for batch in window.opening if term in batch.terms]) < FLAT
+    facts = window.of_term(term)
+    partly_right = sum(one.statuses.get(Status.PARTIAL, 0) for one in facts)
+    return 2 * partly_right <= sum(one.verdicts for one in facts) or has_risen(window)
+
+
+def _is_idle(window: Window, term: str) -> bool:
+    """Whether it is a penalty with next to nothing to punish, or compares completions that do not differ: no trouble.
+
+    Both are worth 0 to nearly all. What tells them from a reward that nobody earns is that their verdicts pass, that
+    they weigh less than nothing, or that they have taken something away, if not lately.
+    """
+    facts = window.of_term(term)
+    if not FLAT - 1 <= _mean(facts) <= 0:
+        return False
+    has_punished = any(batch.terms[term].value_sum < 0 for batch in window.opening if term in batch.terms)
+    return 2 * passed(facts) > 1 or window.batches[-1].terms[term].weight < 0 or has_punished or _mean(facts) < 0
+
+
+def _finding(window: Window, term: str) -> Finding:
+    facts = window.of_term(term)
+    mean, flat = _mean(facts), _flat_share(facts)
+    unread = most_common([one.unread for one in facts])
+    reason = f", mostly `{safe_reason(unread[0][0])}`" if unread and unread[0][0] else ""
+    return Finding(
+        code="inert_term",
+        step=window.step,
+        # Of another term, there is something to learn all the same.
+        severity=Severity.WARNING if term in primary_terms(window) else Severity.INFO,
+        sentence=(
+            f"`{term}` gives every completion of a group the same value in {percent(flat)} of the groups (mean "
+            f"{mean:.3g}{reason}), so it teaches nothing."
+        ),
+        numbers={"flat": flat, "groups": sum(one.groups for one in facts), "mean": mean},
+        action="Read a few of its verdicts: "
+        + (
+            "always the same is a bug, or a comparison of completions that do not differ."
+            if mean
+            else "always 0 is a bug, or more than any completion does; of a penalty it is as it should be."
+        ),
+    )
+
+
+def _mean(facts: Sequence[TermFacts]) -> float:
+    valued = sum(one.valued for one in facts)
+    return sum(one.value_sum for one in facts) / valued if valued else 0.0
 
 
 def _closed_gate(window: Window) -> Finding | None:
     """A term in force whose gate lets next to nothing through, where that is not because nearly all is wrong."""
     right = sum(batch.primary.right for batch in window.batches)
-    is_hard = right <= (1 - CLOSED) * judged(window.batches)
+    is_hard, primary = right <= (1 - CLOSED) * judged(window.batches), primary_terms(window)
     for term in window.in_force:
         facts = window.of_term(term)
         verdicts, gated = sum(one.verdicts for one in facts), sum(one.gated for one in facts)
-        if verdicts < LEAST_SAMPLES or gated <= CLOSED * verdicts or (is_hard and term != window.in_force[0]):
+        if verdicts < LEAST_SAMPLES or gated <= CLOSED * verdicts or (is_hard and term not in primary):
             continue
         return Finding(
             code="inert_term",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 
 from trl_grpo_ext.diagnostics.check import (
+    CEILING,
     CLIFF_STEPS,
     OPENING_BATCHES,
     Outcome,
@@ -16,12 +17,14 @@ from trl_grpo_ext.diagnostics.check import (
     reward_level,
     score_level,
 )
+from trl_grpo_ext.diagnostics.checks.nonfinite_updates import NO_LOGS
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = 0.5, 2.0  # nats a token; rl-doctor and rlprobe
 CLIFF = 0.5  # of the first entropy, lost within a few steps; ours
-CEILING = 0.95  # a score above has nowhere to go; ours
 LATEST = 5  # logs: the estimate is noisy; ours
+MOSTLY_RIGHT = 0.75  # of the groups are all right: it has leapt to where it should be; ours
 GONE = 0.02  # a score that is as good as 0; ours
 LEAST_GAIN = 0.1  # of reward since the start, and of the score over the window; ours
 
@@ -29,8 +32,10 @@ LEAST_GAIN = 0.1  # of reward since the start, and of the score over the window;
 def check(window: Window) -> Outcome:
     """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
     logged = window.logged("kl")
+    if not window.logs:
+        return NO_LOGS if window.batches else None
     if not logged:
-        return NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else None
+        return NotChecked("beta above 0: without it TRL measures no KL divergence")
     level = statistics.median(logged[-LATEST:])
     if level < WARN:
         return None
@@ -57,10 +62,16 @@ def check(window: Window) -> Outcome:
 
 
 def _has_leapt(window: Window) -> bool:
-    """Whether much of the entropy went within a few steps, and the score is flat below its ceiling."""
+    """Whether much of the entropy went within a few steps, and the score is flat below its ceiling.
+
+    False where nearly all groups are all right: what is missing then are a few prompts, such as those of wrong gold.
+    """
     level = score_level(window.batches)
-    fell = window.entropy_cliff is not None and window.entropy_cliff >= CLIFF
-    return fell and level is not None and level.mean < CEILING and is_flat(window.batches, LEAST_GAIN)
+    if window.entropy_cliff is None or window.entropy_cliff < CLIFF or level is None or level.mean >= CEILING:
+        return False
+    right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in window.batches)
+    has_arrived = right >= MOSTLY_RIGHT * sum(batch.groups for batch in window.batches)
+    return not has_arrived and is_flat(window.batches, LEAST_GAIN)
 
 
 def _best_before_nothing(window: Window) -> float | None:

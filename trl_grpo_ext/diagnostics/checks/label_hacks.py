@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.verdict_share import by_weight, verdict_share
 
 WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
-LEAST = 3  # ours
 
 
 def check(window: Window) -> Outcome:
-    """Verdicts of a recent window that say `passes_naively`."""
-    for term in window.terms:
-        facts = window.of_term(term)
-        verdicts, fooled = sum(one.verdicts for one in facts), sum(one.fooled for one in facts)
-        if fooled < LEAST or fooled < WARN * verdicts:
+    """Verdicts of a recent window that say `passes_naively`; a shadow's count too: it is the policy that they show."""
+    for term in by_weight(window):
+        fooled = verdict_share(window, term, lambda facts: facts.fooled)
+        if not fooled.is_pattern(WARN, CRITICAL):
             continue
+        earned = "They earned nothing here." if fooled.in_force else f"`{term}` has no weight: others may pay for them."
         return Finding(
             code="label_hacks",
             step=window.step,
-            severity=Severity.CRITICAL if fooled >= CRITICAL * verdicts else Severity.WARNING,
+            severity=Severity.CRITICAL if fooled.share >= CRITICAL else Severity.WARNING,
             sentence=(
-                f"{percent(fooled / verdicts)} of the programs fail `{term}` but would have passed a naive grader: "
-                f"they end, print or exit as a solution would. They earned nothing here."
+                f"{percent(fooled.share)} of the programs fail `{term}` but would have passed a naive grader: "
+                f"they end, print or exit as a solution would. {earned}"
             ),
-            numbers={"share": fooled / verdicts, "fooled": fooled},
+            numbers={"share": fooled.share, "fooled": fooled.count},
             action="Read a few of them, and do not move this run to a grader that is not isolated.",
         )
     return None

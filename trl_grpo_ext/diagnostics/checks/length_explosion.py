@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window, has_hardly_gained, has_risen, length_level
+from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, Outcome, Window, has_hardly_gained, has_risen, length_level
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 GROWN, EXPLODED = 1.4, 3.0  # times the length at the start; rlprobe (rl-doctor: 1.5), and ours
 LEAST_TOKENS = 16  # below, that is a matter of a few tokens; ours
-LEAST_GROUPS = 8  # at the start: fewer do not tell how lengths differ; ours
 LEAST_GAIN = 0.05  # of the score since the start: less is not worth the tokens; ours
 
 
@@ -18,8 +17,10 @@ def check(window: Window) -> Outcome:
     level, opening = length_level(window.later), length_level(window.opening)
     if level is None or opening is None or not opening.mean:
         return NotChecked("token counts")
-    if opening.count < LEAST_GROUPS:
-        return NotChecked(f"{LEAST_GROUPS} groups in the first batches")
+    if opening.count < LEAST_GROUPS:  # which do not tell how lengths differ
+        return NotChecked(
+            f"{LEAST_GROUPS} groups in the first {len(window.opening)} batches; they have {opening.count}"
+        )
     now, before = level.mean, opening.mean
     if now < max(GROWN * before, LEAST_TOKENS) or not has_risen(window, length_level):
         return None

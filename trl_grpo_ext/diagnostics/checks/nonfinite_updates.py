@@ -6,14 +6,16 @@ from trl_grpo_ext.diagnostics.check import Outcome, Window, is_finite
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 LATEST = 8  # logs; ours
-LEAST = 2  # of them: mixed precision skips a step now and then; ours
+LEAST = 2  # of them: mixed precision skips a step now and then; ours. More is proof, and needs no second signal
 FIGURES = ("loss", "grad_norm", "entropy", "kl")
+
+NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
 
 def check(window: Window) -> Outcome:
     """Figures of recent updates that were logged and are not finite."""
     if not window.logs:
-        return NotChecked("TRL's logs") if window.batches else None
+        return NO_LOGS if window.batches else None
     latest = window.logs[-LATEST:]
     counts = {name: sum(name in entry and not is_finite(entry[name]) for entry in latest) for name in FIGURES}
     worst = max(FIGURES, key=lambda name: counts[name])

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.batch_facts import TermFacts
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, is_stuck, percent, score_level
+from trl_grpo_ext.diagnostics.check import CEILING, LEAST_SAMPLES, Outcome, Window, is_stuck, percent, score_level
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.primary_terms import names, other_terms, primary_terms
+from trl_grpo_ext.diagnostics.term_facts import TermFacts
 from trl_grpo_ext.verdict import Status
 
+PATIENCE = 64  # training batches: it is information only, so a slow rise may be taken for none now and then; ours
 PASSED = 0.98  # of the verdicts; rlprobe's ceiling
-LEAST_GAIN = 0.1  # a score that surely rises by less over the window is flat; ours
-CEILING = 0.95  # a score above has nowhere to go; ours
 
 
 def is_saturated(facts: Sequence[TermFacts]) -> bool:
-    """Whether nearly all verdicts of a term are correct."""
+    """Whether nearly all verdicts of a term are correct, and earn something: a penalty that never falls is at its best.
+
+    So is a comparison of completions that do not differ: both pass, and are worth nothing.
+    """
+    return passed(facts) >= PASSED and sum(one.value_sum for one in facts) > 0
+
+
+def passed(facts: Sequence[TermFacts]) -> float:
+    """The share of a term's verdicts that are correct, in [0, 1]; 0 for none."""
     verdicts = sum(one.verdicts for one in facts)
-    return sum(one.statuses.get(Status.CORRECT, 0) for one in facts) >= PASSED * verdicts > 0
+    return sum(one.statuses.get(Status.CORRECT, 0) for one in facts) / verdicts if verdicts else 0.0
 
 
 def check(window: Window) -> Outcome:
@@ -25,20 +33,19 @@ def check(window: Window) -> Outcome:
     level = score_level(window.batches)
     if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:
         return None
-    saturated = [term for term in window.in_force[1:] if is_saturated(window.of_term(term))]
-    if not saturated or not is_stuck(window, LEAST_GAIN):
+    saturated = [term for term in other_terms(window) if is_saturated(window.of_term(term))]
+    if not saturated or not is_stuck(window, PATIENCE):
         return None
     term = saturated[0]
-    facts = window.of_term(term)
-    passed = sum(one.statuses.get(Status.CORRECT, 0) for one in facts) / sum(one.verdicts for one in facts)
+    share = passed(window.of_term(term))
     return Finding(
         code="saturated_term",
         step=window.step,
         severity=Severity.INFO,
         sentence=(
-            f"`{term}` passes {percent(passed)} of the completions and has nothing more to teach, while "
-            f"`{window.in_force[0]}` stays at {level.mean:.2f}."
+            f"`{term}` passes {percent(share)} of the completions and has nothing more to teach, while "
+            f"the score of {names(primary_terms(window))} stays at {level.mean:.2f}."
         ),
-        numbers={"passed": passed, "primary_score": level.mean},
-        action=f"Fade the weight of `{term}` out, or gate it by `{window.in_force[0]}`.",
+        numbers={"passed": share, "primary_score": level.mean},
+        action=f"Fade the weight of `{term}` out, or gate it by {names(primary_terms(window), 'or')}.",
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
-from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.diagnostics.term_facts import TermFacts
+from trl_grpo_ext.diagnostics.verdict_share import by_weight, verdict_share
 from trl_grpo_ext.verdict import Blame, Status
 
 WARN, CRITICAL = 0.005, 0.05  # of a term's verdicts; each was tried twice before, so few mean a lot; ours
-LEAST = 3  # ours
 
 
 def is_starved(kind: tuple[Blame, Status, str]) -> bool:
@@ -17,21 +18,24 @@ def is_starved(kind: tuple[Blame, Status, str]) -> bool:
 
 def check(window: Window) -> Outcome:
     """Among a term's recent verdicts, deadlines that passed while the worker waited for a CPU."""
-    for term in window.terms:
-        facts = window.of_term(term)
-        verdicts = sum(one.verdicts for one in facts)
-        starved = sum(count for one in facts for kind, count in one.failures.items() if is_starved(kind))
-        if starved < LEAST or starved < WARN * verdicts:
+    for term in by_weight(window):
+        starved = verdict_share(window, term, _starved)
+        if not starved.is_pattern(WARN, CRITICAL):
             continue
         return Finding(
             code="starved_grader",
             step=window.step,
-            severity=Severity.CRITICAL if starved >= CRITICAL * verdicts else Severity.WARNING,
+            severity=starved.severity(CRITICAL),
             sentence=(
-                f"The machine, not the model: {percent(starved / verdicts)} of the `{term}` verdicts ran out of time "
+                f"The machine, not the model: {percent(starved.share)} of the `{term}` verdicts ran out of time "
                 f"while their worker had no CPU."
+                + ("" if starved.in_force else " It has no weight, and holds nothing back.")
             ),
-            numbers={"share": starved / verdicts, "starved": starved},
+            numbers={"share": starved.share, "starved": starved.count},
             action="Give the grader fewer workers than there are free cores, or move it to another machine.",
         )
     return None
+
+
+def _starved(facts: TermFacts) -> int:
+    return sum(count for kind, count in facts.failures.items() if is_starved(kind))

@@ -34,5 +34,11 @@ def check(window: Window) -> Outcome:
             f"{percent(share)} of the completions are cut{where}, and {percent(cut_rate)} of those are right{rest}."
         ),
         numbers={"share": share, "right_of_cut": cut_rate} | ({"right_of_ended": ended_rate} if ended else {}),
-        action="Raise max_completion_length, or set mask_truncated_completions so that cut ones are not punished.",
+        action=_action(window),
     )
+
+
+def _action(window: Window) -> str:
+    if window.settings.get("mask_truncated_completions"):
+        return "Raise max_completion_length: cut ones are masked already, so they are not punished and teach nothing."
+    return "Raise max_completion_length, or set mask_truncated_completions so that cut ones are not punished."

@@ -5,21 +5,27 @@ from __future__ import annotations
 from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, judged, most_common, percent
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.primary_terms import primary_terms
+from trl_grpo_ext.diagnostics.progress import is_learning
 
 WARN, CRITICAL = 0.3, 0.6  # of the primary verdicts; ours
+SOME_RIGHT = 0.05  # of them: enough to learn the form from; ours
 FALLING = 0.8  # a later half below this share of the earlier one: the model is learning the form; ours
 
 
 def check(window: Window) -> Outcome:
-    """Many unparseable completions that were not cut, and no fewer as training goes on."""
+    """Many unparseable completions that were not cut, no fewer as training goes on, and no better answers.
+
+    A model that does not know the form yet, and is right now and then, learns it.
+    """
     count = judged(window.batches)
     if count < LEAST_SAMPLES:
         return None
     unread = sum(batch.primary.unread_ended for batch in window.batches)
-    if unread < WARN * count or _is_falling(window):
-        return None
     right = sum(batch.primary.right for batch in window.batches)
-    reasons = most_common([facts.unread for term in _primary_terms(window) for facts in window.of_term(term)])
+    if unread < WARN * count or _is_falling(window) or (right >= SOME_RIGHT * count and is_learning(window)):
+        return None
+    reasons = most_common([facts.unread for term in primary_terms(window) for facts in window.of_term(term)])
     reason = f", mostly `{safe_reason(reasons[0][0])}`" if reasons and reasons[0][0] else ""
     read = count - unread
     rest = f"; of the others {percent(right / read)} are right" if read else ""
@@ -34,18 +40,6 @@ def check(window: Window) -> Outcome:
         numbers={"share": unread / count, "unparseable": unread} | ({"right_of_others": right / read} if read else {}),
         action="Say in the prompt which form the answer must have, or choose a verifier that reads the form it has.",
     )
-
-
-def _primary_terms(window: Window) -> list[str]:
-    """The terms whose verdicts are the primary ones: the first in force, and more while some rows have none of them."""
-    terms: list[str] = []
-    left = sum(batch.size for batch in window.batches)
-    for term in window.in_force:
-        if left <= 0:
-            break
-        terms.append(term)
-        left -= sum(facts.verdicts for facts in window.of_term(term))
-    return terms
 
 
 def _is_falling(window: Window) -> bool:

@@ -6,12 +6,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window
-from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, Outcome, Window
+from trl_grpo_ext.diagnostics.checks.nonfinite_updates import NO_LOGS
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 LATEST = 5  # logs in a row, or more: a schedule may begin or end at 0; ours
-LEAST_LIVE = 8  # groups: without any, no update is what there should be; ours
 STILL = 1e-7  # nats of KL from the reference, below what single precision tells apart; ours
 STILL_LOGS = 16  # so many of the latest without a move; ours
 
@@ -19,7 +19,7 @@ STILL_LOGS = 16  # so many of the latest without a move; ours
 def check(window: Window) -> Outcome:
     """Live groups, and a learning rate, gradient or KL divergence of 0."""
     if not window.logs:
-        return NotChecked("TRL's logs") if window.batches else None
+        return NO_LOGS if window.batches else None
     numbers: dict[str, float]
     if live := _live_while_zero(window, "learning_rate"):
         why, action = "the learning rate is 0", "Set learning_rate, or a schedule that does not end so early."
@@ -71,11 +71,11 @@ def _is_warming_up(window: Window) -> bool:
 
 
 def _live_groups(window: Window, earlier: Sequence[Mapping[str, Any]]) -> int:
-    """The live groups of the batches that came after these logs; 0 for too few to speak of.
+    """The live groups of the batches that came after these logs; 0 for too few: then no update is as it should be.
 
     A log has the number of steps that were done, a batch that of those before it.
     """
     done = earlier[-1]["step"] if earlier else None
     batches = [batch for batch in window.batches if done is None or batch.step is None or batch.step >= done]
     live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in batches)
-    return live if live >= LEAST_LIVE else 0
+    return live if live >= LEAST_GROUPS else 0
