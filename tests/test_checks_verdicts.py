@@ -9,8 +9,8 @@ import pytest
 from windows import Planted, batch, codes, needs, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict
-from trl_grpo_ext.diagnostics.check import Window
 from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.scorecard import Scorecard
 
@@ -145,9 +145,9 @@ def test_scores_of_any_size_do_no_harm(score: float) -> None:
 
 
 def test_pairs_that_are_mostly_all_right_still_teach() -> None:
-    pairs = [1, 0, 1, 1] + [1, 1] * 14  # 94 % of pairs, of which the policy fails 1 of 32
+    pairs = [[1, 0] + [1] * 30, [1] * 32]  # 97 % of pairs are all right
     assert codes(window_of([batch({"answer": [1, 0, 0, 1] + [1] * 28}, step=step, size=2) for step in range(8)])) == []
-    easy = window_of([batch({"answer": pairs}, step=step, size=2) for step in range(8)])
+    easy = window_of([batch({"answer": pairs[step % 2]}, step=step, size=2) for step in range(8)])
     assert codes(easy) == ["all_right_groups"]
 
 
@@ -411,3 +411,22 @@ def test_wrong_groups_that_agree_on_an_answer_put_the_gold_in_doubt() -> None:
     for answers, advice in ((agreed, "compare answers and gold"), (scattered, "judge a few right answers")):
         window = window_of([batch({"answer": answers}, step=step) for step in range(8)])
         assert advice in found(window, "all_wrong_groups").action
+
+
+def test_a_term_that_was_trained_on_is_no_second_opinion_once_its_weight_is_0() -> None:
+    answers = [RIGHT, WRONG] * 16
+    faded = [
+        batch({"answer": answers, "loose": [RIGHT] * 32}, step=step, weights={"loose": float(step < 4)})
+        for step in range(16)
+    ]
+    shadowed = [
+        batch({"answer": answers, "loose": [RIGHT] * 32}, step=step, weights={"loose": 0}) for step in range(16)
+    ]
+    assert "verifier_disagreement" not in codes(window_of(faded))
+    assert "verifier_disagreement" in codes(window_of(shadowed))
+
+
+def test_a_few_groups_that_began_all_right_do_not_tell_that_all_of_the_data_is_easy() -> None:
+    opening = [batch({"answer": [1] * 24 + [1, 0] * 4}, step=step) for step in range(4)]  # 12 of 16 groups
+    learned = [batch({"answer": [1] * 32}, step=step) for step in range(4, 20)]
+    assert codes(window_of([*opening, *learned])) == []

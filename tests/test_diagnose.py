@@ -30,9 +30,10 @@ from trl_grpo_ext import (
 )
 from trl_grpo_ext.cli import main
 from trl_grpo_ext.diagnostics import watch as watch_module
-from trl_grpo_ext.diagnostics.check import Level, Window
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
+from trl_grpo_ext.diagnostics.evidence.level import Level
+from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.example import safe_text
 from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun

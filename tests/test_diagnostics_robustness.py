@@ -11,7 +11,7 @@ import pytest
 from planted import Column, samples_of
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample
-from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding, read_findings
 from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
 from trl_grpo_ext.diagnostics.recorder import Recorder

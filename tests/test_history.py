@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from windows import batch, codes, window_of
 
-from trl_grpo_ext.diagnostics.check import PATIENCE, Window, has_risen, is_stuck
-from trl_grpo_ext.diagnostics.history import MOST_STRETCHES, History, fitted_rise
-from trl_grpo_ext.diagnostics.moments import Moments
+from trl_grpo_ext.diagnostics.evidence.progress import PATIENCE, has_risen, is_stuck
+from trl_grpo_ext.diagnostics.evidence.window import Window
+from trl_grpo_ext.diagnostics.facts.history import MOST_STRETCHES, History, fitted_rise
+from trl_grpo_ext.diagnostics.facts.moments import Moments
 from trl_grpo_ext.diagnostics.run_view import RunView
 
 GROUPS, SIZE = 8, 8
@@ -50,14 +51,15 @@ def test_the_rise_and_its_error_are_those_of_a_least_squares_line() -> None:
     found = fitted_rise(history_of(scores.tolist()).stretches)
     times = np.repeat(np.arange(30), 4)
     (slope, _), covariance = np.polyfit(times, scores.ravel(), 1, cov=True)
-    assert found == pytest.approx((slope * 29, np.sqrt(covariance[0, 0]) * 29))
+    assert found is not None
+    assert (found.size, found.error) == pytest.approx((slope * 29, np.sqrt(covariance[0, 0]) * 29))
 
 
 def test_stretches_that_have_become_one_keep_the_rise() -> None:
     scores = [[0.001 * step] for step in range(1000)]
     found = fitted_rise(history_of(scores).stretches)
     assert found is not None
-    assert found[0] == pytest.approx(1.0, rel=0.05)  # less half a stretch at either end
+    assert found.size == pytest.approx(1.0, rel=0.05)  # less half a stretch at either end
 
 
 @pytest.mark.parametrize("scores", [[], [[0.5]], [[0.5], [0.6]], [[], [], []]])

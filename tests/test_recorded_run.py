@@ -12,7 +12,7 @@ import report_runs
 from planted import Column
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
-from trl_grpo_ext.diagnostics.check import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.recorder import RECENT, LogRecorder, Recorder

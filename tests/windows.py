@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
-from trl_grpo_ext.diagnostics.check import Window
 from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.scorecard import Scorecard

@@ -6,22 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.diagnostics.check import (
-    CEILING,
-    OPENING_BATCHES,
-    Level,
-    Window,
-    has_risen,
-    percent,
-    score_level,
-)
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
+from trl_grpo_ext.diagnostics.evidence.primary_terms import names, primary_terms
+from trl_grpo_ext.diagnostics.evidence.progress import has_risen
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, OPENING_BATCHES, Window
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
 from trl_grpo_ext.diagnostics.look_back import MOST_BATCHES, look_back
-from trl_grpo_ext.diagnostics.primary_terms import names, primary_terms
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
 

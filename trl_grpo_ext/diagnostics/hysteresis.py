@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from trl_grpo_ext.diagnostics.check import RECENT_BATCHES, Check, Window
+from trl_grpo_ext.diagnostics.evidence.window import RECENT_BATCHES, Check, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 
 logger = logging.getLogger(__name__)

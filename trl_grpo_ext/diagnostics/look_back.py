@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from trl_grpo_ext.diagnostics.check import OPENING_BATCHES
+from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun

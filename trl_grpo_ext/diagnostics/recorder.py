@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trl_grpo_ext.diagnostics.check import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.scorecard import Mode, Scorecard
 
 SAMPLES_SCHEMA = pa.schema(

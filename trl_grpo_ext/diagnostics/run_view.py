@@ -6,20 +6,19 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from trl_grpo_ext.diagnostics.batch_facts import BatchFacts, batch_facts
-from trl_grpo_ext.diagnostics.check import (
+from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
+from trl_grpo_ext.diagnostics.evidence.window import (
     CLIFF_STEPS,
     EVALUATIONS,
     OPENING_BATCHES,
     OPENING_LOGS,
     RECENT_BATCHES,
     RECENT_LOGS,
-    Level,
     Window,
-    is_finite,
-    score_level,
 )
-from trl_grpo_ext.diagnostics.history import History
+from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts, batch_facts
+from trl_grpo_ext.diagnostics.facts.history import History
+from trl_grpo_ext.diagnostics.facts.moments import is_finite
 from trl_grpo_ext.scorecard import Scorecard
 
 

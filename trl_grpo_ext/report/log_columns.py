@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trl_grpo_ext.batch_figures import Mean
-from trl_grpo_ext.diagnostics.check import is_finite
+from trl_grpo_ext.diagnostics.facts.moments import is_finite
 from trl_grpo_ext.report.timeline import Timeline
 
 SHOWN = (

@@ -1,6 +1,5 @@
 """The checks, one a file, by their codes. Codes are stable: files and other people's scripts hold them."""
 
-from trl_grpo_ext.diagnostics.check import Check
 from trl_grpo_ext.diagnostics.checks import (
     all_right_groups,
     all_wrong_groups,
@@ -26,6 +25,7 @@ from trl_grpo_ext.diagnostics.checks import (
     wrong_driver,
     zero_updates,
 )
+from trl_grpo_ext.diagnostics.evidence.window import Check
 
 # In the order of cause: what comes first makes what comes after meaningless, and is named first.
 CHECKS: dict[str, Check] = {

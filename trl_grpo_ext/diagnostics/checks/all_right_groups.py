@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window, judged, percent
+from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
+from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
@@ -20,7 +22,8 @@ def check(window: Window) -> Outcome:
     if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or now is None or opening is None:
         return None
     size = judged(window.batches) / groups
-    if min(now, opening) < _least(WARN, size):
+    error = math.sqrt(opening * (1 - opening) / sum(batch.groups for batch in window.opening))
+    if min(now, opening - error) < _least(WARN, size):  # a few groups only tell how it began
         return None
     return Finding(
         code="all_right_groups",

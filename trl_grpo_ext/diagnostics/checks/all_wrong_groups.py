@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window, is_stuck, judged, percent
-from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
+from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
+from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
+from trl_grpo_ext.diagnostics.evidence.progress import is_stuck
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window, most_common, percent
+from trl_grpo_ext.diagnostics.evidence.figures import most_common, percent
+from trl_grpo_ext.diagnostics.evidence.verdict_share import VerdictShare, verdict_share
+from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
+from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding
-from trl_grpo_ext.diagnostics.term_facts import TermFacts
-from trl_grpo_ext.diagnostics.verdict_share import VerdictShare, verdict_share
 from trl_grpo_ext.verdict import Blame
 
 WARN, CRITICAL = 0.02, 0.10  # of the verdicts of a term in force; ours

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import (
-    CEILING,
-    FLAT_BATCHES,
-    LEAST_GROUPS,
-    LEAST_SAMPLES,
-    Outcome,
-    Window,
-    has_risen,
-    is_stuck,
-    judged,
-    percent,
-    score_level,
-)
 from trl_grpo_ext.diagnostics.checks import all_right_groups, all_wrong_groups, inert_term
-from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
+from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
+from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
+from trl_grpo_ext.diagnostics.evidence.level import score_level
+from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, has_risen, is_stuck
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
@@ -81,7 +72,7 @@ def _is_told(window: Window) -> bool:
     wrong, right = _share(window, GroupOutcome.ALL_WRONG), _share(window, GroupOutcome.ALL_RIGHT)
     if wrong - _misread(window) >= all_wrong_groups.WARN or right >= all_right_groups.WARN:
         return True
-    return inert_term.is_tied(window) and isinstance(inert_term.check(window), Finding)
+    return _is_tied(window) and isinstance(inert_term.check(window), Finding)
 
 
 def _misread(window: Window) -> float:
@@ -92,3 +83,10 @@ def _misread(window: Window) -> float:
 def _share(window: Window, outcome: GroupOutcome) -> float:
     groups = sum(batch.groups for batch in window.batches)
     return sum(batch.outcomes.get(outcome, 0) for batch in window.batches) / groups
+
+
+def _is_tied(window: Window) -> bool:
+    """Whether most groups are tied: partly right, and nothing differs."""
+    groups = sum(batch.groups for batch in window.batches)
+    tied = sum(batch.outcomes.get(GroupOutcome.TIED, 0) for batch in window.batches)
+    return 2 * tied > groups

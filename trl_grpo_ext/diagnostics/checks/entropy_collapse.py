@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import statistics
 
-from trl_grpo_ext.diagnostics.check import (
-    CEILING,
-    FLAT_BATCHES,
-    LEAST_SAMPLES,
-    Outcome,
-    Window,
-    gain,
-    has_risen,
-    is_flat,
-    percent,
-    score_level,
-)
 from trl_grpo_ext.diagnostics.checks import kl_blowup
-from trl_grpo_ext.diagnostics.checks.nonfinite_updates import NO_LOGS
-from trl_grpo_ext.diagnostics.diversity_view import ONE_ANSWER, distinct_answers
+from trl_grpo_ext.diagnostics.evidence.distinct_answers import ONE_ANSWER, distinct_answers
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.level import gain, score_level
+from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 LEFT = 0.1  # of the entropy at the start; rl-doctor
 LATEST = 5  # logs; ours
 MOSTLY_WRONG = 0.25  # of the groups are all wrong: their one answer is; ours
-LEAST_GAIN = 0.05  # a score that surely rises by less over the window is flat; ours
 
 
 def check(window: Window) -> Outcome:
@@ -66,7 +56,7 @@ def _without_entropy(window: Window) -> NotChecked | None:
 
 
 def _is_stuck(window: Window) -> bool:
-    return is_flat(window.batches, LEAST_GAIN) and not has_risen(window)
+    return is_flat(window.batches, HARDLY) and not has_risen(window)
 
 
 def _has_settled_on_wrong_answers(window: Window) -> bool:
@@ -79,5 +69,5 @@ def _has_settled_on_wrong_answers(window: Window) -> bool:
     wrong = sum(batch.outcomes.get(GroupOutcome.ALL_WRONG, 0) for batch in window.batches)
     half = len(window.batches) // 2
     found = gain(window.batches[:half], window.batches[half:])
-    hardly = half >= FLAT_BATCHES // 2 and found is not None and found[0] < LEAST_GAIN
+    hardly = half >= FLAT_BATCHES // 2 and found is not None and found.size < HARDLY
     return hardly and wrong >= MOSTLY_WRONG * sum(batch.groups for batch in window.batches)

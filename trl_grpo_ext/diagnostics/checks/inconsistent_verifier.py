@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.verdict_share import by_weight
+from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 
 LEAST_REPEATS = 16  # of a term's verdicts; ours
@@ -11,7 +13,7 @@ WARN, CRITICAL = 0.1, 0.3  # of them; a coin contradicts itself in half; ours
 
 def check(window: Window) -> Outcome:
     """Among completions of a group that are the same word for word, scores that are not."""
-    for term in window.terms:
+    for term in by_weight(window):
         facts = window.of_term(term)
         repeats, contradictions = sum(one.repeats for one in facts), sum(one.contradictions for one in facts)
         if repeats < LEAST_REPEATS or contradictions < WARN * repeats:

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.check import (
-    LEAST_GROUPS,
-    LEAST_SAMPLES,
-    Outcome,
-    Window,
-    has_risen,
-    judged,
-    most_common,
-    percent,
-)
 from trl_grpo_ext.diagnostics.checks.saturated_term import is_saturated, passed
-from trl_grpo_ext.diagnostics.diversity_view import is_one_answer
+from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
+from trl_grpo_ext.diagnostics.evidence.figures import judged, most_common, percent
+from trl_grpo_ext.diagnostics.evidence.primary_terms import primary_terms
+from trl_grpo_ext.diagnostics.evidence.progress import has_risen
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
+from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.primary_terms import primary_terms
-from trl_grpo_ext.diagnostics.term_facts import TermFacts
-from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.verdict import Status
 
 FLAT = 0.95  # of the groups; ours
@@ -83,8 +75,8 @@ def _is_idle(window: Window, term: str) -> bool:
 def _finding(window: Window, term: str) -> Finding:
     facts = window.of_term(term)
     mean, flat = _mean(facts), _flat_share(facts)
-    unread = most_common([one.unread for one in facts])
-    reason = f", mostly `{safe_reason(unread[0][0])}`" if unread and unread[0][0] else ""
+    reasons = most_common([one.reasons for one in facts])
+    reason = f", mostly `{safe_reason(reasons[0][0])}`" if reasons and reasons[0][0] else ""
     return Finding(
         code="inert_term",
         step=window.step,
@@ -136,10 +128,3 @@ def _gated_by(window: Window, term: str) -> str:
     """Which term the gate goes by, where there is one other only: a run's settings do not say."""
     others = [other for other in window.terms if other != term]
     return f", by `{others[0]}`," if len(others) == 1 else ""
-
-
-def is_tied(window: Window) -> bool:
-    """Whether most groups are tied: partly right, and nothing differs."""
-    groups = sum(batch.groups for batch in window.batches)
-    tied = sum(batch.outcomes.get(GroupOutcome.TIED, 0) for batch in window.batches)
-    return 2 * tied > groups

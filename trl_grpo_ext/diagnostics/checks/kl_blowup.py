@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import statistics
 
-from trl_grpo_ext.diagnostics.check import (
-    CEILING,
-    CLIFF_STEPS,
-    OPENING_BATCHES,
-    Outcome,
-    Window,
-    has_not_gained,
-    has_risen,
-    is_flat,
-    percent,
-    reward_level,
-    score_level,
-)
-from trl_grpo_ext.diagnostics.checks.nonfinite_updates import NO_LOGS
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.level import reward_level, score_level
+from trl_grpo_ext.diagnostics.evidence.progress import LEAST_GAIN, has_not_gained, has_risen, is_flat
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, CLIFF_STEPS, NO_LOGS, OPENING_BATCHES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
@@ -26,7 +16,6 @@ CLIFF = 0.5  # of the first entropy, lost within a few steps; ours
 LATEST = 5  # logs: the estimate is noisy; ours
 MOSTLY_RIGHT = 0.75  # of the groups are all right: it has leapt to where it should be; ours
 GONE = 0.02  # a score that is as good as 0; ours
-LEAST_GAIN = 0.1  # of reward since the start, and of the score over the window; ours
 
 
 def check(window: Window) -> Outcome:
@@ -71,7 +60,7 @@ def _has_leapt(window: Window) -> bool:
         return False
     right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in window.batches)
     has_arrived = right >= MOSTLY_RIGHT * sum(batch.groups for batch in window.batches)
-    return not has_arrived and is_flat(window.batches, LEAST_GAIN)
+    return not has_arrived and is_flat(window.batches)
 
 
 def _best_before_nothing(window: Window) -> float | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.verdict_share import by_weight, verdict_share
+from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.verdict_share import by_weight, verdict_share
 
 WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
 

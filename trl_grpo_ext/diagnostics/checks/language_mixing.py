@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
+from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 WARN = 0.1  # of the words; ours

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, Outcome, Window, has_hardly_gained, has_risen, length_level
+from trl_grpo_ext.diagnostics.evidence.level import length_level
+from trl_grpo_ext.diagnostics.evidence.progress import has_hardly_gained, has_risen
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 GROWN, EXPLODED = 1.4, 3.0  # times the length at the start; rlprobe (rl-doctor: 1.5), and ours
 LEAST_TOKENS = 16  # below, that is a matter of a few tokens; ours
-LEAST_GAIN = 0.05  # of the score since the start: less is not worth the tokens; ours
 
 
 def check(window: Window) -> Outcome:
@@ -24,7 +25,7 @@ def check(window: Window) -> Outcome:
     now, before = level.mean, opening.mean
     if now < max(GROWN * before, LEAST_TOKENS) or not has_risen(window, length_level):
         return None
-    if not has_hardly_gained(window, LEAST_GAIN):
+    if not has_hardly_gained(window):
         return None
     return Finding(
         code="length_explosion",

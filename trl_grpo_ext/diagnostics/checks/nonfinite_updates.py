@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window, is_finite
-from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.evidence.window import NO_LOGS, Outcome, Window
+from trl_grpo_ext.diagnostics.facts.moments import is_finite
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
 
 LATEST = 8  # logs; ours
 LEAST = 2  # of them: mixed precision skips a step now and then; ours. More is proof, and needs no second signal
 FIGURES = ("loss", "grad_norm", "entropy", "kl")
-
-NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
 
 def check(window: Window) -> Outcome:

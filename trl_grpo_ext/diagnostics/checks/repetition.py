@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.check import Outcome, Window, has_hardly_gained, percent
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.progress import has_hardly_gained
+from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
+from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 WARN, CRITICAL = 0.3, 0.6  # of the 8-grams; rlprobe's level, and ours
 GROWN = 2.0  # times the share at the start; rlprobe asks for .3 from .15
-LEAST_GAIN = 0.05  # of the score since the start; ours
 
 
 def check(window: Window) -> Outcome:
@@ -18,7 +19,7 @@ def check(window: Window) -> Outcome:
     now, before = _repeated(window.later), _repeated(window.opening)
     if now is None:
         return NotChecked("completions of 32 tokens or more") if window.later else None
-    if now < WARN or now < GROWN * (before or 0.0) or not has_hardly_gained(window, LEAST_GAIN):
+    if now < WARN or now < GROWN * (before or 0.0) or not has_hardly_gained(window):
         return None
     return Finding(
         code="repetition",

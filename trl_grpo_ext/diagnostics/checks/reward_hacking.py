@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 
-from trl_grpo_ext.diagnostics.check import (
-    LEAST_SAMPLES,
-    OPENING_BATCHES,
-    SURE,
-    Level,
-    Outcome,
-    Window,
-    has_risen,
-    percent,
-    score_level,
-)
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
+from trl_grpo_ext.diagnostics.evidence.progress import has_risen
+from trl_grpo_ext.diagnostics.evidence.second_opinion import agreement, second_opinions
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, OPENING_BATCHES, Outcome, Window
+from trl_grpo_ext.diagnostics.facts.rise import SURE
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.second_opinion import agreement, second_opinions
 
 GAP, WIDE_GAP = 0.15, 0.30  # of the passed completions that the shadow fails, or of the rise; rl-doctor
 LEAST_PASSED = 16  # ours

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.check import CEILING, LEAST_SAMPLES, Outcome, Window, is_stuck, percent, score_level
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.level import score_level
+from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
+from trl_grpo_ext.diagnostics.evidence.progress import is_stuck
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, Outcome, Window
+from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.primary_terms import names, other_terms, primary_terms
-from trl_grpo_ext.diagnostics.term_facts import TermFacts
 from trl_grpo_ext.verdict import Status
 
 PATIENCE = 64  # training batches: it is information only, so a slow rise may be taken for none now and then; ours

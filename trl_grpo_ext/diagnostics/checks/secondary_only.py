@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import CEILING, LEAST_GROUPS, Outcome, Window, percent, score_level
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.level import score_level
+from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
+from trl_grpo_ext.diagnostics.evidence.progress import is_learning
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_GROUPS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.primary_terms import names, other_terms, primary_terms
-from trl_grpo_ext.diagnostics.progress import is_learning
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN = 0.3  # of the live groups, and of the sum of absolute advantages; ours

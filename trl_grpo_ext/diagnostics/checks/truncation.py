@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, percent
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 WARN, CRITICAL = 0.15, 0.5  # of the completions: rl-doctor's upper level, rlprobe's level

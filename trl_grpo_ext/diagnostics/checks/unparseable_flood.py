@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import LEAST_SAMPLES, Outcome, Window, judged, most_common, percent
+from trl_grpo_ext.diagnostics.evidence.figures import judged, most_common, percent
+from trl_grpo_ext.diagnostics.evidence.primary_terms import primary_terms
+from trl_grpo_ext.diagnostics.evidence.progress import is_learning
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.primary_terms import primary_terms
-from trl_grpo_ext.diagnostics.progress import is_learning
 
 WARN, CRITICAL = 0.3, 0.6  # of the primary verdicts; ours
 SOME_RIGHT = 0.05  # of them: enough to learn the form from; ours

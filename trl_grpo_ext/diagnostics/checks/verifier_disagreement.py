@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
 from trl_grpo_ext.diagnostics.checks import reward_hacking
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.second_opinion import agreement, second_opinions
+from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.second_opinion import agreement, second_opinions
 
 KAPPA = 0.8  # the usual bound of good agreement; ours for verifiers
 LEAST = 10  # completions that they disagree on; ours

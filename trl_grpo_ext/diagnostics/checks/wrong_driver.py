@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.check import Outcome, Window, percent
+from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
+from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.primary_terms import names, other_terms, primary_terms
 
 WARN, CRITICAL = 1 / 3, 0.25  # the primary term's share: of two equal weights it has .4 and more; ours
 OTHER = 0.5  # another single term's share, so that three equal terms are no finding; ours

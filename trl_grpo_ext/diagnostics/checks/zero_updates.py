@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.diagnostics.check import LEAST_GROUPS, Outcome, Window
-from trl_grpo_ext.diagnostics.checks.nonfinite_updates import NO_LOGS
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.evidence.window import Window
 
 
 def primary_terms(window: Window) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.evidence.window import Window
+from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.statistics.shadows import Agreement
 
 SAME = 0.5  # of the answers that both have read: more, and they look at the same thing; ours
@@ -14,9 +14,13 @@ SAME = 0.5  # of the answers that both have read: more, and they look at the sam
 def second_opinions(window: Window) -> list[str]:
     """The terms of weight 0 that read the same answers as the primary verdicts, or none where those read none.
 
-    A shadow for another question, such as the format beside an answer, may well disagree.
+    A shadow for another question, such as the format beside an answer, may well disagree. A term that had weight when
+    the run began is none: it was trained on.
     """
-    shadows = [term for term in window.terms if term not in window.in_force] if window.in_force else []
+    trained_on = {term for batch in window.opening for term, facts in batch.terms.items() if facts.in_force}
+    shadows = [term for term in window.terms if term not in trained_on.union(window.in_force)]
+    if not window.in_force:
+        return []
     return [shadow for shadow in shadows if _looks_at_the_same(window, shadow)]
 
 

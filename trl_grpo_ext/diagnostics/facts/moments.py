@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from trl_grpo_ext.sample import Sample
 
@@ -53,3 +54,8 @@ def group_moments(samples: Sequence[Sample], column: Sequence[float | None]) -> 
 def known(number: float) -> float | None:
     """The number; None for NaN and infinity."""
     return number if math.isfinite(number) else None
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether this is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

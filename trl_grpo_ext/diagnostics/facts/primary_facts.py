@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from trl_grpo_ext.diagnostics.moments import Moments, group_moments, known
+from trl_grpo_ext.diagnostics.facts.moments import Moments, group_moments, known
 from trl_grpo_ext.diagnostics.statistics.batch import Batch
 from trl_grpo_ext.diagnostics.statistics.diversity import distinct_answers
 from trl_grpo_ext.verdict import Status

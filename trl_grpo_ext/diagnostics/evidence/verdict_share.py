@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trl_grpo_ext.diagnostics.check import Window
+from trl_grpo_ext.diagnostics.evidence.window import Window
+from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Severity
-from trl_grpo_ext.diagnostics.term_facts import TermFacts
 
 LEAST = 3  # verdicts: one or two are nobody's pattern; ours
 LEAST_BATCHES = 2  # what is in one batch only may be one prompt, or one moment of a busy machine; ours

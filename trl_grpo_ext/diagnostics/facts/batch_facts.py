@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.diagnostics.moments import Moments, group_moments, known
-from trl_grpo_ext.diagnostics.primary_facts import PrimaryFacts, primary_facts
+from trl_grpo_ext.diagnostics.facts.moments import Moments, group_moments, known
+from trl_grpo_ext.diagnostics.facts.primary_facts import PrimaryFacts, primary_facts
+from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts, repeated_completions, term_facts
+from trl_grpo_ext.diagnostics.facts.text_facts import TextFacts, text_facts
 from trl_grpo_ext.diagnostics.statistics.batch import NO_SAMPLE, Batch, BoolArray, batch_of
 from trl_grpo_ext.diagnostics.statistics.diversity import read_answer
 from trl_grpo_ext.diagnostics.statistics.drivers import driver_shares
 from trl_grpo_ext.diagnostics.statistics.shadows import Agreement, shadow_agreements
-from trl_grpo_ext.diagnostics.term_facts import TermFacts, repeated_completions, term_facts
-from trl_grpo_ext.diagnostics.text_facts import TextFacts, text_facts
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.verdict import Status

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trl_grpo_ext.diagnostics.moments import known
+from trl_grpo_ext.diagnostics.facts.moments import known
 from trl_grpo_ext.diagnostics.statistics.batch import Batch
 from trl_grpo_ext.diagnostics.statistics.grader_time import verdict_seconds
 from trl_grpo_ext.scorecard import Scorecard
@@ -29,6 +29,7 @@ class TermFacts:
         failures: Of the verdicts that are not the policy's fault, or that timed out, how many of each
             `(blame, status, reason)`.
         unread: Of the unparseable verdicts, how many of each reason.
+        reasons: Of the verdicts with a score, how many of each reason.
         answers: The verdicts with an extracted answer.
         compared: Those of them where the primary verdict has one too.
         same: Those of them where it is the same one.
@@ -49,6 +50,7 @@ class TermFacts:
     statuses: Mapping[Status, int]
     failures: Mapping[tuple[Blame, Status, str], int]
     unread: Mapping[str, int]
+    reasons: Mapping[str, int]
     answers: int
     compared: int
     same: int
@@ -93,6 +95,7 @@ def term_facts(batch: Batch, term: str, driver_share: float | None, repeats: Seq
             if verdict.score is None or verdict.status is Status.TIMEOUT
         ),
         unread=Counter(verdict.reason for verdict in verdicts if verdict.status is Status.UNPARSEABLE),
+        reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
         answers=sum(verdict.answer is not None for verdict in verdicts),
         compared=len(pairs),
         same=sum(own == primary for own, primary in pairs),

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trl_grpo_ext.diagnostics.moments import Moments
+from trl_grpo_ext.diagnostics.facts.moments import Moments
+from trl_grpo_ext.diagnostics.facts.rise import Rise
 from trl_grpo_ext.diagnostics.statistics.batch import ROUNDING
 
 MOST_STRETCHES = 64
@@ -57,14 +58,14 @@ class History:
         return (*self._full, Stretch(middle, Moments.sum(self._open)))
 
 
-def fitted_rise(stretches: Sequence[Stretch]) -> tuple[float, float] | None:
-    """How much a straight line through the group scores rises from the first stretch to the last, and its error.
+def fitted_rise(stretches: Sequence[Stretch]) -> Rise | None:
+    """How much a straight line through the group scores rises from the first stretch to the last.
 
     Least squares, each group one observation; the error is a standard error, from what the line leaves unexplained and
     what groups differ by within a stretch.
 
     Returns:
-        Both in units of score; None for fewer than three groups, or stretches.
+        The rise, in units of score; None for fewer than three stretches with groups.
     """
     known = [stretch for stretch in stretches if stretch.scores.count]
     count = sum(stretch.scores.count for stretch in known)
@@ -80,4 +81,4 @@ def fitted_rise(stretches: Sequence[Stretch]) -> tuple[float, float] | None:
         return None
     span, rounding = known[-1].middle - known[0].middle, ROUNDING * abs(total / count)
     chance = math.sqrt(max(0.0, unexplained) / (count - 2) / spread) * span
-    return (slope * span if abs(slope * span) > rounding else 0.0), max(chance, rounding)
+    return Rise(slope * span if abs(slope * span) > rounding else 0.0, max(chance, rounding))

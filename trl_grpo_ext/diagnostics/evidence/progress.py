@@ -1,0 +1,90 @@
+"""Progress: whether the score of a run rises, is flat, or is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trl_grpo_ext.diagnostics.evidence.level import LevelOf, gain, score_level
+from trl_grpo_ext.diagnostics.evidence.window import Window
+from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
+from trl_grpo_ext.diagnostics.facts.history import fitted_rise
+
+FLAT_BATCHES = 8  # for a score to be called flat; ours
+EARLY = 24  # training batches: until then a slow rise looks flat; ours
+PATIENCE = 96  # training batches until a score that is not 0 can be called stuck; ours
+LEAST_GAIN = 0.1  # of the score: one that surely rises by less over a window is flat; ours
+HARDLY = 0.05  # of the score: a gain that is not worth much; ours
+LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # of a score over the whole run, and of one near 0; ours
+
+
+def is_flat(batches: Sequence[BatchFacts], least_gain: float = LEAST_GAIN) -> bool:
+    """Whether the score has surely not risen by `least_gain` from the first half of the batches to the second.
+
+    A score near 1 need rise by half of what it lacks only. False for fewer than `FLAT_BATCHES`.
+    """
+    level = score_level(batches)
+    if level is None or len(batches) < FLAT_BATCHES:
+        return False
+    if level.mean < 1:
+        least_gain = min(least_gain, (1 - level.mean) / 2)
+    found = gain(batches[: len(batches) // 2], batches[len(batches) // 2 :])
+    return found is not None and found.is_surely_below(least_gain)
+
+
+def has_risen(window: Window, level: LevelOf = score_level) -> bool:
+    """Whether the score, or another level, has surely risen since the opening."""
+    found = gain(window.opening, window.later, level)
+    if found is None:
+        return False
+    return found.is_sure or (level is score_level and found.size > 0 and _rises_slowly(window))
+
+
+def _rises_slowly(window: Window) -> bool:
+    """Whether the scores of the whole run surely show a rise, which the opening is too short to tell."""
+    fitted = fitted_rise(window.history)
+    return fitted is not None and fitted.is_sure
+
+
+def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
+    """Whether the score does not rise now, and has hardly risen in the whole run.
+
+    A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck, and
+    that takes patience (training batches), but for a score of 0. `benchmarks/false_alarms.py` measures how well.
+    """
+    level, fitted = score_level(window.batches), fitted_rise(window.history)
+    if level is None or fitted is None or len(window.batches) < FLAT_BATCHES:
+        return False
+    if level.mean != 0 and window.history[-1].middle < patience:
+        return False
+    half = len(window.batches) // 2
+    parts = (window.opening, window.later), (window.batches[:half], window.batches[half:])
+    gains = [found for earlier, later in parts if (found := gain(earlier, later)) is not None]
+    least = min(LEAST_RISE, max(LEAST_LOW_RISE, level.mean / 4))  # of a low score, a quarter of itself is a gain
+    return all(found.is_chance for found in gains) and fitted.size + fitted.error < least
+
+
+def has_not_gained(window: Window, least_gain: float, level: LevelOf = score_level) -> bool:
+    """Whether the score, or another level, has surely not risen by `least_gain` since the opening."""
+    found = gain(window.opening, window.later, level)
+    return found is not None and found.is_surely_below(least_gain)
+
+
+def has_hardly_gained(window: Window) -> bool:
+    """Whether the score has, as far as can be seen, not risen by `HARDLY` since the opening.
+
+    Enough where another figure has moved a lot: the question is whether it was worth it.
+    """
+    found = gain(window.opening, window.later)
+    return found is not None and found.size < HARDLY
+
+
+def is_learning(window: Window) -> bool:
+    """Whether the score has risen and is not flat now, or it is too early to tell of a score that is not 0.
+
+    A score of 0 teaches nothing, however early it is.
+    """
+    level = score_level(window.batches)
+    if level is None or level.mean == 0:
+        return False
+    is_early = window.history[-1].middle < EARLY
+    return is_early or (has_risen(window) and not is_flat(window.batches))
