@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environment_run import Counting, tool_tokenizer
 from judge_endpoint import Answer, JudgeEndpoint, Request, judge_endpoint
 from planted import Positions
 from replay_harness import new_rewards, nothing_changed
@@ -25,42 +26,16 @@ Make = Callable[..., Any]
 RIGHT = RewardTerm(name="right", verifier=MathVerifier())
 
 
-class Counting:
-    """An environment that scores itself: 0, 1, 0, 1, ... by the order in which the environments were made."""
-
-    made = 0
-
-    def __init__(self) -> None:
-        self.score = float(Counting.made % 2)
-        Counting.made += 1
-
-    def reset(self, **_: Any) -> None:
-        return None
-
-    def get_reward(self) -> float:
-        return self.score
-
-
 @pytest.fixture
 def record_with_environments(tiny_model: str, sums: Any, config: Make) -> Callable[[RewardMix], RecordedRun]:
-    """Trains with environments, which TRL asks a template for that can render tool calls."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    calls = "message['content'] + (message['tool_calls'] | tojson if message.get('tool_calls') else '') +"
-    tokenizer.chat_template = tokenizer.chat_template.replace("message['content'] +", calls)
-    tokenizer.response_template = {
-        "defaults": {"role": "assistant"},
-        "start_anchor": "<|assistant|>",
-        "fields": {"content": {"close_pattern": "$", "content": "text"}},
-    }
+    """Trains with environments."""
 
     def make(mix: RewardMix) -> RecordedRun:
         Counting.made = 0
         args = config()
         train = sums["train"].select(range(8)).map(lambda row, place: {"task": "ab"[place % 2]}, with_indices=True)
         VerifiedGRPOTrainer(
-            tiny_model, mix, args, train, environment_factory=Counting, processing_class=tokenizer
+            tiny_model, mix, args, train, environment_factory=Counting, processing_class=tool_tokenizer(tiny_model)
         ).train()
         return RecordedRun(Path(args.output_dir))
 

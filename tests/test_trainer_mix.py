@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from environment_run import Counting, tool_tokenizer
 from planted import Positions
 from trl import RLOOConfig, RLOOTrainer
 
@@ -315,46 +316,17 @@ def test_rloo_takes_the_mixes_plain_functions(tiny_model: str, sums: Any, config
     assert torch.isfinite(torch.tensor(entry["loss"]))
 
 
-class Counting:
-    """An environment that scores itself: 0, 1, 0, 1, ... by the order in which the environments were made."""
-
-    made = 0
-
-    def __init__(self) -> None:
-        self.score = float(Counting.made % 2)
-        Counting.made += 1
-
-    def reset(self, **_: Any) -> None:
-        return None
-
-    def get_reward(self) -> float:
-        return self.score
-
-
-@pytest.fixture
-def tool_tokenizer(tiny_model: str) -> Any:
-    """The bundled tokenizer, with a template that can render tool calls, as TRL asks of models with environments."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    calls = "message['content'] + (message['tool_calls'] | tojson if message.get('tool_calls') else '') +"
-    tokenizer.chat_template = tokenizer.chat_template.replace("message['content'] +", calls)
-    tokenizer.response_template = {
-        "defaults": {"role": "assistant"},
-        "start_anchor": "<|assistant|>",
-        "fields": {"content": {"close_pattern": "$", "content": "text"}},
-    }
-    return tokenizer
-
-
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
-def test_rewards_of_environments_add_to_the_mix_whose_weights_move(
-    tiny_model: str, tool_tokenizer: Any, sums: Any, config: Make
-) -> None:
+def test_rewards_of_environments_add_to_the_mix_whose_weights_move(tiny_model: str, sums: Any, config: Make) -> None:
     mix = RewardMix([term("right", 1, 0, 0, None), term("fading", 1, 1, 0, 1, weight=linear(1.0, 0.0))])
     Counting.made = 0
     trainer = VerifiedGRPOTrainer(
-        tiny_model, mix, config(), sums["train"], environment_factory=Counting, processing_class=tool_tokenizer
+        tiny_model,
+        mix,
+        config(),
+        sums["train"],
+        environment_factory=Counting,
+        processing_class=tool_tokenizer(tiny_model),
     )
     cards = collected(trainer)
     trainer.train()
@@ -391,13 +363,13 @@ def test_a_shadow_changes_no_advantage_beside_a_function_that_leaves_rows_out_to
 
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
 def test_rows_that_only_an_environment_scores_are_not_void_and_a_mix_of_shadows_may_watch_it(
-    tiny_model: str, tool_tokenizer: Any, sums: Any, config: Make
+    tiny_model: str, sums: Any, config: Make
 ) -> None:
     train = sums["train"].select(range(8)).map(lambda row: {"task": "b"})
     Counting.made = 0
     trainer = VerifiedGRPOTrainer(
         tiny_model, RewardMix([term("shadow", 0, weight=0)]), config(max_steps=1), train,
-        environment_factory=Counting, processing_class=tool_tokenizer,
+        environment_factory=Counting, processing_class=tool_tokenizer(tiny_model),
     )  # fmt: skip
     cards = collected(trainer)
     trainer.train()
