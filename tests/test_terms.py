@@ -211,6 +211,12 @@ def grouped(texts: list[str], groups: list[int], right: list[Any]) -> list[Sampl
     ]
 
 
+def test_the_time_that_a_comparison_takes_is_shared_by_those_compared() -> None:
+    verdicts = Shortest().judge_samples(grouped(["a", "bbb", "cc"], [0, 0, 1], [1.0] * 3))
+    assert verdicts[0].seconds == verdicts[1].seconds > 0
+    assert verdicts[2].seconds > 0
+
+
 def test_a_group_relative_term_compares_only_what_its_gate_lets_through() -> None:
     mix = RewardMix([term("right"), RewardTerm(name="short", verifier=Shortest(), gate="right")])
     samples = grouped(["a", "bbb", "cc", "dddd"], [0, 0, 0, 1], [0.0, 1.0, 1.0, Blame.GRADER])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from trl_grpo_ext.protocol import Verifier
@@ -64,4 +66,7 @@ class GroupVerifier(Verifier):
     def _judge_group(self, group: int | None, samples: Sequence[Sample]) -> list[Verdict]:
         if group is None:
             return [grader_error("group_unknown") for _ in samples]
-        return self.guarded_batch(self.verify_group, samples)
+        started = time.perf_counter()
+        verdicts = self.guarded_batch(self.verify_group, samples)
+        share = (time.perf_counter() - started) / len(samples)  # nobody knows which completion took how much of it
+        return [verdict if verdict.seconds else replace(verdict, seconds=share) for verdict in verdicts]
