@@ -17,6 +17,7 @@ from trl_grpo_ext.rewards.math_answers.literal import choice, number, words
 from trl_grpo_ext.rewards.math_answers.memo import Memo
 from trl_grpo_ext.rewards.math_answers.notation import standard
 from trl_grpo_ext.rewards.math_answers.quick import judge_at_once
+from trl_grpo_ext.rewards.parsing.gold_cell import NOT_TEXT, NOT_TEXT_ADVICE, holds_mapping
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
@@ -32,6 +33,7 @@ SWITCHES = (
 GOLD_ADVICE = {
     "gold_missing": "Drop the row, or name the right column: column=...",
     "gold_empty": "Drop the row, or name the right column: column=...",
+    NOT_TEXT: NOT_TEXT_ADVICE,
     "gold_unparseable": "Write the gold as a number, LaTeX, a choice or words; a whole solution must end in a box.",
     "gold_timeout": "Simplify the gold; it takes longer than the timeout whatever the answer is.",
     "gold_not_itself": "Check the gold; it does not equal itself, so that no answer can.",
@@ -79,6 +81,7 @@ class MathVerifier(Verifier):
     | `\boxed{9^{9^{9^9}}}` | `5` | TIMEOUT, 0 | `timeout` |
     | anything | none in this row | SKIPPED, none | `gold_missing` |
     | anything | `\frac{1}{` | SKIPPED, none | `gold_unparseable` |
+    | anything | a mapping, a list of messages | SKIPPED, none | `gold_not_text` |
 
     Raises:
         ValueError: for a mode that does not exist, or a timeout that is not above 0.
@@ -124,15 +127,23 @@ class MathVerifier(Verifier):
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
         values = [first_value(row, self.gold_columns) for row in rows]
-        golds = [gold_texts(value) for value in values]
-        texts = list(dict.fromkeys(text for row in golds for text in row if not self._is_fine_at_once(text)))
-        call = "trl_grpo_ext.rewards.math_answers.comparison:check_gold"
-        verdicts = dict(zip(texts, self._run(call, [(text,) for text in texts]), strict=True))
+        golds = [() if holds_mapping(value) else gold_texts(value) for value in values]
+        verdicts = self._judge_golds([text for row in golds for text in row if not self._is_fine_at_once(text)])
         return [
             DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
             for position, (value, row) in enumerate(zip(values, golds, strict=True))
-            for reason in (["gold_missing"] if value is None else _gold_problem(row, verdicts))
+            for reason in _gold_problem(value, row, verdicts)
         ]
+
+    def _judge_golds(self, texts: Sequence[str]) -> dict[str, Verdict]:
+        """The verdict on each distinct gold against itself; each is judged once in a process."""
+        known = {text: _memo.get(("itself", text, self.timeout)) for text in texts}
+        new = [text for text, verdict in known.items() if verdict is None]
+        call = "trl_grpo_ext.rewards.math_answers.comparison:check_gold"
+        for text, verdict in zip(new, self._run(call, [(text,) for text in new]), strict=True):
+            _memo.put(("itself", text, self.timeout), verdict)
+            known[text] = verdict
+        return {text: verdict for text, verdict in known.items() if verdict is not None}
 
     def _is_fine_at_once(self, gold: str) -> bool:
         return not is_sentence(gold) and (choice(gold) or words(gold) or number(gold)) is not None
@@ -171,6 +182,8 @@ class MathVerifier(Verifier):
         gold = first_value(sample.row, self.gold_columns)
         if gold is None:
             return skipped("gold_missing")
+        if holds_mapping(gold):
+            return skipped(NOT_TEXT)
         golds = gold_texts(gold)
         if not golds:
             return skipped("gold_empty")
@@ -241,8 +254,12 @@ class _Question:
         return best[0]
 
 
-def _gold_problem(golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """The reason why a row's golds cannot be judged by, if there is one: none of them must be in `verdicts` as bad."""
+def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> list[str]:
+    """The reason why a row cannot be judged by its golds, if there is one; `verdicts` are those of the golds."""
+    if value is None:
+        return ["gold_missing"]
+    if holds_mapping(value):
+        return [NOT_TEXT]
     if not golds:
         return ["gold_empty"]
     for gold in golds:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trl_grpo_ext import RewardMix, RewardTerm
+from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli import main
-from trl_grpo_ext.data_check import check_rows, describe
+from trl_grpo_ext.data_check import DataProblem, check_rows, describe
+from trl_grpo_ext.recipe_file import load_recipe
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.verdict import as_verdict
 
 GOLDS: list[tuple[Any, str]] = [
     ("4", ""),
@@ -27,6 +31,8 @@ GOLDS: list[tuple[Any, str]] = [
     (float("nan"), "gold_empty"),
     (r"\frac{1}{", "gold_unparseable"),
     (r"9^{9^{9^9}}+x", "gold_timeout"),
+    ({"answer": "4"}, "gold_not_text"),
+    ([{"role": "user", "content": "2+2?"}], "gold_not_text"),
 ]
 
 
@@ -55,6 +61,25 @@ def test_the_description_counts_rows_and_names_some() -> None:
     assert "gold_empty in 20, rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..." in text
 
 
+def test_a_check_that_takes_a_while_says_how_far_it_has_got(capsys: pytest.CaptureFixture[str]) -> None:
+    class Slow(Verifier):
+        def verify(self, sample: Sample) -> Verdict:
+            return as_verdict(True)
+
+        def check_rows(self, rows: Any, *, thorough: bool = False) -> list[DataProblem]:
+            time.sleep(0.02 * len(rows))
+            return [DataProblem(row=n, reason="odd", value="", advice="") for n, row in enumerate(rows) if row["n"] % 2]
+
+    slow = RewardMix([RewardTerm(name="slow", verifier=Slow())])
+    rows = [{"n": n} for n in range(100)]
+    assert [problem.row for problem in check_rows(slow, rows)] == list(range(1, 100, 2))
+    assert re.search(r"^checking data: \d+ of 100 rows$", capsys.readouterr().err, re.MULTILINE)
+    found = check_rows(slow, rows, at_most_seconds=0.1)
+    done, total, rest = map(int, re.findall(r"\d+", capsys.readouterr().err))
+    assert 0 < done < total == done + rest == 100
+    assert [problem.row for problem in found] == list(range(1, done, 2))
+
+
 @pytest.mark.parametrize(("golds", "status"), [(["1", "2"], 0), (["1", ""], 1)])
 def test_the_command_ends_with_status_1_if_there_are_any(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], golds: list[str], status: int
@@ -62,6 +87,16 @@ def test_the_command_ends_with_status_1_if_there_are_any(
     (tmp_path / "train.jsonl").write_text("\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds))
     assert main(["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]) == status
     assert ("gold_empty in 1, rows 1" in capsys.readouterr().out) is bool(status)
+
+
+def test_a_gold_in_the_prompt_is_refused_since_rewards_never_see_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    shipped = load_recipe("quickstart").path.read_text()
+    recipe.write_text(shipped.replace("verifier: math", "verifier: math, column: prompt"))
+    assert main(["check-data", "--config", str(recipe)]) == 2
+    assert "TRL keeps `prompt` to itself" in capsys.readouterr().err
 
 
 def test_the_command_says_what_is_wrong_with_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:

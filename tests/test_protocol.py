@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,8 +104,35 @@ def test_an_exception_blames_the_grader_and_the_other_rows_are_judged(caplog: py
     assert [verdict.score for verdict in verdicts] == [1.0, None, 1.0, None]
     assert (verdicts[1].status, verdicts[1].blame) == (Status.ERROR, Blame.GRADER)
     assert verdicts[1].reason == "raised_ZeroDivisionError"
+    assert re.fullmatch(r"ZeroDivisionError: division by zero \(test_protocol.py:\d+\)", verdicts[1].details["error"])
     assert caplog.text.count("'fragile' raised ZeroDivisionError") == 1  # with its traceback, once
     assert "1 / len(sample.text)" in caplog.text
+
+
+def test_an_error_says_which_line_of_the_users_led_to_it_and_fits_into_any_file() -> None:
+    class SecretiveError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("not even this")
+
+    @verifier
+    def fragile(sample: Sample) -> bool:
+        match sample.text:
+            case "library":
+                json.loads("{")
+            case "long":
+                raise ValueError("a\n" * 1000 + "\udcff")
+            case "odd":
+                raise ValueError("\udcff")
+        raise SecretiveError
+
+    library, long, odd, secretive = (
+        verdict.details["error"] for verdict in fragile.judge(["library", "long", "odd", "secretive"])
+    )
+    assert re.fullmatch(r"JSONDecodeError: Expecting .* \(test_protocol.py:\d+\)", library)
+    assert re.fullmatch(r"ValueError: [a ]+ \(test_protocol.py:\d+\)", long)
+    assert len(long) == 300
+    assert odd.startswith(r"ValueError: \udcff (")
+    assert secretive.startswith("SecretiveError (")
 
 
 def test_a_verifier_may_look_at_columns_and_prompts() -> None:

@@ -80,6 +80,7 @@ def test_every_field_of_trls_dataclasses_is_a_flag(write: Any) -> None:
         ("--learning_rat=1", "--learning_rate"),
         ("--num_generation", "--num_generations"),
         ("--promt_column", "--prompt_column"),
+        ("--lr", "--learning_rate"),
     ],
 )
 def test_an_unknown_flag_names_the_nearest_even_if_it_abbreviates_a_valid_one(
@@ -129,6 +130,8 @@ def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path
         ({"rewards": [{"verifier": "math", "wieght": 1}]}, "Did you mean `weight`"),
         ({"rewards": [{"verifier": "regex"}]}, "pattern"),
         ({"rewards": [{"verifier": "math", "weight": "heavy"}]}, "'math' must be a finite number"),
+        ({"rewards": [{"verifier": "math", "weight": "-.1x"}]}, r"`weight` is a number.*'-.1x'"),
+        ({"rewards": [{"verifier": "math", "weight": "no_such_module.f"}]}, "`weight`: .* cannot be imported"),
         ({"rewards": [{"verifier": "math", "timeout": 0}]}, "above 0"),
         ({"rewards": [{"verifier": "math"}, {"verifier": "math"}]}, "Two reward terms have the name 'math'"),
         ({"model_name_or_path": None}, "names no model"),
@@ -137,6 +140,14 @@ def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path
         ({"num_generations": "eight"}, "invalid int value: 'eight'"),
         ({"num_generations": [8]}, "wrong type"),
         ({"torch_threads": 0}, "must be 1 or more"),
+        ({"learning_rate": -1.0}, "`learning_rate` must be 0 or more, got -1.0"),
+        ({"learning_rate": float("nan")}, "`learning_rate` must be"),
+        ({"temperature": 0}, "`temperature` must be above 0"),
+        ({"top_k": -3}, "`top_k` must be 0 or more"),
+        ({"top_p": 2.0}, "`top_p` must be above 0, and 1 at most"),
+        ({"per_device_train_batch_size": 0}, "`per_device_train_batch_size` must be 1 or more"),
+        ({"loss_type": "gpro"}, "`loss_type` cannot be 'gpro'. Did you mean `grpo`"),
+        ({"scale_rewards": "groups"}, "`scale_rewards` cannot be 'groups'. Did you mean `group`"),
         ({"system_prompt": [1, 2]}, "`system_prompt` must be text"),
         ({"prompt_template": 5}, "`prompt_template` must be text"),
         ({"prompt_template": "{q}", "prompt_column": "text"}, "not both; a template has the column at `{text}`"),
@@ -246,6 +257,7 @@ def test_without_a_mapping_the_data_is_left_as_it_is(write: Any) -> None:
     ("changes", "message"),
     [
         ({"prompt_column": "qestion"}, r"no column `qestion`.*Did you mean `question`"),
+        ({"prompt_column": "text"}, r"no column `text`.*The columns are: `question`, `result`, `info`"),
         ({"prompt_column": None}, "no `prompt` column"),
         ({"prompt_template": "{qestion}"}, r"no column `qestion`.*\(prompt_template\). Did you mean `question`"),
         ({"prompt_template": "{result[1]}"}, r"nothing at `\{result\[1\]\}` .*: `result` is '4'"),
@@ -289,6 +301,48 @@ def test_data_that_cannot_be_read_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "cannot be loaded" in error or "texts or lists of messages" in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--model_name_or_path", "/no/such/model"], "There is no folder /no/such/model"),
+        (["--report_to", "no_such_tracker"], "no_such_tracker"),
+        (["--temperature", "0"], "temperature"),
+    ],
+)
+def test_a_start_that_fails_leaves_what_an_earlier_run_has_recorded_where_it_is(
+    write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    earlier = tmp_path / "run" / "scorecards" / "log.jsonl"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text("")
+    assert main(["train", "--config", str(write(prompt_column=None)), *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in earlier.parent.parent.iterdir()] == ["scorecards"]
+    assert earlier.exists()
+
+
+def test_a_run_in_which_nothing_can_be_judged_says_so_and_why_in_its_summary(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "colours.py").write_text(
+        "from trl_grpo_ext import verifier\n@verifier\ndef colour(sample): return sample.row['colour'] in sample.text\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    path = write(
+        rewards=[{"verifier": "colours.colour"}],
+        max_steps=1,
+        max_completion_length=4,
+        num_generations=4,
+        per_device_train_batch_size=8,
+        dtype="float32",
+        write_report=False,
+    )
+    main(["train", "--config", str(path)])
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    why = "None of the 8 completions could be judged: mostly `raised_KeyError` of `colour` (8), the grader's fault."
+    assert summary["nothing_learned"] == why
 
 
 def test_problems_of_reasoning_gym_are_made_on_the_spot_with_test_apart_from_train(write: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,15 +62,32 @@ def test_an_endless_loop_is_killed_and_is_the_answers_fault() -> None:
     assert verdicts[1].seconds >= 1.0
 
 
-def test_a_deadline_that_passes_without_cpu_use_is_the_graders_fault() -> None:
+def test_a_verifier_that_waits_is_a_timeout_and_no_fault_of_the_answer_or_the_machine() -> None:
     (verdict,) = in_worker.judge(["sleep"])
-    assert (verdict.status, verdict.score, verdict.blame) == (Status.ERROR, None, Blame.GRADER)
-    assert verdict.reason == "worker_starved"
+    assert (verdict.status, verdict.score, verdict.blame) == (Status.TIMEOUT, None, Blame.GRADER)
+    assert verdict.reason == "timeout_waiting"
+
+
+def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_waits() -> None:
+    in_worker(["right", "right"])  # so that they have been started
+    cores = sorted(os.sched_getaffinity(0))
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        for process in (*spinning, *workers_of(os.getpid())):  # one core for all of them
+            os.sched_setaffinity(process.pid, cores[:1])
+        verdicts = in_worker.judge(["spin", "sleep"])
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+        close_shared_pool()  # and with it the workers that have one core
+    assert [verdict.reason for verdict in verdicts] == ["worker_starved", "timeout_waiting"]
 
 
 def test_an_exception_in_a_worker_is_the_graders_fault_and_the_worker_lives_on() -> None:
     before, raised, after = in_worker.judge(["pid", "raise", "pid"])
     assert (raised.status, raised.reason) == (Status.ERROR, "raised_RuntimeError")
+    assert re.fullmatch(r"RuntimeError: as asked \(isolated_verifiers.py:\d+\)", raised.details["error"])
     assert {before.answer, after.answer} <= {str(child.pid) for child in workers_of(os.getpid())}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from trl import GRPOConfig
 
 from trl_grpo_ext.diagnostics.halt import check_halt_on
+from trl_grpo_ext.setting_ranges import check_settings
 
 
 @dataclass
@@ -76,6 +77,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_settings(self)
         check_halt_on(self.halt_on)
         if self.halt_on and not self.run_checks:
             raise ValueError("halt_on needs run_checks; without checks there is nothing to halt on.")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from trl_grpo_ext.error_text import error_text
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 from trl_grpo_ext.verdict_log import log_columns, log_figures, status_shares
@@ -95,7 +96,7 @@ class Verifier(ABC):
             return step(subject)
         except Exception as error:
             warn_once(self.__name__, error)
-            return grader_error(f"raised_{type(error).__name__}")
+            return grader_error(f"raised_{type(error).__name__}", error=error_text(error))
 
     def guarded_batch(
         self, judge: Callable[[Sequence[Sample]], Sequence[object]], samples: Sequence[Sample]
@@ -289,9 +290,11 @@ def check_lengths(columns: Mapping[str, Any], size: int) -> None:
 
 
 def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: str) -> None:
-    """Raise a ValueError unless one of the `wanted` columns is there."""
+    """Raise a ValueError unless one of the `wanted` columns is there; `prompt` never is, for a reward function."""
+    columns = [column for column in columns if column != "prompt"]
     if not any(column in columns for column in wanted):
         have = ", ".join(f"`{column}`" for column in columns) or "none"
+        have += "; TRL keeps `prompt` to itself" if "prompt" in wanted else ""
         raise ValueError(
             f"The verifier {verifier!r} needs the dataset column {' or '.join(f'`{name}`' for name in wanted)}, "
             f"with one value a completion; the columns are: {have}. Rename the column, or name it: column=..."

@@ -20,6 +20,16 @@ from trl_grpo_ext.recipe_rewards import build_mix
 
 # Keys of the file that are no flags: nested, or done before the flags are read.
 FILE_ONLY_KEYS = ("rewards", "env")
+# What people write from memory, and no comparison of letters finds.
+SHORT = {
+    "lr": "learning_rate",
+    "model": "model_name_or_path",
+    "model_name": "model_name_or_path",
+    "dataset": "dataset_name",
+    "epochs": "num_train_epochs",
+    "steps": "max_steps",
+    "batch_size": "per_device_train_batch_size",
+}
 
 
 @dataclass
@@ -101,7 +111,8 @@ def _check_keys(file: RecipeFile, parser: TrlParser) -> None:
     valid = {action.dest for action in parser._actions} - {"help"} | set(FILE_ONLY_KEYS)
     for key in file.keys:
         if key not in valid:
-            raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {did_you_mean(key, valid)}")
+            nearest = f"Did you mean `{SHORT[key]}`?" if key in SHORT else did_you_mean(key, valid)
+            raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {nearest}")
 
 
 def _check_flags(flags: Sequence[str], parser: TrlParser) -> None:
@@ -112,7 +123,9 @@ def _check_flags(flags: Sequence[str], parser: TrlParser) -> None:
             continue
         if name.removeprefix("--") in FILE_ONLY_KEYS:
             raise ValueError(f"`{name}` is no flag: `{name.removeprefix('--')}` is set in the recipe's file.")
-        raise ValueError(f"Unknown flag `{name}`. {did_you_mean(name, valid)}")
+        short = name.removeprefix("--")
+        nearest = f"Did you mean `--{SHORT[short]}`?" if short in SHORT else did_you_mean(name, valid)
+        raise ValueError(f"Unknown flag `{name}`. {nearest}")
 
 
 def _check_values(data: RecipeArguments) -> None:

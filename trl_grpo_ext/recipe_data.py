@@ -63,9 +63,11 @@ def _map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
         return rows
     source = column or "prompt"
     if rows.column_names and source not in rows.column_names:
+        have = ", ".join(f"`{name}`" for name in rows.column_names)
+        near = did_you_mean(source, rows.column_names)
         raise ValueError(
             f"The dataset has no column `{source}` to make prompts of (prompt_column). "
-            f"{did_you_mean(source, rows.column_names)}"
+            + (f"{near} The columns are: {have}." if near.startswith("Did") else f"The columns are: {have}.")
         )
     mapped = rows.map(lambda row: {"prompt": _conversation(row[source], system)})
     return mapped if source == "prompt" else mapped.remove_columns(source)

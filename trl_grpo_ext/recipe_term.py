@@ -57,8 +57,15 @@ def _parse_text(written: str, find: Callable[[str], object]) -> Weight:
         return float(written)  # YAML takes 1e-3 for a text
     except ValueError:
         pass
-    found: Any = find(written) if "." in written else written
-    return found  # type: ignore[no-any-return]  # the term checks what this is
+    if "." not in written:
+        return written  # type: ignore[return-value]  # the term checks what this is
+    if not all(part.isidentifier() for part in written.split(".")):
+        raise ValueError(f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}.")
+    try:
+        found: Any = find(written)
+    except ValueError as error:
+        raise ValueError(f"`weight`: {error}") from None
+    return found  # type: ignore[no-any-return]
 
 
 def parse_gate(written: Any) -> Gate | None:

@@ -11,8 +11,10 @@ from typing import Any
 import datasets
 import torch
 import transformers
+from huggingface_hub.errors import HFValidationError
 from trl import get_peft_config, get_quantization_config
 
+from trl_grpo_ext.config import VerifiedGRPOConfig
 from trl_grpo_ext.data_check import check_rows, describe
 from trl_grpo_ext.diagnostics.console import use_console
 from trl_grpo_ext.diagnostics.diagnose_command import print_diagnosis
@@ -20,20 +22,21 @@ from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.halt import find_halt
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.recorder import Recorder
 from trl_grpo_ext.evaluation import Evaluation, evaluate
 from trl_grpo_ext.preflight import check_writable
 from trl_grpo_ext.recipe import Recipe
 from trl_grpo_ext.recipe_data import load_data
 from trl_grpo_ext.report.report_callback import one_last_report
 from trl_grpo_ext.run_summary import print_summary, summarise_run, write_summary
-from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.set_aside import set_aside
 from trl_grpo_ext.stopwatch import Stopwatch
 from trl_grpo_ext.trainer import VerifiedGRPOTrainer
+from trl_grpo_ext.training_tally import TrainingTally
 
 logger = logging.getLogger(__name__)
 
-MAX_CHECKED_ROWS = 10_000  # of each split, before training; `trl-grpo-ext check-data` checks all
+CHECK_SECONDS = 20.0  # for each split, before training; `trl-grpo-ext check-data` checks all
 
 
 def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
@@ -56,18 +59,20 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
             f"The dataset {recipe.data.dataset_name!r} has no split {recipe.data.dataset_test_split!r} to evaluate on; "
             f"set dataset_test_split, or evaluate_before_and_after: false."
         )
-    if not recipe.training.resume_from_checkpoint and recipe.training.process_index == 0:
-        for recorded in ("scorecards", FINDINGS):
-            set_aside(Path(recipe.training.output_dir) / recorded)
     _set_model_arguments(recipe)
-    trainer = VerifiedGRPOTrainer(
-        model=recipe.model.model_name_or_path,
-        reward_funcs=recipe.mix,
-        args=recipe.training,
-        train_dataset=splits[recipe.data.dataset_train_split],
-        eval_dataset=test if wants_test else None,
-        peft_config=get_peft_config(recipe.model),
-    )
+    try:
+        trainer = _RecipeTrainer(
+            model=recipe.model.model_name_or_path,
+            reward_funcs=recipe.mix,
+            args=recipe.training,
+            train_dataset=splits[recipe.data.dataset_train_split],
+            eval_dataset=test if wants_test else None,
+            peft_config=get_peft_config(recipe.model),
+        )
+    except (OSError, HFValidationError) as error:
+        raise _model_error(str(recipe.model.model_name_or_path), error) from error
+    if not recipe.training.record_scorecards:
+        _set_earlier_run_aside(recipe.training)
     use_console(trainer, [term.name for term in recipe.mix.terms])
     return trainer
 
@@ -84,7 +89,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         _check_data(recipe, trainer)
     before = _measure(recipe, trainer, stopwatch, "before")
     with one_last_report(trainer):
-        trained = _train(recipe, trainer, stopwatch)
+        tally = _train(recipe, trainer, stopwatch)
         halt = find_halt(trainer)
         after = _measure(recipe, trainer, stopwatch, "after") if halt is None else None
     with stopwatch.part("saving"):
@@ -97,11 +102,33 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         after=after,
         facts=facts,
         halted_by=halt.watch.halted_by if halt is not None else None,
+        nothing_learned=tally.nothing_learned,
     )
     if trainer.accelerator.is_main_process:
-        _conclude(recipe, summary, trained)
+        _conclude(recipe, summary)
     _close(recipe, trainer)
     return summary
+
+
+class _RecipeTrainer(VerifiedGRPOTrainer):
+    """Renames what an earlier run has recorded once all has been loaded: a start that fails leaves it where it is."""
+
+    def _record(self, args: Any) -> Recorder:
+        _set_earlier_run_aside(args)
+        return super()._record(args)
+
+
+def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
+    if not training.resume_from_checkpoint and training.process_index == 0:
+        for recorded in ("scorecards", FINDINGS):
+            set_aside(Path(training.output_dir) / recorded)
+
+
+def _model_error(name: str, error: Exception) -> Exception:
+    """What to say of a model that cannot be loaded: of a path, that it is none."""
+    if name.startswith(("/", ".", "~")) and not Path(name).is_dir():
+        return ValueError(f"There is no folder {name} to load the model from (model_name_or_path).")
+    return error
 
 
 def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
@@ -113,28 +140,23 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
         return evaluate(trainer)
 
 
-def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> _Trained:
+def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> TrainingTally:
     _announce(trainer, "training ...")
-    trained = _Trained()
-    trainer.add_scorecard_listener(trained)
+    tally = TrainingTally()
+    trainer.add_scorecard_listener(tally)
     with stopwatch.part("training"):
         trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
-    return trained
+    return tally
 
 
-def _conclude(recipe: Recipe, summary: Mapping[str, Any], trained: _Trained) -> None:
+def _conclude(recipe: Recipe, summary: Mapping[str, Any]) -> None:
     """Write down and print what the run came to."""
     folder = Path(recipe.training.output_dir)
     write_summary(summary, folder)
     print_summary(summary, folder)
     _print_answer(recipe, folder)
-    if trained.completions and trained.void == trained.completions:
-        logger.error(
-            "Nothing was learned: none of the %d completions could be judged. The verdicts in %s say why (`blame`, "
-            "`reason`).",
-            trained.completions,
-            folder / "scorecards",
-        )
+    if summary["nothing_learned"]:
+        logger.error("Nothing was learned. %s %s has every verdict.", summary["nothing_learned"], folder / "scorecards")
 
 
 def _close(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
@@ -157,19 +179,6 @@ def _print_answer(recipe: Recipe, folder: Path) -> None:
         logger.warning("The run could not be diagnosed.", exc_info=True)
 
 
-class _Trained:
-    """Counts the completions of training batches, and the void ones among them."""
-
-    def __init__(self) -> None:
-        self.completions = 0
-        self.void = 0
-
-    def __call__(self, card: Scorecard) -> None:
-        if card.mode == "train":
-            self.completions += len(card)
-            self.void += sum(card.void)
-
-
 def _announce(trainer: VerifiedGRPOTrainer, what: str) -> None:
     if trainer.accelerator.is_main_process:
         print(what, file=sys.stderr, flush=True)
@@ -180,10 +189,8 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
     for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):
-        rows = dataset.select(range(min(len(dataset), MAX_CHECKED_ROWS))) if dataset is not None else []
-        problems = check_rows(recipe.mix, rows)
-        if problems:
-            logger.warning("%s", describe(problems, rows=len(rows), where=where))
+        if dataset is not None and (problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)):
+            logger.warning("%s", describe(problems, rows=len(dataset), where=where))
 
 
 def _set_model_arguments(recipe: Recipe) -> None:

@@ -31,13 +31,15 @@ def summarise_run(
     after: Evaluation | None,
     facts: Mapping[str, Mapping[str, str]],
     halted_by: Finding | None = None,
+    nothing_learned: str | None = None,
 ) -> dict[str, Any]:
     """The content of `summary.json`: plain JSON values, null for what was not measured.
 
     `accuracy` is the first term with weight; `terms` has them all. Each has `before` and `after`, with `mean`,
     `low` and `high`. `facts` has, by term, where its verifier works, such as the isolation of programs. `halted_by` is
-    the `code`, `step` and `sentence` of the finding that ended the run, null where none did. `seconds` is the whole
-    run; `seconds_by_part` its parts.
+    the `code`, `step` and `sentence` of the finding that ended the run, null where none did. `nothing_learned` says why
+    no completion of the training could be judged, null where some could. `seconds` is the whole run; `seconds_by_part`
+    its parts.
     """
     terms = {term.name: _before_after(term.name, before, after) for term in recipe.mix.terms}
     primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
@@ -49,6 +51,7 @@ def summarise_run(
         "seed": recipe.training.seed,
         "steps": steps,
         "halted_by": _halted_by(halted_by),
+        "nothing_learned": nothing_learned,
         "versions": {"trl_grpo_ext": __version__, "python": platform.python_version()}
         | {library: version(library) for library in LIBRARIES},
         "facts": dict(facts),

@@ -17,12 +17,18 @@ from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import Verifier, first_value, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import MAX_CHARS, box_runs, joined
 from trl_grpo_ext.rewards.parsing.answer_part import shown, spoken, unreadable
+from trl_grpo_ext.rewards.parsing.gold_cell import NOT_TEXT, NOT_TEXT_ADVICE, holds_mapping, plain_list
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 AnswerFrom = Literal["marked", "boxed", "answer_tag", "phrase", "last_line", "text"]
 ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 GOLD_COLUMNS = ("solution", "answer")
+
+ADVICE = {
+    "gold_missing": "Drop the row, or name the right column: column=...",
+    NOT_TEXT: NOT_TEXT_ADVICE,
+}
 
 MAX_ANSWERS = 20  # no honest completion gives more of them
 
@@ -290,9 +296,7 @@ def alternatives(gold: object) -> list[Any]:
         >>> alternatives(["a", None, ["b"]]), alternatives("a"), alternatives(float("nan"))
         (['a', 'b'], ['a'], [])
     """
-    to_list = getattr(gold, "tolist", None)
-    if callable(to_list):  # numpy and torch
-        gold = to_list()
+    gold = plain_list(gold)
     if isinstance(gold, list | tuple):
         return [one for item in gold for one in alternatives(item)]
     missing = gold is None or gold != gold  # NaN, which pandas has for a cell that is missing
@@ -336,15 +340,15 @@ class AnswerVerifier(Verifier, Generic[G]):
         """The rows whose gold is missing or cannot be read."""
         problems = []
         for position, row in enumerate(rows):
-            gold = self.read_gold(row)
+            gold = self._gold_of(row)
             if isinstance(gold, str):
                 value = str(first_value(row, self.gold_columns))
-                advice = self.advice.get(gold, "Drop the row, or name the right column: column=...")
+                advice = ADVICE.get(gold) or self.advice.get(gold, ADVICE["gold_missing"])
                 problems.append(DataProblem(row=position, reason=gold, value=value, advice=advice))
         return problems
 
     def verify(self, sample: Sample) -> Verdict:
-        gold = self.read_gold(sample.row)
+        gold = self._gold_of(sample.row)
         if isinstance(gold, str):
             return skipped(gold)
         found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
@@ -353,6 +357,9 @@ class AnswerVerifier(Verifier, Generic[G]):
         verdict = agreed([self.judge_answer(answer, gold) for answer in found.answers])
         answer = verdict.answer if verdict.answer is not None else found.answers[0]
         return replace(verdict, answer=shown(answer), details={"rule": found.rule, **verdict.details})
+
+    def _gold_of(self, row: Mapping[str, Any]) -> G | str:
+        return NOT_TEXT if holds_mapping(first_value(row, self.gold_columns)) else self.read_gold(row)
 
 
 def agreed(verdicts: Sequence[Verdict]) -> Verdict:

@@ -100,6 +100,7 @@ def test_golds_of_every_form_and_any_of_several_will_do(gold: Any, text: str) ->
         (None, {}, "gold_missing"),
         ([], {}, "gold_missing"),
         ("", {}, "gold_empty"),
+        ([{"text": "!"}], {}, "gold_not_text"),
         ("?!", SQUAD, "gold_empty"),
         ("the", SQUAD, "gold_empty"),
     ],

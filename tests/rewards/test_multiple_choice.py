@@ -273,6 +273,7 @@ def test_options_that_say_the_same_are_equally_right() -> None:
         ("C", CITIES, "gold_not_among_choices"),
         (7, CITIES, "gold_not_among_choices"),
         ("B, C", None, "gold_not_among_choices"),
+        ({"label": "B"}, None, "gold_not_text"),
         ("B", "Rome, Paris", "choices_unreadable"),
         ("B", [], "choices_unreadable"),
         ("B", {"text": CITIES, "label": ["A", "A"]}, "choices_unreadable"),

@@ -221,6 +221,7 @@ def test_a_float_is_the_decimal_that_it_is_written_as() -> None:
         ("many", "gold_not_a_number"),
         ("5 km", "gold_not_a_number"),
         (True, "gold_not_a_number"),
+        ({"answer": 1}, "gold_not_text"),
         ("1e99999", "gold_not_a_number"),
     ],
 )

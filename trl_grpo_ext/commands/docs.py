@@ -1,18 +1,13 @@
-"""`trl-grpo-ext docs`: the pages of `docs/`, which come with the package, and their sections."""
+"""`trl-grpo-ext docs`: a page of the documentation, a section of one, or the list of pages."""
 
 from __future__ import annotations
 
 import argparse
-import re
-from pathlib import Path
 from typing import Any
 
-import trl_grpo_ext
 from trl_grpo_ext.commands.exit_status import FINE, refuse
 from trl_grpo_ext.commands.printing import print_text
-from trl_grpo_ext.names import did_you_mean
-
-HEADING = re.compile(r"^## (.*)$")
+from trl_grpo_ext.documentation import page_titles, read_docs
 
 
 def add_docs_parser(commands: Any) -> None:
@@ -36,53 +31,7 @@ def run_docs_command(arguments: argparse.Namespace) -> int:
     return FINE
 
 
-def read_docs(reference: str) -> str:
-    """The text of a page, or of a section of it.
-
-    Args:
-        reference: `"math"`, `"findings#bad_data"`, or as a docstring has it, `"docs/findings.md#bad_data"`.
-
-    Raises:
-        ValueError: for a page or a section that there is not, naming the nearest.
-
-    Example:
-        >>> read_docs("findings#bad_data").splitlines()[0]
-        '## bad_data'
-    """
-    name, _, section = reference.partition("#")
-    pages = _pages()
-    page = pages.get(Path(name).name.removesuffix(".md"))
-    if page is None:
-        raise ValueError(f"The documentation has no page {name!r}. {did_you_mean(name, pages)}")
-    text = page.read_text(encoding="utf-8").rstrip()
-    return _section(text, section, page.stem) if section else text
-
-
-def _pages() -> dict[str, Path]:
-    folder = Path(trl_grpo_ext.__file__).parent / "docs"
-    return {path.stem: path for path in sorted(folder.glob("*.md"))}
-
-
 def _list() -> str:
-    titles = {name: path.read_text(encoding="utf-8").partition("\n")[0] for name, path in _pages().items()}
+    titles = page_titles()
     width = max(map(len, titles), default=0)
-    return "\n".join(f"{name:<{width}}  {title.removeprefix('# ')}" for name, title in titles.items())
-
-
-def _section(text: str, wanted: str, page: str) -> str:
-    sections: dict[str, list[str]] = {}
-    lines: list[str] = []
-    fenced = False
-    for line in text.splitlines():
-        fenced ^= line.startswith("```")
-        if not fenced and (heading := HEADING.match(line)):
-            lines = sections.setdefault(_anchor(heading[1]), [])
-        lines.append(line)
-    if wanted not in sections:
-        raise ValueError(f"The page {page!r} has no section {wanted!r}. {did_you_mean(wanted, sections)}")
-    return "\n".join(sections[wanted]).rstrip()
-
-
-def _anchor(heading: str) -> str:
-    """What follows the `#` in a link to the heading, as on GitHub."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    return "\n".join(f"{name:<{width}}  {title}" for name, title in titles.items())

@@ -11,6 +11,8 @@ REFUSED = 2
 """The command cannot do it; a sentence on stderr says why. Nothing was begun."""
 HALTED = 3
 """A finding that `halt_on` names ended the training."""
+NOTHING_LEARNED = 4
+"""None of the training's completions could be judged."""
 
 
 def refuse(reason: object) -> int:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.commands.exit_status import FINE, HALTED, refuse
+from trl_grpo_ext.commands.exit_status import FINE, HALTED, NOTHING_LEARNED, refuse
 
 if TYPE_CHECKING:
     from trl_grpo_ext.recipe import Recipe
@@ -20,8 +20,8 @@ def add_train_parser(commands: Any) -> None:
         help="train by a recipe",
         usage="trl-grpo-ext train --config RECIPE [--FLAG VALUE ...]",
         allow_abbrev=False,
-        description="Train by a recipe, shipped or your own. Ends with status 2 if it cannot begin, and 3 if a finding "
-        "that halt_on names has ended it.",
+        description="Train by a recipe, shipped or your own. Ends with status 2 if it cannot begin, 3 if a finding "
+        "that halt_on names has ended it, and 4 if nothing could be judged.",
         epilog="Every field of TRL's GRPOConfig, ModelConfig and ScriptArguments is a flag on top of the recipe, "
         "such as --learning_rate 1e-5 or --max_steps 10. The lines that it prints while it trains are explained by: "
         "trl-grpo-ext docs metrics#console",
@@ -48,8 +48,10 @@ def run_train_command(arguments: argparse.Namespace) -> int:
             trainer = make_trainer(recipe)
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
-    run_recipe(recipe, trainer, stopwatch)
-    return FINE if find_halt(trainer) is None else HALTED
+    summary = run_recipe(recipe, trainer, stopwatch)
+    if find_halt(trainer) is not None:
+        return HALTED
+    return NOTHING_LEARNED if summary["nothing_learned"] else FINE
 
 
 def read_recipe(config: str, flags: Sequence[str]) -> Recipe:

@@ -27,6 +27,8 @@ class Failure(StrEnum):
     """It used up its time, most of it as CPU time: the fault of what it was given."""
     STARVED = "starved"
     """Its time passed while the worker had no CPU: the fault of the machine."""
+    WAITED = "waited"
+    """Its time passed while the function waited for something else, such as a clock or a server."""
     LOST = "lost"
     """The worker died, was killed from outside, or could not start."""
     RAISED = "raised"
@@ -35,11 +37,20 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a call: a value, or a failure with a detail, such as the exception's type."""
+    """What came of a call.
+
+    Attributes:
+        value: What the function returned.
+        failure: Why it returned nothing.
+        detail: Of a failure the exception's type, if there was one.
+        error: What that exception said, and where.
+        seconds: From its start in a worker.
+    """
 
     value: Any = None
     failure: Failure | None = None
     detail: str = ""
+    error: str = ""
     seconds: float = 0.0
 
     def to_verdict(self) -> Verdict:
@@ -49,7 +60,10 @@ class Outcome:
                 return replace(Verdict.from_record(self.value), seconds=self.seconds)
             case Failure.TIMEOUT:
                 return Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=self.seconds)
+            case Failure.WAITED:  # the completion kept nothing busy, and earns no 0 for a service that is down
+                late = grader_error("timeout_waiting", seconds=self.seconds)
+                return replace(late, status=Status.TIMEOUT)
             case Failure.RAISED:
-                return grader_error(f"raised_{self.detail}", seconds=self.seconds)
+                return grader_error(f"raised_{self.detail}", seconds=self.seconds, error=self.error)
             case _:
                 return grader_error(f"worker_{self.failure}", seconds=self.seconds)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from trl_grpo_ext.error_text import error_text
 from trl_grpo_ext.execution.wire import read_frame, write_frame
 from trl_grpo_ext.protocol import find_object
 
@@ -51,7 +52,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except Exception as error:
-        return {"failure": type(error).__name__, "detail": str(error)[:500]}
+        return {"failure": type(error).__name__, "error": error_text(error)}
 
 
 def main() -> None:
@@ -82,7 +83,7 @@ def _encode(reply: dict[str, Any]) -> bytes:
     try:
         return json.dumps(reply).encode()
     except (TypeError, ValueError) as error:
-        failure = {"failure": type(error).__name__, "detail": str(error)[:500], "cpu": reply["cpu"]}
+        failure = {"failure": type(error).__name__, "error": error_text(error), "cpu": reply["cpu"]}
         return json.dumps(failure).encode()
 
 

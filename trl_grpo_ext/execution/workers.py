@@ -21,14 +21,16 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
+from trl_grpo_ext.error_text import error_text
 from trl_grpo_ext.execution.call import Call, Failure, Outcome
+from trl_grpo_ext.execution.cpu_use import is_asleep, seconds_on_cpu, seconds_queued
 from trl_grpo_ext.execution.wire import Deadline, DeadlineError, read_frame, write_frame
 from trl_grpo_ext.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
 START_TIMEOUT = 60.0  # seconds to start Python and import what is called, on a machine that is very busy
-STARVED_SHARE = 0.5  # a call that ran out of time without this share of it as CPU time was starved
+BUSY_SHARE = 0.5  # a call that ran out of time with less than this share of it as CPU time was starved, or waited
 ATTEMPTS = 2  # how often a call is tried when its worker is lost
 
 
@@ -49,6 +51,7 @@ class Worker:
         self._replies = self._process.stdout.fileno()
         self._prepared: set[str] = set()
         self._cpu_reported = 0.0
+        self._queued_before: float | None = None
         try:
             self._ask({"path": sys.path}, Deadline(START_TIMEOUT))
         except BaseException:
@@ -73,25 +76,26 @@ class Worker:
         return reply
 
     def call(self, target: str, arguments: bytes, timeout: float) -> dict[str, Any]:
-        """Run a call for `timeout` seconds, or twice that if it could not use the first half.
+        """Run a call for `timeout` seconds, or twice that if the machine left it no CPU for the first half.
 
         Raises:
             DeadlineError: when its time is up.
             OSError, EOFError: if the process is gone.
         """
+        self._queued_before = seconds_queued(self.pid)
         request = {"target": target, "arguments": arguments, "timeout": 2 * timeout}
-        return self._ask(request, Deadline(timeout, lambda: timeout if self.was_starved(timeout) else 0.0))
+        again = Deadline(timeout, lambda: timeout if self.why_late(timeout) is Failure.STARVED else 0.0)
+        return self._ask(request, again)
 
-    def was_starved(self, timeout: float) -> bool:
-        """Whether the call that is under way got less than its share of the timeout as CPU time."""
-        return self.cpu_seconds_of_call() < STARVED_SHARE * timeout
-
-    def cpu_seconds_of_call(self) -> float:
-        """CPU time that the process has used since its last reply."""
-        import psutil
-
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system) - self._cpu_reported
+    def why_late(self, timeout: float) -> Failure:
+        """What a call that is under way after `timeout` seconds did with them."""
+        ran, enough = seconds_on_cpu(self.pid) - self._cpu_reported, BUSY_SHARE * timeout
+        if ran >= enough:
+            return Failure.TIMEOUT
+        queued = seconds_queued(self.pid)
+        if queued is None or self._queued_before is None or ran + queued - self._queued_before >= enough:
+            return Failure.STARVED
+        return Failure.WAITED if is_asleep(self.pid) else Failure.STARVED
 
     def kill(self) -> None:
         """End the process, whatever it is doing, and close its pipes."""
@@ -182,7 +186,7 @@ class WorkerPool:
         try:
             arguments = pickle.dumps(call.arguments)
         except Exception as error:
-            return Outcome(failure=Failure.RAISED, detail=type(error).__name__)
+            return Outcome(failure=Failure.RAISED, detail=type(error).__name__, error=error_text(error))
         outcome = Outcome(failure=Failure.LOST)
         for _ in range(ATTEMPTS):
             if self._threads is not owner:  # closed meanwhile
@@ -203,7 +207,7 @@ class WorkerPool:
                 try:
                     reply = worker.call(target, arguments, timeout)
                 except DeadlineError:
-                    failure = Failure.STARVED if worker.was_starved(timeout) else Failure.TIMEOUT
+                    failure = worker.why_late(timeout)
                     self._discard(worker)
                     return Outcome(failure=failure, seconds=time.monotonic() - started)
         except Exception as error:
@@ -217,7 +221,7 @@ class WorkerPool:
         seconds = time.monotonic() - started
         if "failure" in reply:
             _warn_raised(target, reply)
-            return Outcome(failure=Failure.RAISED, detail=reply["failure"], seconds=seconds)
+            return Outcome(failure=Failure.RAISED, detail=reply["failure"], error=reply["error"], seconds=seconds)
         return Outcome(value=reply["value"], seconds=seconds)
 
     def _take(self) -> Worker:
@@ -296,7 +300,7 @@ _warned: set[tuple[str, str]] = set()
 def _warn_raised(target: str, reply: dict[str, Any]) -> None:
     if (target, reply["failure"]) not in _warned:
         _warned.add((target, reply["failure"]))
-        logger.warning("%s raised %s in a worker: %s. Shown once.", target, reply["failure"], reply["detail"])
+        logger.warning("%s raised in a worker: %s. Such an error is shown once.", target, reply["error"])
 
 
 os.register_at_fork(after_in_child=_forget_pool)
