@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from trl_grpo_ext.cli import main
 from trl_grpo_ext.diagnostics.console import log_line
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 
 ROOT = Path(__file__).resolve().parent.parent
 # accelerate starts several processes on one machine only for --multi_gpu; the recipe's use_cpu puts them on gloo.
@@ -99,11 +100,15 @@ def test_a_figure_that_rounds_to_nothing_has_no_sign() -> None:
     assert log_line(logs, ["short"], step=1, steps=2) == "step 1/2 | reward 0.000 | short 0.000 | H 0.00"
 
 
+def write_data(folder: Path, *, solution: str = "2") -> None:
+    (folder / "train.jsonl").write_text(f'{{"prompt": "1+1", "solution": "{solution}"}}\n' * 16)
+    (folder / "test.jsonl").write_text('{"prompt": "1+1", "solution": "2"}\n' * 8)
+
+
 @pytest.fixture
 def halting(tmp_path: Path) -> list[str]:
     """What trains on rows that nothing can be judged against, until it halts; its output goes to `runs/quickstart`."""
-    (tmp_path / "train.jsonl").write_text('{"prompt": "1+1", "solution": "?"}\n' * 16)
-    (tmp_path / "test.jsonl").write_text('{"prompt": "1+1", "solution": "2"}\n' * 8)
+    write_data(tmp_path, solution="?")
     recipe = (ROOT / "recipes" / "quickstart.yaml").read_text(encoding="utf-8") + "halt_on: [bad_data]\n"
     (tmp_path / "halts.yaml").write_text(recipe, encoding="utf-8")
     flags = ["--config", "halts.yaml", "--dataset_name", str(tmp_path), *SHORT, "--max_steps", "20"]
@@ -213,13 +218,17 @@ def test_trls_own_command_takes_the_rewards_by_name(tmp_path: Path, tiny_model: 
     assert "rewards/think_format_reward/mean" in done.stdout + done.stderr
 
 
-def test_a_run_that_is_stopped_and_resumed_adds_to_its_scorecards(tmp_path: Path) -> None:
-    flags = ["--evaluate_before_and_after", "false", "--per_device_train_batch_size", "16", "--save_strategy", "steps"]
-    flags += ["--save_steps", "2"]
+def test_a_run_that_is_stopped_and_resumed_adds_to_its_scorecards_and_logs(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    flags = ["--dataset_name", str(tmp_path), "--per_device_train_batch_size", "16", "--logging_steps", "1"]
+    flags += ["--save_strategy", "steps", "--save_steps", "2"]
     train = ["-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags]
     run(*train, "--max_steps", "2", cwd=tmp_path)
     run(*train, "--max_steps", "4", "--resume_from_checkpoint", "true", cwd=tmp_path)
-    rows = recorded(tmp_path / "runs/quickstart")
-    assert sorted({row["step"] for row in rows}) == [0, 1, 2, 3]
-    assert sorted({row["group"] for row in rows}) == list(range(8))
-    assert not (tmp_path / "runs/quickstart/scorecards.1").exists()
+    folder = tmp_path / "runs/quickstart"
+    trained = [row for row in recorded(folder) if row["mode"] == "train"]
+    assert sorted({row["step"] for row in trained}) == [0, 1, 2, 3]
+    assert len({row["group"] for row in trained}) == 8
+    # Each session evaluates before it trains, which is at step 0.
+    assert [entry["step"] for entry in RecordedRun(folder).logs if "loss" in entry] == [1, 2, 3, 4]
+    assert not (folder / "scorecards.1").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -26,12 +27,21 @@ def start(folder: Path, *flags: str) -> subprocess.Popen[bytes]:
     )
 
 
+def is_written(state: Path) -> bool:
+    """Whether the last file of a checkpoint is there, to its end."""
+    try:
+        json.loads(state.read_text())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def killed_after(folder: Path, checkpoint: int) -> Path:
     """The folder of a run that was killed with all its processes once this checkpoint was there."""
     process = start(folder)
     run = folder / "runs" / "quickstart"
     deadline = time.monotonic() + 300
-    while not (run / f"checkpoint-{checkpoint}" / "trainer_state.json").exists():
+    while not is_written(run / f"checkpoint-{checkpoint}" / "trainer_state.json"):
         assert process.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.005)

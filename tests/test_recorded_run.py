@@ -77,6 +77,17 @@ def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path
     assert len(list((tmp_path / "scorecards").glob("samples-*.parquet"))) == 14  # nothing was deleted
 
 
+def test_of_a_run_that_began_again_at_step_0_nothing_counts_that_was_there_before(tmp_path: Path) -> None:
+    for group in (1, 2):
+        recorder = Recorder(tmp_path)
+        recorder(card_of(0, mode="eval", group=group))
+        for step in range(3 - group):
+            recorder(card_of(step, group=group))
+        recorder(card_of(2, mode="eval", group=group))
+    found = [(card.mode, card.step, card.samples[0].group) for card in RecordedRun(tmp_path).cards()]
+    assert found == [("eval", 0, 2), ("train", 0, 2), ("eval", 2, 2)]
+
+
 def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_evaluations(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=10)
     recorder(card_of(0, mode="eval"))
@@ -124,6 +135,20 @@ def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_
     assert steps(tmp_path, "train") == [*before, 100, *range(200 - RECENT, 200)]
 
 
+def test_a_run_that_is_resumed_before_it_has_its_first_few_batches_keeps_what_it_lacks_of_them(tmp_path: Path) -> None:
+    first = Recorder(tmp_path, keep_every=1000)
+    for step in range(3):
+        first(card_of(step))
+    second = Recorder(tmp_path, keep_every=1000)  # from a checkpoint at step 2
+    for step in range(2, 100):
+        second(card_of(step))
+    kept = [*range(OPENING_BATCHES), *range(100 - RECENT, 100)]
+    assert steps(tmp_path, "train") == kept
+    for step in range(100):  # another run, of the same recorder
+        second(card_of(step))
+    assert steps(tmp_path, "train") == kept
+
+
 def test_a_batch_that_cannot_be_read_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Recorder(tmp_path)(card_of(0))
     run = RecordedRun(tmp_path)
@@ -133,7 +158,7 @@ def test_a_batch_that_cannot_be_read_is_a_warning(tmp_path: Path, caplog: pytest
     assert "Batch 0" in caplog.text
 
 
-def test_logs_are_read_back_and_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
+def test_logs_are_read_back_and_lines_that_are_no_entries_are_passed_over(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     recorder(card_of(0))
     log = LogRecorder(tmp_path)
@@ -142,7 +167,7 @@ def test_logs_are_read_back_and_a_line_that_was_cut_off_is_passed_over(tmp_path:
     again = LogRecorder(tmp_path)
     again.write(3, {"loss": 0.25})
     with open(tmp_path / "scorecards" / "log.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"step": 4, "lo')
+        file.write('{"step": null, "session": 1}\n{"step": "4", "session": 1}\n[4]\n{"step": 4, "lo')
     logs = RecordedRun(tmp_path).logs
     assert [(entry["step"], entry["loss"]) for entry in logs] == [(1, 0.5), (2, 0.5), (3, 0.25)]
     assert logs[0]["entropy"] is None

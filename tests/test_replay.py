@@ -13,7 +13,10 @@ from planted import Positions
 from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_changed, record, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
+from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
+from trl_grpo_ext.diagnostics.recent_drivers import recent_drivers
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.recipe_rewards import build_mix
 from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.replay.selection import Selection, parse_steps
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier, ThinkFormatVerifier
@@ -113,18 +116,25 @@ def test_functions_beside_the_mix_stay_in_the_totals_as_they_were_recorded(
     assert any("2 completions that were void" in note for note in replayed.notes), replayed.notes
 
 
-def test_driver_shares_are_those_of_all_batches_together_before_and_after(tmp_path: Path) -> None:
+def test_driver_shares_are_the_means_of_the_batches_as_the_logs_have_them(tmp_path: Path) -> None:
     """The second batch is worth a hundredth of the first, since `none` leaves advantages as large as the rewards."""
-    batches = [["1 no", "0 no", "1 no", "0 no"], ["0.1 no", "0 yes", "0.1 no", "0 yes"]]
+    nothing = ["1 no", "1 no", "1 no", "1 no"]
+    batches = [["1 no", "0 no", "1 no", "0 no"], ["0.1 no", "0 yes", "0.1 no", "0 yes"], nothing]
     run = record(tmp_path, [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.0)], batches)
     new = [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.3)]
     shares = replay_run(run, new_rewards(new, scale_rewards="none")).to_record()["drivers"]
     assert shares["old"]["terms"] == {"right": pytest.approx(1.0), "says": 0.0}
-    # By hand: advantages of +-0.5 by `right` alone, then of -+0.1, made of +-0.05 by `right` and of -+0.15 by `says`.
-    squares = 4 * 0.5**2 + 4 * 0.1**2
-    right, says = 4 * 0.5**2 - 4 * 0.05 * 0.1, 4 * 0.15 * 0.1
-    assert shares["new"]["terms"] == pytest.approx({"right": right / squares, "says": says / squares})
+    # By hand: advantages by `right` alone, then of -+0.1, made of +-0.05 by `right` and of -+0.15 by `says`.
+    assert shares["new"]["terms"] == pytest.approx({"right": (1 - 0.5) / 2, "says": (0 + 1.5) / 2})
     assert shares["new"]["others"] == pytest.approx(0.0)
+    assert shares["new"]["terms"] == pytest.approx(recent_drivers(logs_of(run, new)))
+
+
+def logs_of(run: RecordedRun, rewards: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """What a trainer would log of the batches of a run, under other rewards."""
+    mix = build_mix(rewards)
+    cards = [mix.score(card.samples, step=card.step) for card in run.cards()]
+    return [batch_statistics(card, {"scale_rewards": "none"}) for card in cards]
 
 
 def test_what_stands_beside_the_mix_has_the_rest_of_the_drivers_share(tiny_model: str, sums: Any, config: Make) -> None:

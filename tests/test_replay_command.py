@@ -52,6 +52,16 @@ def test_it_prints_what_changes_in_plain_text(run: str, tmp_path: Path, capsys: 
     assert "\x1b" not in shown
 
 
+def test_where_nothing_is_beside_the_mix_the_table_has_no_line_for_it(
+    run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing_to_teach = [term("says", HOLDS, word="never")]
+    assert main(["replay", run, "--config", recipe(tmp_path, nothing_to_teach)]) == 0
+    shown = capsys.readouterr().out
+    assert "38% -> -" in shown
+    assert "beside the mix" not in shown
+
+
 def test_it_writes_the_figures_as_json_without_nan(
     run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

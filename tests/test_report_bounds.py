@@ -77,6 +77,17 @@ def test_a_report_for_which_there_is_little_time_says_how_many_batches_were_not_
     assert page_of(write_report([folder], seconds=600.0))["unread"] == 0
 
 
+def test_the_answer_is_looked_for_in_fewer_batches_where_there_is_little_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = runs.record(tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(60)))
+    (folder / "scorecards" / "verdicts-00000020.parquet").write_bytes(b"PAR1 torn")
+    assert page_of(write_report([folder], seconds=0.0))["sentence"]
+    assert "Batch 20" not in caplog.text  # nobody has tried to read it
+    write_report([folder])
+    assert "Batch 20" in caplog.text
+
+
 def test_logs_of_a_long_run_are_no_more_than_a_thousand_points_and_what_is_no_number_is_none() -> None:
     logs = ({"step": step, "kl": float(step % 2), "entropy": None if step else 0.5} for step in range(5000))
     columns = log_columns(logs)

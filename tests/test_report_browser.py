@@ -7,8 +7,9 @@ tests are skipped, unless `CHROMIUM` is set.
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import report_runs as runs
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.diagnostics.run_settings import write_settings
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 
@@ -37,6 +39,18 @@ def browser() -> Iterator[Any]:
             pytest.skip(f"there is no browser: {str(error).splitlines()[0]}")
         yield chromium
         chromium.close()
+
+
+# Above which of these steps the chart of lengths has the colour of unparseable completions.
+DRAWN_AT = """(steps) => {
+  const { plot } = drawn.find(({ spec }) => spec.id === "length");
+  const wanted = color("--unparseable").match(/[0-9]+/g).map(Number);
+  const { width, height } = plot.ctx.canvas;
+  const { data } = plot.ctx.getImageData(0, 0, width, height);
+  const is = (pixel) => wanted.every((part, band) => Math.abs(data[4 * pixel + band] - part) < 12);
+  const isAbove = (x) => [...Array(height).keys()].some((y) => is(y * width + x));
+  return steps.filter((step) => isAbove(Math.round(plot.valToPos(step, "x", true))));
+}"""
 
 
 class Opened:
@@ -62,9 +76,9 @@ class Opened:
         assert self.page.evaluate("document.scripts.length") == 2
 
     def found(self) -> int:
-        """How many completions the list says there are."""
-        told = self.page.locator(".left .note").inner_text()
-        return 0 if told == "None fits." else int(told.split(" of ")[1].replace("\u202f", ""))
+        """How many completions the list says there are, in as many rows or fewer."""
+        told = self.page.locator(".left .note").inner_text().replace("\u202f", "")
+        return 0 if told == "None fits." else int(re.findall("[0-9]+", told)[-1])
 
     def filter(self, name: str, value: str) -> None:
         self.page.select_option(f"[data-filter={name}]", value)
@@ -84,6 +98,16 @@ def report(browser: Any, rich: Path) -> Iterator[Opened]:
     yield opened
     opened.check()
     opened.page.close()
+
+
+def planted(step: int, *completions: tuple[str, Any], advantages: Sequence[float]) -> Any:
+    """A batch of one group and one term: texts with their verdicts."""
+    samples = [
+        runs.Sample(text=text, row={"planted": {"x": verdict}}, group=step, step=step, completion_ids=[1] * len(text))
+        for text, verdict in completions
+    ]
+    mix = RewardMix([RewardTerm(name="x", verifier=runs.Planted("x"))])
+    return mix.score(samples, step=step).with_advantages(advantages)
 
 
 def members(folder: Path, mode: Any = "train") -> list[tuple[Any, int]]:
@@ -127,6 +151,15 @@ def test_two_runs_side_by_side_open_without_an_error_and_may_be_filtered(
     assert opened.found() == 8
     opened.filter("run", "")
     assert opened.found() == len(members(rich)) + 8
+    opened.check()
+
+
+def test_a_chart_that_one_of_two_runs_lacks_moves_no_other(browser: Any, rich: Path, tmp_path: Path) -> None:
+    other = runs.record(tmp_path / "other", *(planted(step, ("x", runs.RIGHT), advantages=[0.0]) for step in range(2)))
+    opened = Opened(browser, write_report([other, rich], tmp_path / "two.html"))
+    for place, side in enumerate(("left", "right")):
+        panels = opened.page.locator(f".grid > [id$='-{place}']").all()
+        assert {"left" if panel.bounding_box()["x"] < 600 else "right" for panel in panels} == {side}
     opened.check()
 
 
@@ -209,6 +242,76 @@ def test_the_list_of_a_run_that_was_only_evaluated_is_of_evaluations(browser: An
     opened = Opened(browser, write_report([folder]))
     assert opened.found() == len(members(folder, "eval")) > 0
     assert "in evaluations" in opened.page.locator("#prompts .lead").inner_text()
+    opened.check()
+
+
+def test_siblings_that_are_the_same_have_one_row_and_rounding_is_no_advantage(browser: Any, tmp_path: Path) -> None:
+    dead = planted(0, *[("right", runs.RIGHT)] * 4, advantages=[-7.4e-5, 7.4e-5, -7.4e-5, 7.4e-5])
+    live = planted(1, *[("right", runs.RIGHT)] * 3, ("wrong", runs.WRONG), advantages=[0.5, 0.5, 0.5, -1.5])
+    opened = Opened(browser, write_report([runs.record(tmp_path / "run", dead, live)]))
+    rows = opened.page.locator(".row .line")
+    shown = [text.split("\n") for text in rows.all_inner_texts()]
+    assert [(row[-1], "\u00d7" in " ".join(row)) for row in shown] == [
+        ("+0.5", True),
+        ("\u22121.5", False),
+        ("0", True),
+    ]
+    assert opened.found() == 8
+    opened.page.locator("[role=listbox]").focus()
+    opened.page.keyboard.press("ArrowRight")  # a sibling in the same row
+    assert opened.page.locator(".row[aria-selected=true]").inner_text().endswith("right")
+    opened.page.keyboard.press("ArrowDown")
+    assert opened.page.locator(".detail .text.main").inner_text() == "wrong"
+    opened.view("advantage")
+    assert opened.found() == 3
+    opened.check()
+
+
+def test_a_line_breaks_where_a_verdict_does_not_occur_and_a_value_alone_is_a_dot(browser: Any, tmp_path: Path) -> None:
+    rare = {3, 18, *range(6, 16)}
+    cards = [
+        planted(
+            step,
+            ("a long text", runs.UNREAD) if step in rare else ("text", runs.WRONG),
+            ("text", runs.RIGHT),
+            advantages=[-1.0, 1.0],
+        )
+        for step in range(20)
+    ]
+    opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards)]))
+    drawn = opened.page.evaluate(DRAWN_AT, [2.97, 3.03, 4.5, 5, 6.5, 10.5, 14.5, 16.5, 17, 18.03])
+    assert drawn == [2.97, 3.03, 6.5, 10.5, 14.5, 18.03]
+    opened.check()
+
+
+def test_what_is_known_at_one_step_only_is_said_and_not_drawn(browser: Any, tmp_path: Path) -> None:
+    opened = Opened(browser, write_report([runs.ODD_RUNS["one step"](tmp_path / "run")]))
+    assert opened.page.locator("#entropy canvas").count() == 0
+    said = opened.page.locator("#entropy").inner_text().split()
+    assert " ".join(said) == "Entropy Nats a token. entropy 0.5 Known at step 0 only."
+    opened.page.click("nav button")  # the other colours
+    opened.check()
+
+
+def test_the_top_tells_the_completions_of_training_from_those_of_evaluations(report: Opened, rich: Path) -> None:
+    sizes = {mode: len(members(rich, mode)) for mode in ("train", "eval")}
+    assert (
+        f"{sizes['train']} completions + {sizes['eval']} of evaluation" in report.page.locator(".answers").inner_text()
+    )
+
+
+def test_a_narrow_page_cuts_no_table(browser: Any, tmp_path: Path) -> None:
+    folder = runs.rich_run(tmp_path / "run")
+    write_settings(folder, {"model": "m" * 200})
+    opened = Opened(browser, write_report([folder]), width=420)
+    opened.page.click("#settings summary")
+    for status in ("unparseable", "error", "incorrect"):
+        opened.filter("status", status)
+        wide, seen = opened.page.evaluate(
+            "[document.querySelector('.detail .scroll')].flatMap((table) => [table.scrollWidth, table.clientWidth])"
+        )
+        assert wide == seen
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 420
     opened.check()
 
 

@@ -43,13 +43,16 @@ class HaltCallback(TrainerCallback):  # type: ignore[misc]  # transformers is no
             leave the others waiting.
 
     Attributes:
-        has_halted: Whether it has ended training; the same on every rank.
+        has_halted: Whether it has ended the latest training; the same on every rank.
     """
 
     def __init__(self, watch: Watch, from_main_process: Callable[[Callable[[], int]], int]) -> None:
         self.watch = watch
         self.has_halted = False
         self._from_main_process = from_main_process
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.has_halted = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not self._from_main_process(lambda: int(self.watch.halted_by is not None)):

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trl_grpo_ext.diagnostics.recorder import About, about_of, read_about
+from trl_grpo_ext.diagnostics.sessions import is_repeated, session_starts
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.verdict import Verdict
@@ -67,33 +68,37 @@ class RecordedRun:
 
     @property
     def logs(self) -> list[dict[str, Any]]:
-        """TRL's logs, one dict a logging step, with `step`; a later session's take the place of those it repeats."""
+        """TRL's logs, one dict a logging step, with `step`; a later session's take the place of those it repeats.
+
+        Lines that were cut off, or that nobody here has written, are passed over.
+        """
         return list(self.iterate_logs())
 
     def iterate_logs(self) -> Iterator[dict[str, Any]]:
         """`logs` one by one: those of a long run are large."""
         path = self.folder / "scorecards" / "log.jsonl"
-        starts = _session_starts((entry["session"], entry["step"]) for entry in _entries(path))
+        starts = session_starts((entry["session"], entry["step"]) for entry in _entries(path) if "loss" in entry)
         for entry in _entries(path):
-            if not _is_repeated(entry["session"], entry["step"], starts):
+            if not is_repeated(entry["session"], entry["step"], starts):
                 yield entry
 
     def parts(self, mode: Mode | None = None) -> list[tuple[int, About]]:
         """The numbers of the batches that count, in order, with what each says of itself.
 
-        A run that was resumed from an earlier checkpoint repeats steps; the earlier batches of those do not count.
+        A run that was resumed from an earlier checkpoint repeats steps; the earlier batches of those do not count. Of
+        a folder in which training began again at step 0, nothing counts that was there before, evaluations included.
         Files that are no parts, damaged, or have just been thinned out, are passed over.
         """
         paths = sorted((self.folder / "scorecards").glob("samples-*.parquet"))
         parts = [part for path in paths if (part := _part(path)) is not None]
-        starts = _session_starts(
-            [(about.session, about.step) for _, about in parts if about.mode == "train" and about.step is not None]
+        starts = session_starts(
+            (about.session, about.step) for _, about in parts if about.mode == "train" and about.step is not None
         )
         return [
             (number, about)
             for number, about in parts
             if (mode is None or about.mode == mode)
-            and not _is_repeated(about.session, about.step, starts, strictly=about.mode == "eval")
+            and not is_repeated(about.session, about.step, starts, is_evaluation=about.mode == "eval")
         ]
 
     def card(self, number: int) -> Scorecard:
@@ -147,22 +152,8 @@ def _entry(line: str) -> dict[str, Any] | None:
         entry = json.loads(line)
     except json.JSONDecodeError:
         return None
-    return entry if isinstance(entry, dict) and {"step", "session"} <= entry.keys() else None
-
-
-def _session_starts(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """The first step of each session."""
-    starts: dict[int, int] = {}
-    for session, step in steps:
-        starts[session] = min(step, starts.get(session, step))
-    return starts
-
-
-def _is_repeated(session: int, step: int | None, starts: Mapping[int, int], *, strictly: bool = False) -> bool:
-    """Whether a later session began at or before this step. An evaluation belongs to the steps before it."""
-    if step is None:
-        return False
-    return any(later > session and (start < step if strictly else start <= step) for later, start in starts.items())
+    is_ours = isinstance(entry, dict) and all(isinstance(entry.get(name), int) for name in ("step", "session"))
+    return entry if is_ours else None
 
 
 def _read(path: Path, columns: Sequence[str]) -> tuple[About, Columns]:

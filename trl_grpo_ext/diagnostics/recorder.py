@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.diagnostics.sessions import is_repeated, session_starts
 from trl_grpo_ext.scorecard import Mode, Scorecard
 
 SAMPLES_SCHEMA = pa.schema(
@@ -75,6 +76,9 @@ class Recorder:
     With `keep_every` above 1, training batches are thinned out once they are older than the last `RECENT`. What was
     recent when a run ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
 
+    Where the steps of training begin again, in this process or in another, a new session begins: what it repeats stays
+    on disk and counts no more.
+
     Args:
         run_folder: The run's `output_dir`.
         keep_every: Of older training batches, only each n-th is kept, the first few that checks compare with, and
@@ -89,11 +93,16 @@ class Recorder:
         self.keep_every = keep_every
         self._next: int | None = None
         self._session = 0
-        self._opening = 0  # how many of the first training batches are kept; none of a resumed run, which has had them
+        self._step = 0  # of the latest batch
+        self._opening = 0  # how many of the session's first training batches are kept: what the run has not had
         self._trained = 0
         self._recent: deque[_Recent] = deque()
 
     def __call__(self, card: Scorecard) -> None:
+        if card.step is not None:
+            if card.mode == "train" and card.step < self._step:
+                self._next = None
+            self._step = card.step
         number = self._take_number()
         about = _about(card, self._session)
         # Verdicts first: a reader that finds a sample finds its verdicts too.
@@ -113,6 +122,8 @@ class Recorder:
                 batch.is_kept = True
 
     def _thin_out(self, number: int, step: int | None) -> None:
+        if not self._trained:
+            self._opening = OPENING_BATCHES - self._trained_before(step)
         is_opening = self._trained < self._opening
         self._recent.append(_Recent(number, step, is_kept=is_opening or self._trained % self.keep_every == 0))
         self._trained += 1
@@ -141,11 +152,24 @@ class Recorder:
         if self._next is None:  # a resumed run goes on after the parts that are there
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = sorted(self._parts(), reverse=True)
-            self._session = 1 + next((s for s in (_session_of(path) for _, path in parts) if s is not None), -1)
+            abouts = (_readable_about(path) for _, path in parts)  # sessions rise with the numbers of parts
+            self._session = 1 + next((about.session for about in abouts if about is not None), -1)
             self._next = max((number for number, _ in parts), default=-1) + 1
-            self._opening = 0 if parts else OPENING_BATCHES
+            self._trained = 0
+            self._recent.clear()
         self._next += 1
         return self._next - 1
+
+    def _trained_before(self, step: int | None) -> int:
+        """How many training batches on disk, of earlier sessions, count beside a session that began at this step."""
+        abouts = [_readable_about(path) for _, path in self._parts() if path.name.startswith("samples")]
+        earlier = [
+            (about.session, about.step)
+            for about in abouts
+            if about is not None and about.mode == "train" and about.step is not None and about.session < self._session
+        ]
+        starts = session_starts(earlier if step is None else [*earlier, (self._session, step)])
+        return sum(not is_repeated(session, when, starts) for session, when in earlier)
 
 
 @dataclass(slots=True)
@@ -183,12 +207,15 @@ class LogRecorder:
     def __init__(self, run_folder: str | os.PathLike[str]) -> None:
         self.path = Path(run_folder) / "scorecards" / "log.jsonl"
         self._session: int | None = None
+        self._step = 0  # of the latest log of training
 
     def write(self, step: int, logs: Mapping[str, Any]) -> None:
         """Append the figures of a step; what is no finite number becomes null."""
-        if self._session is None:
+        begins_again = "loss" in logs and step <= self._step
+        if self._session is None or begins_again:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._session = self._sessions_before()
+        self._step = step if "loss" in logs else self._step
         entry = {"step": step, "session": self._session} | {key: _plain(value) for key, value in logs.items()}
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry, allow_nan=False, default=str) + "\n")
@@ -215,10 +242,10 @@ def about_of(metadata: Mapping[bytes, bytes] | None) -> About:
     return About(**json.loads(metadata[ABOUT]))
 
 
-def _session_of(path: Path) -> int | None:
-    """The session of a part; None for one that is damaged. Sessions rise with the numbers of parts."""
+def _readable_about(path: Path) -> About | None:
+    """What a part says of its batch; None for one that is damaged."""
     try:
-        return read_about(path).session
+        return read_about(path)
     except (OSError, ValueError, TypeError):
         return None
 

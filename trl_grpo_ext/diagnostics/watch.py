@@ -55,6 +55,9 @@ class Watch:
         cite: Told the steps that findings are about, so that their batches are kept.
         halt_on: The codes of findings that should end the run.
         log_level: Findings below are not shown on the console: `logging.INFO` shows all.
+
+    Attributes:
+        halted_by: The finding that should end the training that goes on; None where there is none.
     """
 
     def __init__(
@@ -74,6 +77,11 @@ class Watch:
         self._cite = cite
         self._view = RunView(settings)
         self._onsets = Onsets(dict(CHECKS))
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Training begins, or begins again: who goes on after a halt has seen why."""
+        self.halted_by = None
         self._has_begun = False
 
     @_guarded
@@ -97,10 +105,14 @@ class Watch:
 
     def _look_back(self, step: int) -> None:
         """Of a run that is resumed, see what was before; it has been told already. Of an earlier run, nothing."""
+        folder = Path(self.run_folder)
+        is_resumed = step > 0 and (folder / "scorecards").is_dir()
+        if is_resumed or (step == 0 and self._view.window.batches):  # seen before training began again
+            self._view, self._onsets = RunView(self._view.settings), Onsets(dict(CHECKS))
         if step == 0:
-            set_aside(Path(self.run_folder) / FILE)
-        elif (Path(self.run_folder) / "scorecards").is_dir():
-            look_back(RecordedRun(Path(self.run_folder)), self._view, self._onsets, before=step)
+            set_aside(folder / FILE)
+        elif is_resumed:
+            look_back(RecordedRun(folder), self._view, self._onsets, before=step)
 
     def _look(self) -> None:
         for finding in self._onsets.look(self._view.window):
@@ -115,10 +127,13 @@ class Watch:
 
 
 class WatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Hands a watch what the trainer logs, on the main process."""
+    """Tells a watch when training begins and ends, and what the trainer logs, on the main process."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.watch.begin()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         if state.is_world_process_zero and logs:

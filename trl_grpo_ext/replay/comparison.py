@@ -67,8 +67,8 @@ class Comparison:
         sides = zip((old, new), self.settings, strict=True)
         before, after = (Pull(card=batch.card, made=advantages_of(batch, settings)) for batch, settings in sides)
         self.advantages.add(before, after)
-        self.drivers.old.add(old, before.settled, self.settings[0])
-        self.drivers.new.add(new, after.settled, self.settings[1])
+        self.drivers.old.add(old, self.settings[0])
+        self.drivers.new.add(new, self.settings[1])
         self._check(before)
 
     def _check(self, old: Pull) -> None:

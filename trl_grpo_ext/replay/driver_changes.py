@@ -6,42 +6,35 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from trl_grpo_ext.diagnostics.statistics.batch import Batch
 from trl_grpo_ext.diagnostics.statistics.drivers import driver_shares
-from trl_grpo_ext.replay.advantages import AdvantageSettings, SingleArray
+from trl_grpo_ext.replay.advantages import AdvantageSettings
 
 
 @dataclass(slots=True)
 class Drivers:
-    """One side, added up.
+    """One side: the mean of the batches' shares, as logs and reports have it, whatever the size of the advantages."""
 
-    Each batch counts by the sum of its squared advantages, so that the share of term k, whose part of the advantage
-    A_i is a_ki, is `sum a_ki A_i / sum A_i^2` over the whole run, as it is within a batch (see `driver_shares`).
-    """
+    _sums: dict[str, float] = field(default_factory=dict)
+    _batches: int = 0
 
-    _parts: dict[str, float] = field(default_factory=dict)
-    _squares: float = 0.0
-
-    def add(self, batch: Batch, advantages: SingleArray, settings: AdvantageSettings) -> None:
-        """Take in a batch and its (N,) advantages; one that has none, or of which nobody can tell, adds nothing."""
+    def add(self, batch: Batch, settings: AdvantageSettings) -> None:
+        """Take in a batch; one that has no advantages, or of which nobody can tell, adds nothing but its terms."""
         shares = driver_shares(batch, asdict(settings))
-        known = not any(map(math.isnan, shares.values()))
-        squares = float((advantages.astype(np.float64) ** 2).sum()) if known else 0.0
-        self._squares += squares
+        is_known = not any(map(math.isnan, shares.values()))
+        self._batches += is_known
         for term, share in shares.items():
-            self._parts[term] = self._parts.get(term, 0.0) + (share * squares if known else 0.0)
+            self._sums[term] = self._sums.get(term, 0.0) + (share if is_known else 0.0)
 
     @property
     def shares(self) -> dict[str, float | None]:
         """The share of each term; None where there are no advantages, or nobody can tell."""
-        return {term: part / self._squares if self._squares else None for term, part in self._parts.items()}
+        return {term: total / self._batches if self._batches else None for term, total in self._sums.items()}
 
     @property
     def others(self) -> float | None:
         """The share of reward functions beside the mix: what the terms' lack of 1."""
-        return 1 - math.fsum(self._parts.values()) / self._squares if self._squares else None
+        return 1 - math.fsum(self._sums.values()) / self._batches if self._batches else None
 
     def to_record(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -56,9 +56,9 @@ def _terms(replayed: ReplayedRun) -> Table:
             _both(_number(term.old.mean), _number(term.new.mean)),
             f"{term.changed} differ" if term.changed else replayed.sources.get(name, "gone"),
         )
-    others = _both(_percent(drivers.old.others), _percent(drivers.new.others))
-    if others not in ("0%", "-"):
-        table.add_row("(beside the mix)", "", others, "", "as recorded")
+    others = [_percent(drivers.old.others), _percent(drivers.new.others)]
+    if not {"0%", "-"}.issuperset(others):
+        table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
     table.add_section()
     means = [_number(mean) for mean in totals.means]
     table.add_row("total", "", "", _both(*means), f"{totals.changed} differ")

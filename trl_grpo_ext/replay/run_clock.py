@@ -48,13 +48,13 @@ class RunClock:
 
 
 def _last_session(run: RecordedRun) -> list[dict[str, Any]]:
-    """The logs since the run was last started; an earlier session may have come to an end of its own."""
+    """The logs since training was last started; an earlier session may have come to an end of its own."""
     try:
         logs = run.logs
-        last = max((entry["session"] for entry in logs), default=0)
-        return [entry for entry in logs if entry["session"] == last]
-    except (OSError, ValueError, KeyError, TypeError):  # lines that nobody here has written
+    except OSError:
         return []
+    last = max((entry["session"] for entry in logs if {"loss", "train_runtime"} & entry.keys()), default=0)
+    return [entry for entry in logs if entry["session"] == last]
 
 
 def _checkpoints_last_step(folder: Path) -> int | None:

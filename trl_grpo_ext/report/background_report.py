@@ -15,17 +15,18 @@ logger = logging.getLogger(__name__)
 SHARE = 0.01  # of the run's time, at most, in which a report is being made
 FIRST_AFTER = 60.0  # seconds
 
-READING_SECONDS = 40.0  # for which batches are read for a report; the command reads all
+READING_SECONDS = 40.0  # for which a report reads batches, about; the command reads all
 LAST_SECONDS = 120.0  # at most, that the end of a run waits for its report; other ranks wait too
 
-# It ends with the trainer (1 is PR_SET_PDEATHSIG), however that ends.
+# It ends with the trainer's process, however that ends, and not with the thread that trains.
 _PROGRAM = """
-import ctypes, os, signal, sys
+import os, sys, threading, time
 os.nice(19)
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != int(sys.argv[2]):
-        sys.exit(1)
+def end_with(trainer):
+    while os.getppid() == trainer:
+        time.sleep(0.5)
+    os._exit(1)
+threading.Thread(target=end_with, args=(int(sys.argv[2]),), daemon=True).start()
 from trl_grpo_ext.report.write import write_report
 write_report([sys.argv[1]], seconds=float(sys.argv[3]))
 """

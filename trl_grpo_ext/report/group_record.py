@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from trl_grpo_ext.diagnostics.facts.term_facts import would_fool
+from trl_grpo_ext.diagnostics.statistics.groups import NO_ADVANTAGE
 from trl_grpo_ext.report.judged_batch import Group, JudgedBatch
 from trl_grpo_ext.report.plain_values import LONGEST_TEXT, bounded, plain, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_key, prompt_messages
@@ -18,6 +19,8 @@ from trl_grpo_ext.verdict import Verdict
 LONGEST_FIELD = 4_000  # characters of an answer, or of a detail of a verdict
 LONGEST_COLUMN = 20_000  # characters of a dataset column
 MOST_COLUMNS = 50
+
+ROUNDING = 1e-3  # of the advantages of a group of equals, which TRL computes in single precision: up to 3e-4, not 0
 
 Place = tuple[int, int]  # of a group in the run: its batch's, and its own in that
 
@@ -77,8 +80,15 @@ class GroupView:
     @property
     def advantage(self) -> float:
         """The largest advantage of a member, without its sign; 0 where none is known."""
+        return max(abs(self._advantage(index) or 0.0) for index in self.members)
+
+    def _advantage(self, index: int) -> float | None:
+        """The advantage of a member, 0 where it is no more than rounding; None where none is known."""
         advantages = self.batch.card.advantages
-        return 0.0 if advantages is None else max(abs(advantages[index]) for index in self.members)
+        if advantages is None:
+            return None
+        dead = self.batch.kinds[self.place] not in {None, "live", "secondary_only"}
+        return 0.0 if abs(advantages[index]) <= (ROUNDING if dead else NO_ADVANTAGE) else advantages[index]
 
     @property
     def longest(self) -> int:
@@ -129,7 +139,7 @@ class GroupView:
             "tokens": None if sample.completion_ids is None else len(sample.completion_ids),
             "cut": sample.truncated,
             "total": rounded(card.totals[index]),
-            "advantage": None if card.advantages is None else rounded(card.advantages[index]),
+            "advantage": rounded(self._advantage(index)),
             "void": card.void[index],
             "disagrees": self.batch.disagrees(index),
             "hack": self.batch.is_hack(index),

@@ -28,6 +28,8 @@ class ReportCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         self._says_where = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._has_ended:  # which has closed it
+            self.report = BackgroundReport(self.report.folder)
         self._has_ended = False
         self._says_where = not args.disable_tqdm
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.commands.docs import read_docs
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.documentation import read_docs
 from trl_grpo_ext.report.plain_values import plain
 
 logger = logging.getLogger(__name__)
@@ -38,9 +39,14 @@ class ReportedFindings:
         return frozenset(found["step"] for found in self.findings if isinstance(found["step"], int))
 
 
-def findings_of(run: RecordedRun) -> ReportedFindings:
-    """The answer for a run, the findings that were written while it went on, and those that were not."""
-    diagnosis = _diagnosis(run)
+def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindings:
+    """The answer for a run, the findings that were written while it went on, and those that were not.
+
+    Args:
+        run: The run.
+        seconds: How long looking for the answer may take, about.
+    """
+    diagnosis = _diagnosis(run, seconds)
     written = read_findings(run.folder)
     if diagnosis is None:
         return ReportedFindings(None, _in_order(written, frozenset()))
@@ -74,9 +80,9 @@ def _about(code: str) -> list[str]:
     return [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n") if paragraph]
 
 
-def _diagnosis(run: RecordedRun) -> Diagnosis | None:
+def _diagnosis(run: RecordedRun, seconds: float) -> Diagnosis | None:
     try:
-        return diagnose(run, most_examples=0)
+        return diagnose(run, most_examples=0, seconds=seconds)
     except Exception as error:  # the rest of the page is worth having
         logger.warning("No diagnosis for %s: %s", run.folder, error)
         return None

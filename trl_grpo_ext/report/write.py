@@ -22,6 +22,8 @@ from trl_grpo_ext.report.reported_run import ReportedRun
 STYLES = ("uplot.min.css", "theme.css", "report.css")
 SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "panels.js", "browser.js", "report.js")
 
+DIAGNOSIS_SHARE = 0.5  # at most, of the time, that the answer may take; the figures have the rest
+
 
 def write_report(
     folders: Sequence[str | os.PathLike[str]],
@@ -38,8 +40,8 @@ def write_report(
         folders: One or two run folders.
         output: Where to; by default `report.html` in the first folder, or `report-vs-<second>.html` for two.
         completions: At most about so many completions go into the page, those of two runs together.
-        seconds: So long batches of a run are read for the page. What was read is spread over the whole run, and the
-            page says how much was not.
+        seconds: So long batches of a run are read, about: for at most half of it for the answer, then for the figures
+            and the completions. These are of batches spread over the whole run, and the page says how many were left.
 
     Returns:
         Where it was written.
@@ -83,9 +85,9 @@ class Room(NamedTuple):
 
 
 def _run_data(run: RecordedRun, name: str, room: Room) -> dict[str, Any]:
-    findings = findings_of(run)  # which looks at so many batches at most
-    parts = run.parts()
     end = time.monotonic() + room.seconds
+    findings = findings_of(run, seconds=room.seconds * DIAGNOSIS_SHARE)
+    parts = run.parts()
     kept = KeptGroups(room.completions, room.characters, findings.steps)
     reported = ReportedRun(name, run.settings, findings, kept, weights=(about.weights for _, about in parts))
     left = deque(_reading_order(parts, findings.steps))

@@ -34,7 +34,7 @@ function below(a, b) {
   return b === null ? -1 : a - b;
 }
 
-/** Every completion of the runs, knowing its group and its run. */
+/** Every completion of the runs, knowing its group, its run, and the first of its siblings that is the same. */
 function completionsOf(runs) {
   const found = [];
   for (const run of runs) {
@@ -44,11 +44,20 @@ function completionsOf(runs) {
       for (const member of group.members) {
         member.group = group;
         member.place = found.length;
+        member.first = group.members.find((other) => other === member || same(other, member));
         found.push(member);
       }
+      for (const member of group.members) member.copies = group.members.filter((other) => other.first === member).length;
     }
   }
   return found;
+}
+
+/** Whether two of a group say the same, and the same is said of them: they have a row together. */
+function same(one, other) {
+  const said = ({ total, advantage, cut, void: isVoid, hack, disagrees, primary, verdicts }) =>
+    JSON.stringify([total, advantage, cut, isVoid, hack, disagrees, primary, Object.entries(verdicts).map(([term, verdict]) => [term, verdict.status])]);
+  return one.text === other.text && said(one) === said(other);
 }
 
 function completionBrowser(runs) {
@@ -58,11 +67,10 @@ function completionBrowser(runs) {
   const parts = browserParts(runs, all, state, () => refresh());
   const { list, detail, told, pager } = parts;
 
-  function refresh(keep) {
-    state.found = all.filter((one) => fits(one, state)).sort(ORDERS.find(([key]) => key === state.order)[2]);
+  function refresh() {
+    state.found = all.filter((one) => one.copies && fits(one, state)).sort(ORDERS.find(([key]) => key === state.order)[2]);
     state.from = 0;
-    if (!keep || !state.found.includes(state.chosen)) state.chosen = state.found[0] || null;
-    else state.from = Math.floor(state.found.indexOf(state.chosen) / ROWS_A_PAGE) * ROWS_A_PAGE;
+    state.chosen = state.found[0] || null;
     parts.reflect();
     showList();
     showDetail();
@@ -70,9 +78,9 @@ function completionBrowser(runs) {
 
   function showList() {
     const { found, from } = state;
-    list.replaceChildren(...found.slice(from, from + ROWS_A_PAGE).map((one) => listRow(one, one === state.chosen, runs.length > 1, choose)));
-    list.setAttribute("aria-activedescendant", state.chosen ? rowId(state.chosen) : "");
-    told.textContent = found.length ? `${count(from + 1)}\u2013${count(Math.min(found.length, from + ROWS_A_PAGE))} of ${count(found.length)}` : "None fits.";
+    list.replaceChildren(...found.slice(from, from + ROWS_A_PAGE).map((one) => listRow(one, one === state.chosen.first, runs.length > 1, choose)));
+    list.setAttribute("aria-activedescendant", state.chosen ? rowId(state.chosen.first) : "");
+    told.textContent = found.length ? `${count(from + 1)}\u2013${count(Math.min(found.length, from + ROWS_A_PAGE))} of ${toldRows(found)}` : "None fits.";
     pager.back.disabled = from === 0;
     pager.on.disabled = from + ROWS_A_PAGE >= found.length;
   }
@@ -85,24 +93,24 @@ function completionBrowser(runs) {
   function choose(one) {
     const before = state.chosen;
     state.chosen = one;
-    const place = state.found.indexOf(one);
+    const place = state.found.indexOf(one.first);
     if (place >= 0 && (place < state.from || place >= state.from + ROWS_A_PAGE)) {
       state.from = Math.floor(place / ROWS_A_PAGE) * ROWS_A_PAGE;
       showList();
     } else {
       for (const [other, is] of [[before, false], [one, true]]) {
-        const row = other && document.getElementById(rowId(other));
+        const row = other && document.getElementById(rowId(other.first));
         if (row) row.setAttribute("aria-selected", String(is));
       }
-      list.setAttribute("aria-activedescendant", rowId(one));
+      list.setAttribute("aria-activedescendant", rowId(one.first));
     }
-    const row = document.getElementById(rowId(one));
+    const row = document.getElementById(rowId(one.first));
     if (row) row.scrollIntoView({ block: "nearest", behavior: "instant" });
     showDetail();
   }
 
   function step(by) {
-    const place = state.found.indexOf(state.chosen) + by;
+    const place = state.found.indexOf(state.chosen.first) + by;
     if (place >= 0 && place < state.found.length) choose(state.found[place]);
   }
 
@@ -223,14 +231,33 @@ function browserParts(runs, all, state, refresh) {
   return { element, list, detail, told, pager, reflect };
 }
 
+/** How many completions the runs have recorded, and how many of them in evaluations where this page holds all. */
+function completionsSaid(runs) {
+  const { kept, all } = held(runs);
+  const trained = runs.filter((run) => run.main_mode === "train");
+  const evaluated = trained.flatMap((run) => run.groups).reduce((sum, group) => sum + (group.mode === "eval" ? group.members.length : 0), 0);
+  if (!evaluated) return plural(all, "completion");
+  if (kept < all) return `${plural(all, "completion")} with those of evaluation`;
+  return `${plural(all - evaluated, "completion")} + ${count(evaluated)} of evaluation`;
+}
+
+function held(runs) {
+  const sum = (key) => runs.reduce((so_far, run) => so_far + run.completions[key], 0);
+  return { kept: sum("kept"), all: sum("all") };
+}
+
 function heldNote(runs) {
-  const kept = runs.reduce((sum, run) => sum + run.completions.kept, 0);
-  const all = runs.reduce((sum, run) => sum + run.completions.all, 0);
-  if (kept === all) return `All ${plural(all, "completion")} of ${runs.length > 1 ? "the runs" : "the run"}, with their groups.`;
+  const { kept, all } = held(runs);
+  if (kept === all) return `All ${completionsSaid(runs)}, with their groups.`;
   return `${count(kept)} of ${count(all)} completions, in whole groups: those of steps with findings, hacks, disagreements, void ones, the largest advantages, the longest, and a random sample. The others are in scorecards/.`;
 }
 
 const rowId = (one) => `completion-${one.place}`;
+
+function toldRows(found) {
+  const completions = found.reduce((sum, one) => sum + one.copies, 0);
+  return completions === found.length ? count(completions) : `${count(found.length)} rows, for ${plural(completions, "completion")}`;
+}
 
 function listRow(one, chosen, named, choose) {
   const { group } = one;
@@ -240,6 +267,7 @@ function listRow(one, chosen, named, choose) {
       el("span", { class: "where", text: `${named ? `${group.run.name} \u00b7 ` : ""}${group.mode === "eval" ? "eval " : ""}step ${group.step}` }),
       one.cut ? el("span", { class: "tag", text: "cut" }) : null,
       one.hack ? el("span", { class: "tag", text: "hack" }) : null,
+      one.copies > 1 ? el("span", { class: "tag", title: "Siblings that are the same", text: `\u00d7 ${one.copies}` }) : null,
       el("span", { class: "n", title: "advantage", text: one.void ? "void" : one.advantage === null ? "" : signed(one.advantage) })),
     el("bdi", { class: "snippet", text: start(one.text.slice(0, 400).replace(/\s+/g, " ").trim(), 180) || "(empty)" }));
 }
@@ -296,10 +324,10 @@ function verdictTable(one) {
       return el("tr", {},
         el("th", { scope: "row", text: term }),
         el("td", {}, el("span", { class: "said" }, chip(term, verdict, true), ` ${verdict.status}`), why ? el("div", { class: "note mono", text: why }) : null),
-        el("td", {}, verdict.answer === null ? el("span", { class: "note", text: "\u2013" }) : el("bdi", { class: "mono answer", text: start(verdict.answer, 400) + (verdict.answer.length > 400 ? "\u2026" : "") })),
-        el("td", { class: "n", text: number(verdict.value) }),
-        el("td", { class: "n", text: group.run.shadows.some((shadow) => shadow.term === term) ? "shadow" : number(weights[term]) }),
-        el("td", { class: "n", text: verdict.value === null || weights[term] === 0 ? "\u2013" : signed(verdict.value * weights[term]) }));
+        el("td", { class: "extracted", "data-label": "extracted" }, verdict.answer === null ? el("span", { class: "note", text: "\u2013" }) : el("bdi", { class: "mono answer", text: start(verdict.answer, 400) + (verdict.answer.length > 400 ? "\u2026" : "") })),
+        el("td", { class: "n", "data-label": "value", text: number(verdict.value) }),
+        el("td", { class: "n", "data-label": "weight", text: group.run.shadows.some((shadow) => shadow.term === term) ? "shadow" : number(weights[term]) }),
+        el("td", { class: "n", "data-label": "counts", text: verdict.value === null || weights[term] === 0 ? "\u2013" : signed(verdict.value * weights[term]) }));
     }))));
 }
 

@@ -1,7 +1,8 @@
 // Charts by uPlot: lines and stacked areas over steps, with one cursor for all and legends that say what is under it.
 //
 // A spec: {id, title, note, kind: "lines" | "stack", x: [...], format, range: [low, high] | undefined, marks: [...],
-//          series: [{label, color: "--css-variable", values: [...], dash: bool, dots: bool, always: bool}]}
+//          series: [{label, color: "--css-variable", values: [...], wide: bool, dash: bool, dots: bool}],
+//          unit: what x counts, "step" by default; gaps: whether a line breaks where it has no value}
 
 const drawn = [];
 const FEW_POINTS = 3;
@@ -9,7 +10,8 @@ const FEW_POINTS = 3;
 /** A figure for a spec; `drawCharts` draws it once it is in the page. */
 function chartFigure(spec) {
   const legend = el("ul", { class: "legend" });
-  const canvas = el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
+  const lone = lonePlace(spec);
+  const canvas = lone ? el("p", { class: "note", text: lone }) : el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
   const figure = el(
     "figure",
     { class: "panel", id: spec.id },
@@ -17,8 +19,16 @@ function chartFigure(spec) {
     legend,
     canvas,
   );
-  drawn.push({ spec, canvas, legend, plot: null });
+  if (lone) tellLegend({ spec, legend }, null);
+  else drawn.push({ spec, canvas, legend, plot: null });
   return figure;
+}
+
+/** What stands in place of lines that have values at one place only; the legend says them. */
+function lonePlace(spec) {
+  if (spec.kind !== "lines") return null;
+  const known = spec.x.filter((_, place) => spec.series.some((one) => isThere(one.values[place])));
+  return known.length === 1 ? `Known at ${spec.unit || "step"} ${known[0]} only.` : null;
 }
 
 function drawCharts() {
@@ -73,10 +83,18 @@ function lines(spec) {
       stroke: color(one.color),
       width: one.dots ? 1 : one.wide ? 2.25 : 1.5,
       dash: one.dash || one.dots ? [4, 3] : undefined,
-      spanGaps: true,
-      points: { show: few || one.dots || present(one.values).length < 12, size: one.dots ? 7 : 5, fill: color(one.color) },
+      spanGaps: !spec.gaps,
+      points: {
+        show: few || one.dots || present(one.values).length < 12, size: one.dots ? 7 : 5, fill: color(one.color),
+        filter: (plot, place, show) => (show || !spec.gaps ? null : alone(one.values)),
+      },
     })),
   };
+}
+
+/** The places of values between two gaps, which no line shows. */
+function alone(values) {
+  return values.flatMap((value, place) => (isThere(value) && !isThere(values[place - 1]) && !isThere(values[place + 1]) ? [place] : []));
 }
 
 /** Sums from the bottom; the largest is drawn first and those below it over it. */
@@ -130,7 +148,7 @@ function lowHigh(values) {
 function axes(spec) {
   const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
   return [
-    { ...quiet, grid: { show: false }, size: 26, space: 60, gap: 6, values: (_, splits) => splits.map((step) => (spec.span && (step < spec.span[0] || step > spec.span[1]) ? "" : String(step))), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
+    { ...quiet, grid: { show: false }, size: 26, space: 60, gap: 6, values: (_, splits) => ticks(spec, splits), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
     {
       ...quiet,
       grid: { stroke: color("--rule"), width: 1 },
@@ -140,6 +158,13 @@ function axes(spec) {
       values: (_, splits) => splits.map((value) => (spec.format || number)(Math.abs(value) < 1e-12 ? 0 : value)),
     },
   ];
+}
+
+/** What stands under the chart; the first says what it counts. */
+function ticks(spec, splits) {
+  const inside = (step) => !spec.span || (step >= spec.span[0] && step <= spec.span[1]);
+  const first = splits.find(inside);
+  return splits.map((step) => (!inside(step) ? "" : step === first ? `${spec.unit || "step"} ${step}` : String(step)));
 }
 
 /** Thin lines at the steps of findings. */

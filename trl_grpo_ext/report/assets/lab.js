@@ -22,7 +22,7 @@ function buildPage() {
       policyPanel(),
       el("div", { class: "panel", id: "detail" }),
       ...runCharts().map(chartFigure)),
-    lab.runs.length > 1 ? comparison() : null,
+    ...(lab.runs.length > 1 ? [comparison()] : []),
     explanation(),
   );
   drawCharts();
@@ -233,7 +233,7 @@ function sampleRow([action, group, reward, advantage, ratio, clipped], groups) {
 function runCharts() {
   const { run } = shownNow;
   const x = updates(run.probabilities);
-  const base = { kind: "lines", x, span: [0, LAST], format: number };
+  const base = { kind: "lines", unit: "update", x, span: [0, LAST], format: number };
   const line = (id, title, note, values, more = {}) =>
     ({ ...base, id, title, note, series: [{ label: run.title, color: COLORS[run.name] || "--term-1", values }], ...more });
   return [
@@ -252,7 +252,7 @@ function runCharts() {
 function comparison() {
   const x = updates(lab.runs[0].probabilities);
   const chart = (id, title, key, more) => ({
-    id: `compare-${id}`, title, kind: "lines", x, span: [0, LAST], format: number, ...more,
+    id: `compare-${id}`, title, kind: "lines", unit: "update", x, span: [0, LAST], format: number, ...more,
     series: lab.runs.map((run) => ({ label: run.title, color: COLORS[run.name] || "--term-4", values: run[key] })),
   });
   const specs = [chart("max", "Largest probability", "max_probability", { range: [0, 1] }), chart("entropy", "Entropy", "entropy")];

@@ -107,7 +107,7 @@ function lengthPanels(run) {
     ...STATUSES.map((status) => ({ label: status, color: `--${status}`, values: lengths[status] })),
   ].filter((one) => one.values && present(one.values).length);
   const panels = [{
-    section: "length", id: "length", kind: "lines", title: "Tokens, by verdict", note: "Mean length of the completions to which the first term in force gives each verdict.", x: main.steps, series,
+    section: "length", id: "length", kind: "lines", title: "Tokens, by verdict", note: "Mean length of the completions to which the first term in force gives each verdict.", gaps: true, x: main.steps, series,
   }];
   const cut = main.figures.cut || [];
   if (present(cut).some((value) => value > 0)) {
@@ -160,6 +160,6 @@ function shadowPanels(run) {
   return [{
     section: "terms", id: "fooled", kind: "lines", title: "Passed in training, failed by the shadow", format: percent,
     note: "Of the completions that the first term in force passes, the share that each shadow fails. If it rises, read them.",
-    x: main.steps, series,
+    gaps: true, x: main.steps, series,
   }];
 }

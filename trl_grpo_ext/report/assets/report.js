@@ -98,7 +98,7 @@ function factsOf(run) {
   const steps = run[run.main_mode].steps;
   const going = run.main_mode === "train" && settings.max_steps > 0 && steps.length && steps.at(-1) + 1 < settings.max_steps;
   const facts = [run.main_mode === "train" ? `${plural((steps.at(-1) ?? -1) + 1, "step")}${going ? ` of ${count(settings.max_steps)}` : ""}` : plural(steps.length, "evaluation")];
-  facts.push(plural(run.completions.all, "completion"));
+  facts.push(completionsSaid([run]));
   if (settings.num_generations) facts.push(`groups of ${settings.num_generations}`);
   if (settings.loss_type) facts.push(`loss ${settings.loss_type}`);
   if (settings.beta !== undefined && settings.beta !== null) facts.push(`beta ${settings.beta}`);
@@ -215,7 +215,7 @@ function chartGrid(runs, panels) {
   if (runs.length === 1) return el("div", { class: `grid${ids.length === 1 ? " one" : ""}` }, ...panels[0].map(chartFigure));
   const cell = (id, place) => {
     const panel = panels[place].find((own) => own.id === id);
-    return panel ? chartFigure({ ...panel, id: `${id}-${place}`, title: `${panel.title}`, note: panel.note }) : el("p", { class: "note", text: "Not in this run." });
+    return panel ? chartFigure({ ...panel, id: `${id}-${place}`, title: `${panel.title}`, note: panel.note }) : el("div", { class: "panel" }, el("p", { class: "note", text: "Not in this run." }));
   };
   return el("div", { class: "grid" },
     ...ids.flatMap((id) => runs.map((_, place) => cell(id, place))));
@@ -337,7 +337,7 @@ function settingsOf({ runs }) {
       const values = runs.map((run) => text(run.settings[name]));
       return el("tr", { class: new Set(values).size > 1 ? "differs" : null }, el("th", { scope: "row", class: "mono", text: name }), ...values.map((value) => el("td", { class: "mono", text: value })));
     })));
-  return el("details", { open: runs.length > 1 }, el("summary", { text: runs.length > 1 ? "Settings; those that differ are marked" : "Settings of the trainer" }), table);
+  return el("details", { open: runs.length > 1 }, el("summary", { text: runs.length > 1 ? "Settings; those that differ are marked" : "Settings of the trainer" }), el("div", { class: "scroll" }, table));
 }
 
 buildReport(readData());

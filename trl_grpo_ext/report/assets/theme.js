@@ -84,7 +84,8 @@ function withCode(text) {
   return String(text).split(/`([^`]*)`/).map((part, place) => (place % 2 ? el("code", { text: part }) : part));
 }
 
-const present = (values) => values.filter((value) => value !== null && value !== undefined);
+const isThere = (value) => value !== null && value !== undefined;
+const present = (values) => values.filter(isThere);
 
 // --- light and dark -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,85 @@
+"""One folder, several starts: what counts is what the last one has made of each step, live and read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoModelForCausalLM
+
+from trl_grpo_ext import VerifiedGRPOTrainer
+from trl_grpo_ext.diagnostics.finding import read_findings
+from trl_grpo_ext.diagnostics.halt import find_halt
+from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.lab import LabRun, run_lab, single_peak
+from trl_grpo_ext.lab.policy import make_tokenizer
+from trl_grpo_ext.lab.training import REFERENCE
+from trl_grpo_ext.replay.run_clock import RunClock
+
+# The lab uses a batch for two steps.
+EVALUATED: dict[str, Any] = {"eval_rows": [{}], "eval_strategy": "steps", "eval_steps": 4, "eval_on_start": True}
+
+
+def trainer_of_another_process(run: LabRun) -> VerifiedGRPOTrainer:
+    """A trainer that knows of the run what is in its folder."""
+    model, trainer = AutoModelForCausalLM.from_pretrained(run.folder / REFERENCE), run.trainer
+    data = (trainer.train_dataset, trainer.eval_dataset)
+    return VerifiedGRPOTrainer(model, single_peak(7).mix, trainer.args, *data, processing_class=make_tokenizer())
+
+
+def batches(folder: Path) -> list[tuple[str, int | None]]:
+    return [(card.mode, card.step) for card in RecordedRun(folder).cards()]
+
+
+def logged(folder: Path) -> list[int]:
+    return [entry["step"] for entry in RecordedRun(folder).logs if "loss" in entry]
+
+
+def test_two_runs_of_one_script_in_one_folder_are_read_as_the_later_one(tmp_path: Path) -> None:
+    run_lab(single_peak(7), tmp_path / "twice", steps=40, learning_rate=0.0, **EVALUATED)
+    assert [finding.code for finding in read_findings(tmp_path / "twice")] == ["zero_updates"]
+    for folder in ("twice", "once"):
+        run_lab(single_peak(7), tmp_path / folder, steps=8, **EVALUATED)
+    assert batches(tmp_path / "twice") == batches(tmp_path / "once")
+    assert ("eval", 0) in batches(tmp_path / "once")
+    assert logged(tmp_path / "twice") == list(range(1, 9))
+    assert read_findings(tmp_path / "twice") == []
+    assert (tmp_path / "twice" / "findings.1.jsonl").exists()
+
+
+def test_a_trainer_that_is_trained_twice_is_read_as_what_it_did_last(tmp_path: Path) -> None:
+    run = run_lab(single_peak(7), tmp_path, steps=4)
+    run.trainer.train()
+    assert batches(tmp_path) == [("train", 0), ("train", 2)]
+    assert logged(tmp_path) == [1, 2, 3, 4]
+
+
+def test_an_evaluation_in_a_process_of_its_own_takes_nothings_place(tmp_path: Path) -> None:
+    run = run_lab(single_peak(7), tmp_path, steps=8, **EVALUATED)
+    before = batches(tmp_path)
+    trainer_of_another_process(run).evaluate()
+    assert batches(tmp_path) == [*before, ("eval", 0)]
+    assert logged(tmp_path) == list(range(1, 9))
+    assert RunClock.of(RecordedRun(tmp_path), {}).ended
+
+
+def test_a_resume_that_evaluates_first_has_all_logs_and_batches_once(tmp_path: Path) -> None:
+    run = run_lab(single_peak(7), tmp_path, steps=8, save_strategy="steps", save_steps=4, **EVALUATED)
+    again = trainer_of_another_process(run)
+    again.evaluate()
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    assert logged(tmp_path) == list(range(1, 9))
+    assert [step for mode, step in batches(tmp_path) if mode == "train"] == [0, 2, 4, 6]
+
+
+def test_a_halt_ends_the_training_that_goes_on_and_no_later_one(tmp_path: Path) -> None:
+    halting = run_lab(single_peak(7), tmp_path, steps=60, learning_rate=0.0, halt_on=["zero_updates"]).trainer
+    halted_at = halting.state.global_step
+    assert 1 < halted_at < 40
+    assert find_halt(halting) is not None
+    halting.train(resume_from_checkpoint=True)  # who goes on has seen why it was halted
+    assert halting.state.global_step == 60
+    assert find_halt(halting) is None
+    halting.train()  # from the beginning: it is found again
+    assert halting.state.global_step == halted_at
+    assert [finding.code for finding in read_findings(tmp_path)] == ["zero_updates"]
