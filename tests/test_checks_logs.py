@@ -17,6 +17,7 @@ from trl_grpo_ext.diagnostics.evidence.window import RECENT_BATCHES, Window
 from trl_grpo_ext.diagnostics.facts.batch_facts import batch_facts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.hysteresis import CLEAR, HOLD, Onsets
+from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.scorecard import Scorecard
 
 MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4
@@ -70,6 +71,78 @@ def test_a_schedule_that_ends_at_zero_is_no_finding() -> None:
     assert codes(window_of(run_of([MIXED] * 4), decayed)) == []
 
 
+def test_a_log_stands_for_the_steps_since_the_one_before() -> None:
+    def window(*steps: int) -> Window:
+        view = RunView({})
+        for card in run_of([MIXED] * 8):
+            view.add_card(card)
+        for step in steps:
+            view.add_logs(step, {"loss": 0.0, "learning_rate": 0.0})
+        return view.window
+
+    assert codes(window(4, 8)) == ["zero_updates"]
+    assert needs(window(8), "zero_updates") == "2 logs of TRL, of 5 optimizer steps or more"
+    assert needs(window(1, 2), "zero_updates") == "2 logs of TRL, of 5 optimizer steps or more"
+
+
+def test_a_learning_rate_next_to_0_is_found_without_a_kl_divergence_unless_it_was_larger_or_grows() -> None:
+    cards = run_of([MIXED] * 20)
+    assert codes(window_of(cards, [{"learning_rate": 1e-9}] * 20)) == ["zero_updates"]
+    ends = [{"learning_rate": 1e-6 * (0.1**step)} for step in range(20)]
+    for rates in (ends, ends[::-1], [{"learning_rate": 1e-7}] * 20):
+        assert codes(window_of(cards, rates)) == []
+
+
+def test_an_entropy_of_0_from_the_first_log_is_none_that_was_lost() -> None:
+    assert CHECKS["entropy_collapse"](window_of(run_of([[0.5] * 32] * 24), [{"entropy": 0.0}] * 24)) is None
+
+
+def test_entropies_are_compared_with_those_of_the_log_before_unless_that_is_too_long_ago() -> None:
+    for distance, cliff in ((1, 0.75), (10, 0.75), (100, None)):
+        view = RunView({})
+        view.add_logs(distance, {"loss": 0.0, "entropy": 2.0})
+        view.add_logs(2 * distance, {"loss": 0.0, "entropy": 0.5})
+        assert view.window.entropy_cliff == cliff
+
+
+def test_what_other_terms_pay_for_is_no_blow_up() -> None:
+    def obeying(step: int, weight: float) -> Scorecard:
+        return batch({"answer": MIXED, "form": [float(step >= 4)] * 32}, step=step, weights={"form": weight})
+
+    high = [{"kl": 0.1 * step} for step in range(24)]
+    assert "kl_blowup" not in codes(window_of([obeying(step, 0.01) for step in range(24)], high))
+    assert "kl_blowup" in codes(window_of([obeying(step, -0.01) for step in range(24)], high))
+
+
+def test_a_policy_that_breaks_at_once_is_told_once_and_not_by_what_it_does_then() -> None:
+    begun = batch({"answer": spread(4)}, step=0, truncated=False, completion_ids=list(range(20)))
+    broken = [
+        batch({"answer": [0] * 32}, step=step, truncated=True, completion_ids=[1, 2] * 40) for step in range(1, 12)
+    ]
+    for logs in ([{"kl": 4.0}] * 12, [{"entropy": 1.0}] * 12):
+        for length in range(4, 12):
+            assert codes(window_of([begun, *broken[:length]], logs)) == ["kl_blowup"]
+    near = window_of([begun, *broken], [{"kl": 0.01}] * 12)
+    assert "kl_blowup" not in codes(near)
+    assert "truncation" in codes(near)
+
+
+def test_a_policy_that_has_recovered_is_no_longer_broken() -> None:
+    fallen = run_of([spread(4)] * 4 + [[0] * 32] * 12)
+    logs = [{"entropy": 1.0}] * 40
+    assert "kl_blowup" in codes(window_of(fallen, logs))
+    recovered = fallen + [batch({"answer": spread(4)}, step=step) for step in range(16, 32)]
+    assert CHECKS["kl_blowup"](window_of(recovered, logs)) is None  # and not that it could not be checked
+
+
+def test_a_run_that_is_seldom_right_does_not_fall_to_nothing_by_chance() -> None:
+    for seed in range(20):
+        source = random.Random(seed)
+        cards = run_of([[float(source.random() < 0.04) for _ in range(32)] for _ in range(60)])
+        for end in range(8, 60, 4):
+            assert "kl_blowup" not in codes(window_of(cards[:end], [{"entropy": 1.0}] * end))
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, None])
 def test_figures_that_are_no_numbers_are_found_live_and_from_disk(value: float | None) -> None:
     logs = [{"grad_norm": 1.0}] * 6 + [{"grad_norm": value}] * 2
@@ -97,6 +170,8 @@ def test_longer_completions_alone_are_no_explosion() -> None:
     no_better = [batch({"answer": MIXED}, step=step, **tokens(40)) for step in range(4, 24)]
     assert codes(window_of([*short, *better])) == []
     assert codes(window_of([*short, *no_better])) == ["length_explosion"]
+    few = [batch({"answer": MIXED}, step=step, **tokens(count)) for step, count in enumerate([13] * 4 + [20] * 20)]
+    assert codes(window_of(few)) == []
 
 
 def test_completions_that_come_to_repeat_themselves_are_repetition() -> None:
@@ -171,7 +246,10 @@ def test_a_policy_that_has_converged_has_collapsed_only_if_its_answers_are_wrong
     right = Verdict(status=Status.CORRECT, score=1.0, answer="4")
     wrong = Verdict(status=Status.INCORRECT, score=0.0, answer="5")
     settled = [batch({"answer": [right] * 16 + [wrong] * 16}, step=step) for step in range(4, 24)]
-    assert "entropy_collapse" in codes(window_of([*run_of([spread(1)] * 4), *settled], logs))
+    found = CHECKS["entropy_collapse"](window_of([*run_of([spread(1)] * 4), *settled], logs))
+    assert isinstance(found, Finding)
+    assert "50 % of the groups are all right, 50 % agree on a wrong answer" in found.sentence
+    assert found.action.startswith("First compare answers and gold")
 
 
 def test_a_warm_up_is_no_update_of_zero() -> None:

@@ -430,3 +430,33 @@ def test_a_few_groups_that_began_all_right_do_not_tell_that_all_of_the_data_is_e
     opening = [batch({"answer": [1] * 24 + [1, 0] * 4}, step=step) for step in range(4)]  # 12 of 16 groups
     learned = [batch({"answer": [1] * 32}, step=step) for step in range(4, 20)]
     assert codes(window_of([*opening, *learned])) == []
+
+
+def test_a_reward_that_gives_no_answers_is_watched_by_a_shadow_that_reads_them() -> None:
+    def gamed(step: int) -> list[object]:
+        return [float(index < 8 + 2 * step) for index in range(32)]
+
+    strict = [replace(RIGHT if index < 6 else WRONG, answer=str(index)) for index in range(32)]
+    cards = [batch({"loose": gamed(step), "strict": strict}, step=step, weights={"strict": 0}) for step in range(12)]
+    assert "reward_hacking" in codes(window_of(cards))
+
+
+def test_a_shadow_of_the_form_beside_answers_is_no_second_opinion() -> None:
+    cards = [
+        batch({"answer": [RIGHT, WRONG] * 16, "form": [1.0] * 32}, step=step, weights={"form": 0}) for step in range(8)
+    ]
+    assert "form" in needs(window_of(cards), "verifier_disagreement")
+
+
+def test_a_saturated_term_is_not_judged_before_a_slow_rise_could_be_told() -> None:
+    terms = {"answer": [RIGHT, *[WRONG] * 7] * 4, "form": [RIGHT] * 32}
+    cards = [batch(terms, step=step) for step in range(80)]
+    assert needs(window_of(cards[:31]), "saturated_term").endswith("a slow rise from none; 30 so far")
+    assert "saturated_term" in codes(window_of(cards))
+
+
+def test_completions_that_are_cut_more_often_while_answers_are_as_good_as_before_are_truncation() -> None:
+    begun = [batch({"answer": MIXED}, step=step, truncated=False) for step in range(4)]
+    grown = [batch({"answer": [1, 0, 0, 0] * 8}, step=step, truncated=False) for step in range(4, 8)]
+    cut = [batch({"answer": [0] * 32}, step=step, truncated=True) for step in range(8, 10)]
+    assert "truncation" in codes(window_of([*begun, *grown, *cut]))

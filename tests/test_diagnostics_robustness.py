@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +52,10 @@ def test_a_new_run_in_a_used_folder_does_not_inherit_findings_and_a_resumed_one_
     assert (tmp_path / "findings.1.jsonl").exists()
 
 
+def reports_being_made(folder: Path) -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if str(folder) in " ".join(child.cmdline())]
+
+
 def test_the_last_report_is_written_by_a_process_of_its_own(tmp_path: Path) -> None:
     Recorder(tmp_path)(card_of(0))
     BackgroundReport(tmp_path).finish(seconds=120)
@@ -59,4 +67,37 @@ def test_a_report_that_takes_too_long_is_left_to_the_user(tmp_path: Path, caplog
     with caplog.at_level(logging.WARNING):
         BackgroundReport(tmp_path).finish(seconds=0.01)
     assert f"trl-grpo-ext report {tmp_path}" in caplog.text
-    assert not [p for p in psutil.Process().children() if str(tmp_path) in " ".join(p.cmdline())]
+    assert not reports_being_made(tmp_path)
+
+
+def test_a_report_outlives_the_thread_that_began_it(tmp_path: Path) -> None:
+    Recorder(tmp_path)(card_of(0))
+    report = BackgroundReport(tmp_path, first_after=0.0)
+    part = tmp_path / "scorecards" / "samples-00000001.parquet"
+    os.mkfifo(part)
+
+    def begin() -> None:
+        report.poke()
+        part.open("wb").close()  # once the report is there to read it
+        part.unlink()
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    (process,) = reports_being_made(tmp_path)
+    process.wait(timeout=120)
+    report.close()
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_report_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
+    (tmp_path / "scorecards").mkdir()
+    os.mkfifo(tmp_path / "scorecards" / "samples-00000000.parquet")  # which is never read to its end
+    begin = "from trl_grpo_ext.report.background_report import BackgroundReport as Report; import sys, time; "
+    begin += "Report(sys.argv[1], first_after=0.0).poke(); print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", begin, str(tmp_path)], stdout=subprocess.PIPE) as trainer:
+        assert trainer.stdout is not None
+        trainer.stdout.readline()
+        (report,) = psutil.Process(trainer.pid).children()
+        trainer.kill()
+    report.wait(timeout=60)

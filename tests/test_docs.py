@@ -18,7 +18,7 @@ from walls import walls_or_skip
 
 import trl_grpo_ext
 from trl_grpo_ext.cli import parse
-from trl_grpo_ext.commands.docs import read_docs
+from trl_grpo_ext.documentation import read_docs
 from trl_grpo_ext.recipe import parse_recipe
 from trl_grpo_ext.recipe_file import load_recipe
 from trl_grpo_ext.rewards.parsing.final_answer import ANSWER_FROM

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ COMPANIONS = {
     "reward_hacking": {"verifier_disagreement"},  # told first: they disagree before the policy makes use of it
 }
 
+BY_ACTION = {action: action / 10 for action in range(1, 11)}
 PEAK = {5: 0.1, 6: 0.6, 7: 1.0, 8: 0.6, 9: 0.1}
 TIMEOUT = Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=5.0)
 FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
@@ -34,6 +36,13 @@ FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="wo
 
 def term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
     return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
+
+
+class Gold(Verifier):
+    """Whether the action is the row's gold answer."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        return replace(as_verdict(sample.text == sample.row["gold"]), answer=sample.text)
 
 
 class Dice(Verifier):
@@ -68,10 +77,22 @@ def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]
             RewardMix(
                 [
                     term("answer", {7: 1.0}),
-                    term("tie_breaker", {action: action / 10 for action in range(1, 11)}, weight=0.01),
+                    term("tie_breaker", BY_ACTION, weight=0.01),
                 ]
             ),
             {"learning_rate": 0.01},
+        ),
+        "secondary_only: answers that are never right": (
+            RewardMix([term("answer", {}), term("tie_breaker", BY_ACTION, weight=0.01)]),
+            {"learning_rate": 0.5, "groups": 2},
+        ),
+        "secondary_only: answers that are hardly ever right": (
+            RewardMix([term("answer", {7: 1.0}), term("tie_breaker", BY_ACTION, weight=0.01)]),
+            {"learning_rate": 0.3, "groups": 2, "logits": [0.5] * 6 + [-1.2] + [0.5] * 3},
+        ),
+        "entropy_collapse: a third of the gold answers are wrong": (
+            RewardMix([RewardTerm(name="answer", verifier=Gold())]),
+            {"groups": 4, "steps": 160, "rows": [{"gold": "7"}] * 7 + [{"gold": "none"}] * 3},
         ),
         "all_wrong_groups": (RewardMix([term("answer", {}, 0.0)]), {}),
         "all_right_groups": (RewardMix([term("answer", {}, 1.0)]), {}),
@@ -82,8 +103,15 @@ def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]
         ),
         "inconsistent_verifier": (RewardMix([RewardTerm(name="judge", verifier=Dice())]), {"groups": 4}),
         "zero_updates: no learning rate": (single_peak(7), {"learning_rate": 0.0}),
+        "zero_updates: no learning rate, few logs": (
+            single_peak(7),
+            {"learning_rate": 0.0, "beta": 0.0, "steps": 40, "logging_steps": 10},
+        ),
         "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
+        "zero_updates: next to none, few logs": (single_peak(7), {"learning_rate": 1e-9, "logging_steps": 10}),
+        "zero_updates: next to none, without beta": (single_peak(7), {"learning_rate": 1e-9, "beta": 0.0}),
         "kl_blowup": (single_peak(7), {"learning_rate": 100.0}),
+        "kl_blowup: few logs": (single_peak(7), {"learning_rate": 100.0, "logging_steps": 10}),
         "wrong_driver": (
             RewardMix([term("answer", {2: 1.0, 9: 1.0}), term("length", {4: 0.5, 9: 1.0, 10: 1.0}, weight=3.0)]),
             {"learning_rate": 0.03, "groups": 4},
@@ -97,14 +125,21 @@ LAB_FAULTS = (
     "bad_data: no gold for one action",
     "saturated_term",
     "secondary_only",
+    "secondary_only: answers that are never right",
+    "secondary_only: answers that are hardly ever right",
+    "entropy_collapse: a third of the gold answers are wrong",
     "all_wrong_groups",
     "all_right_groups",
     "inert_term",
     "reward_hacking",
     "inconsistent_verifier",
     "zero_updates: no learning rate",
+    "zero_updates: no learning rate, few logs",
     "zero_updates: next to none",
+    "zero_updates: next to none, few logs",
+    "zero_updates: next to none, without beta",
     "kl_blowup",
+    "kl_blowup: few logs",
     "wrong_driver",
 )
 
@@ -170,6 +205,18 @@ def test_answers_that_are_cut_are_truncation(tiny_model: str, sums: Any, config:
     assert told == ["truncation"]
     assert_names(diagnosis, "truncation")
     assert "24 tokens" in diagnosis.sentence
+
+
+@pytest.mark.parametrize("beta", [0.04, 0.0])
+def test_a_learning_rate_that_breaks_the_policy_is_no_fault_of_the_length_limit(
+    tiny_model: str, sums: Any, config: Make, beta: float
+) -> None:
+    args = config(max_steps=24, learning_rate=1e-2, beta=beta, seed=2, **ROOM)
+    told, diagnosis = train(tiny_model, accuracy(), args, sums["train"])
+    assert told == ["kl_blowup"]
+    assert_names(diagnosis, "kl_blowup")
+    assert "score has fallen to 0.00 after" in diagnosis.sentence
+    assert ("nats of KL" in diagnosis.sentence) is (beta > 0)
 
 
 def test_answers_that_nobody_can_read_are_an_unparseable_flood(tiny_model: str, sums: Any, config: Make) -> None:

@@ -25,6 +25,7 @@ from trl_grpo_ext import (
     Verifier,
     verifier,
 )
+from trl_grpo_ext.diagnostics import expected_warnings
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
 
 Make = Callable[..., Any]
@@ -108,6 +109,19 @@ def plain_settings(args: Any) -> dict[str, Any]:
     names = ["output_dir", "per_device_train_batch_size", "num_generations", "max_completion_length", "max_steps"]
     names += ["use_cpu", "bf16", "report_to", "save_strategy", "logging_steps", "disable_tqdm"]
     return {name: getattr(args, name) for name in names}
+
+
+def test_void_rows_are_warned_of_once_and_not_as_a_mistake(
+    tiny_model: str,
+    sums: Any,
+    config: Make,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expected_warnings._VOID_ROWS, "has_said", False)
+    VerifiedGRPOTrainer(tiny_model, planted_mix(), config(), sums["train"]).train()
+    warned = [record.getMessage() for record in caplog.records if record.name == expected_warnings.TRAINER]
+    assert warned == [expected_warnings.VOID_ROWS]
 
 
 def test_a_verifiers_none_voids_the_row_for_plain_functions_too_and_theirs_does_not(

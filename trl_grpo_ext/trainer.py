@@ -22,11 +22,11 @@ from trl import GRPOTrainer
 from trl_grpo_ext.batch_figures import means, verifier_figures
 from trl_grpo_ext.config import VerifiedGRPOConfig
 from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
+from trl_grpo_ext.diagnostics.expected_warnings import expect_unknown_figures_and_void_rows
 from trl_grpo_ext.diagnostics.halt import HaltCallback
 from trl_grpo_ext.diagnostics.log_callback import LogCallback
 from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
 from trl_grpo_ext.diagnostics.run_settings import run_settings, write_settings
-from trl_grpo_ext.diagnostics.unknown_figures import accept_unknown_figures
 from trl_grpo_ext.diagnostics.watch import Watch, WatchCallback
 from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes, judgements, outcome_shares
 from trl_grpo_ext.mix import RewardMix, UnscoredError
@@ -118,7 +118,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._mix_is_alone = len(self.reward_funcs) == len(self._positions)
         self._template_prefill = self._find_template_prefill()
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes)
-        accept_unknown_figures()
+        expect_unknown_figures_and_void_rows()
         recorder = self._record(args) if getattr(args, "record_scorecards", True) else None
         if getattr(args, "run_checks", True):
             self._watch(args, recorder)

@@ -27,7 +27,7 @@ class Status(StrEnum):
     UNPARSEABLE = "unparseable"
     """Nothing in it could be read as an answer."""
     TIMEOUT = "timeout"
-    """The answer used up the verifier's CPU time."""
+    """The answer used up the verifier's CPU time; without a score, the verifier waited too long for something else."""
     ERROR = "error"
     """The verifier failed."""
     SKIPPED = "skipped"
@@ -123,9 +123,16 @@ class Verdict:
         return cls(**record)
 
 
-def grader_error(reason: str, *, seconds: float = 0.0) -> Verdict:
-    """The verdict for a verifier that failed: no score, so the row leaves the baseline of its group."""
-    return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason=reason, seconds=seconds)
+def grader_error(reason: str, *, seconds: float = 0.0, error: str = "") -> Verdict:
+    """The verdict for a verifier that failed: no score, so the row leaves the baseline of its group.
+
+    Args:
+        reason: Why, as a code.
+        seconds: How long it took.
+        error: What an exception said and where, for `details`; empty if there was none.
+    """
+    details = {"error": error} if error else {}
+    return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason=reason, seconds=seconds, details=details)
 
 
 def skipped(reason: str, *, answer: str | None = None) -> Verdict:

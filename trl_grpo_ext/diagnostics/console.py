@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
-SHARES = {"grader": "verified/blame/grader", "data": "verified/blame/data", "void": "verified/void"}  # if not 0
+SHARES = {"data": "verified/blame/data", "void": "verified/void"}  # if not 0
 
 
 class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
@@ -66,25 +66,50 @@ class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' c
 def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int) -> str:
     """One line for what TRL logs at a training step; empty for logs of another kind.
 
+    Where a term has judged but every total is void, so that TRL has no mean, its mean score stands in brackets. A
+    grader's failures are those of the one term that has all of them, or the share among all verdicts.
+
     Example:
         >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "entropy": 0.82}
         >>> logs |= {"verified/groups/live": 0.75, "verified/accuracy/unparseable": 0.12, "verified/void": 0.0}
         >>> log_line(logs, ["accuracy"], step=10, steps=60)
         'step 10/60 | reward 0.500 | accuracy 0.500 | live 75% | unparsed 12% | tokens 12.0 | H 0.82'
+        >>> logs = {"reward": None, "verified/accuracy/score": 0.5, "verified/thinks/error": 1.0}
+        >>> log_line(logs | {"verified/blame/grader": 0.5}, ["accuracy", "thinks"], step=10, steps=60)
+        'step 10/60 | reward - | accuracy (0.500) | thinks - | grader 100% (thinks)'
     """
     if "reward" not in logs:
         return ""
     parts = [f"step {step}/{steps}", f"reward {_shown(logs['reward'])}"]
-    parts += [f"{term} {_shown(logs.get(f'rewards/{term}/mean'))}" for term in terms]
+    parts += [f"{term} {_value(logs, term)}" for term in terms]
     if logs.get("verified/groups/live") is not None:
         parts.append(f"live {logs['verified/groups/live']:.0%}")
-    shares = {"unparsed": f"verified/{terms[0]}/unparseable" if terms else ""} | SHARES
-    parts += [f"{name} {_percent(logs[key])}" for name, key in shares.items() if logs.get(key)]
+    if terms and logs.get(f"verified/{terms[0]}/unparseable"):
+        parts.append(f"unparsed {_percent(logs[f'verified/{terms[0]}/unparseable'])}")
+    if logs.get("verified/blame/grader"):
+        parts.append(f"grader {_grader(logs, terms)}")
+    parts += [f"{name} {_percent(logs[key])}" for name, key in SHARES.items() if logs.get(key)]
     if logs.get("completions/mean_length") is not None:
         parts.append(f"tokens {logs['completions/mean_length']:.1f}")
     if logs.get("entropy") is not None:
         parts.append(f"H {logs['entropy']:z.2f}")
     return " | ".join(parts)
+
+
+def _value(logs: Mapping[str, Any], term: str) -> str:
+    mean, score = logs.get(f"rewards/{term}/mean"), logs.get(f"verified/{term}/score")
+    return f"({_shown(score)})" if mean is None and score is not None else _shown(mean)
+
+
+def _grader(logs: Mapping[str, Any], terms: Sequence[str]) -> str:
+    share = logs["verified/blame/grader"]
+    in_force = (term for term in terms if logs.get(f"verified/{term}/weight") != 0)
+    failing = {term: errors for term in in_force if (errors := logs.get(f"verified/{term}/error"))}
+    if len(terms) > 1 and len(failing) == 1:
+        ((term, errors),) = failing.items()
+        if errors >= share:  # otherwise another term has failed too, in another way
+            return f"{_percent(errors)} ({term})"
+    return _percent(share)
 
 
 def _percent(share: float) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
-from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
 from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names, primary_terms
 from trl_grpo_ext.diagnostics.evidence.progress import has_risen
@@ -16,7 +17,7 @@ from trl_grpo_ext.diagnostics.evidence.window import CEILING, OPENING_BATCHES, W
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
-from trl_grpo_ext.diagnostics.look_back import MOST_BATCHES, look_back
+from trl_grpo_ext.diagnostics.look_back import look_back
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
 
@@ -72,8 +73,8 @@ class Diagnosis:
         }
 
 
-def diagnose(run: RecordedRun, *, most_examples: int = 3) -> Diagnosis:
-    """Look at a run as it would have been looked at while it went on, and say what holds its reward back.
+def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.inf) -> Diagnosis:
+    """Look at a run much as it was looked at while it went on, and say what holds its reward back.
 
     The run may still go on, may have been killed, and may hold evaluations only. Batches that cannot be read are
     passed over.
@@ -81,13 +82,13 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3) -> Diagnosis:
     Args:
         run: The run.
         most_examples: The most completions that are quoted.
+        seconds: How long looking may take, about: of a run that takes longer, fewer batches are looked at.
     """
     view, onsets = RunView(run.settings), Onsets(dict(CHECKS))
-    findings, batches = look_back(run, view, onsets)
-    findings = _told_before(run) + findings
+    findings, batches = look_back(run, view, onsets, seconds=seconds)
     if batches:
         findings += onsets.look(view.window)  # with the logs that came after the last batch
-    window = view.window
+    findings, window = _with_those_told(findings, run), view.window
     active = onsets.active if batches >= HOLD else _at_once(window)
     causes = _causes(active, window)
     first = causes[0] if causes else None
@@ -104,13 +105,12 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3) -> Diagnosis:
     )
 
 
-def _told_before(run: RecordedRun) -> list[Finding]:
-    """Of a run too long to be looked at whole, what was told before the part that is looked at."""
-    parts = run.parts()
-    begin = parts[-MOST_BATCHES][1].step if len(parts) > MOST_BATCHES else None
-    if begin is None:
-        return []
-    return [finding for finding in read_findings(run.folder) if finding.step is not None and finding.step < begin]
+def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding]:
+    """The findings, those that were told while the run went on first: it saw batches that may be on disk no more."""
+    told = read_findings(run.folder)
+    codes = {finding.code for finding in told}
+    together = [*told, *(finding for finding in found if finding.code not in codes)]
+    return sorted(together, key=lambda finding: -1 if finding.step is None else finding.step)
 
 
 def _at_once(window: Window) -> dict[str, Finding]:
@@ -136,7 +136,7 @@ def _rank(cause: Finding) -> int:
 def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
     level = score_level(window.batches)
     if not window.batches:
-        return _without_batches(window)
+        return causes[0].sentence if causes else _without_batches(window)
     does_well = _is_solved(level) or has_risen(window)
     if causes and _is_beside(causes[0], does_well=does_well):
         return f"{_sound(level, window)} Beside it: {causes[0].sentence}"
@@ -171,6 +171,8 @@ def _last(window: Window) -> Level:
 def _sound(level: Level | None, window: Window) -> str:
     if level is None:
         size = sum(batch.size for batch in window.batches)
+        if judged(window.batches):
+            return f"The scores of the last {size} completions are too large to compare."
         return f"None of the last {size} completions could be judged: no term with weight is for their rows."
     score = _score(window)
     if _is_solved(level):

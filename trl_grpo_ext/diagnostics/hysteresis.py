@@ -27,18 +27,26 @@ class Onsets:
     checks: dict[str, Check]
     active: dict[str, Finding] = field(default_factory=dict)
     not_checked: dict[str, str] = field(default_factory=dict)
+    _primary: tuple[str, ...] = ()
+    _failed: set[str] = field(default_factory=set)
     _held: dict[str, int] = field(default_factory=dict)
     _missed: dict[str, int] = field(default_factory=dict)
 
     def look(self, window: Window) -> list[Finding]:
         """The findings that begin with this window; call it once a training batch."""
+        if window.in_force[:1] != self._primary:  # what was found of another primary term is over
+            self._primary = window.in_force[:1]
+            self.active.clear()
+            self._held.clear()
         return [finding for code, check in self.checks.items() if (finding := self._look(code, check, window))]
 
     def _look(self, code: str, check: Check, window: Window) -> Finding | None:
         try:
             found = check(window)
         except Exception as error:  # one check that fails must not silence the others
-            logger.warning("The check %r failed; the others go on.", code, exc_info=code not in self.not_checked)
+            if code not in self._failed:
+                logger.warning("The check %r failed; the others go on. This is shown once.", code, exc_info=True)
+            self._failed.add(code)
             self.not_checked[code] = f"a check that does not fail ({type(error).__name__})"
             return None
         self.not_checked.pop(code, None)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import chain
+import math
+import time
 
-from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES
+from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
 
-MOST_BATCHES = 512  # that are read: of a longer run the first few and the last
+MOST_BATCHES = 512  # that are read beside those that the run began with; ours
 
 
 def look_back(
-    run: RecordedRun, view: RunView, onsets: Onsets, *, before: int | None = None
+    run: RecordedRun, view: RunView, onsets: Onsets, *, before: int | None = None, seconds: float = math.inf
 ) -> tuple[list[Finding], int]:
     """Show a run's batches and logs to the checks, in the order in which they were made.
 
@@ -23,32 +24,61 @@ def look_back(
         view: Takes the batches and logs in.
         onsets: Looks at the view after each training batch.
         before: Only what was made before this optimizer step; None for all.
+        seconds: How long it may take, about: of a run that takes longer, fewer batches are read.
 
     Returns:
         The findings as they began, and the number of training batches.
     """
-    findings: list[Finding] = []
-    batches = 0
-    # A log of step n is written at its end, before the batch that is generated after n steps.
-    logs = (entry for entry in run.iterate_logs() if before is None or entry["step"] <= before)
-    entry = next(logs, None)
-    for number in _numbers(run, before):
-        card = run.readable(number)
+    began = time.monotonic()
+    shown, (opening, latest) = _Showing(run, view, onsets, before), _numbers(run, before)
+    for number in opening:
+        shown.show(number)
+    each = (time.monotonic() - began) / max(1, len(opening))
+    most = MOST_BATCHES if len(latest) * each <= seconds else max(RECENT_BATCHES, int(seconds / each))
+    if len(latest) > most:
+        latest = latest[-most:]
+        view.skip()
+    for number in latest:
+        shown.show(number)
+    shown.end()
+    return shown.findings, shown.batches
+
+
+class _Showing:
+    """Shows batches to the checks, and before each the logs that came before it."""
+
+    def __init__(self, run: RecordedRun, view: RunView, onsets: Onsets, before: int | None) -> None:
+        self.findings: list[Finding] = []
+        self.batches = 0
+        self._run, self._view, self._onsets = run, view, onsets
+        self._logs = (entry for entry in run.iterate_logs() if before is None or entry["step"] <= before)
+        self._entry = next(self._logs, None)
+
+    def show(self, number: int) -> None:
+        """Show a batch, if it can be read."""
+        card = self._run.readable(number)
         if card is None:
-            continue
-        while entry is not None and card.step is not None and entry["step"] <= card.step:
-            view.add_logs(entry["step"], entry)
-            entry = next(logs, None)
-        if view.add_card(card):
-            batches += 1
-            findings += onsets.look(view.window)
-    for rest in chain(() if entry is None else (entry,), logs):
-        view.add_logs(rest["step"], rest)
-    return findings, batches
+            return
+        # A log of step n is written at its end, before the batch that is generated after n steps.
+        if card.step is not None:
+            self._show_logs(card.step)
+        if self._view.add_card(card):
+            self.batches += 1
+            self.findings += self._onsets.look(self._view.window)
+
+    def end(self) -> None:
+        """Show the logs that are left."""
+        self._show_logs(math.inf)
+
+    def _show_logs(self, up_to: float) -> None:
+        while self._entry is not None and self._entry["step"] <= up_to:
+            self._view.add_logs(self._entry["step"], self._entry)
+            self._entry = next(self._logs, None)
 
 
-def _numbers(run: RecordedRun, before: int | None) -> list[int]:
-    """The numbers of the batches to read."""
-    parts = run.parts()
-    numbers = [number for number, about in parts if before is None or about.step is None or about.step < before]
-    return numbers if len(numbers) <= MOST_BATCHES else [*numbers[:OPENING_BATCHES], *numbers[-MOST_BATCHES:]]
+def _numbers(run: RecordedRun, before: int | None) -> tuple[list[int], list[int]]:
+    """The numbers of the batches in order: up to the first few of training, to be compared with, and the rest."""
+    parts = [(number, about) for number, about in run.parts() if before is None or (about.step or 0) < before]
+    train = [number for number, about in parts if about.mode == "train"][:OPENING_BATCHES]
+    end = train[-1] if train else -1
+    return [number for number, _ in parts if number <= end], [number for number, _ in parts if number > end]

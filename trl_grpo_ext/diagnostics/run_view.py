@@ -21,6 +21,8 @@ from trl_grpo_ext.diagnostics.facts.history import History
 from trl_grpo_ext.diagnostics.facts.moments import is_finite
 from trl_grpo_ext.scorecard import Scorecard
 
+MOST_BETWEEN_LOGS = 32  # optimizer steps, for the entropies of two logs to be compared; ours
+
 
 class RunView:
     """Keeps what checks need of a run, bounded, whether it is live or read from disk.
@@ -33,6 +35,7 @@ class RunView:
         self.settings = dict(settings)
         self._opening: list[BatchFacts] = []
         self._history = History()
+        self._trained_on: set[str] = set()
         self._batches: deque[BatchFacts] = deque(maxlen=RECENT_BATCHES)
         self._opening_logs: list[Mapping[str, Any]] = []
         self._logs: deque[Mapping[str, Any]] = deque(maxlen=RECENT_LOGS)
@@ -56,11 +59,25 @@ class RunView:
             self._evaluating.append(facts)
             return False
         self._end_evaluation()
+        self._begin_anew_if_another_term_is_primary(facts)
         if len(self._opening) < OPENING_BATCHES:
             self._opening.append(facts)
         self._batches.append(facts)
-        self._history.add(facts.primary.group_scores)
+        self._history.add(facts.step, facts.primary.group_scores)
+        self._trained_on.update(facts.in_force)
         return True
+
+    def _begin_anew_if_another_term_is_primary(self, facts: BatchFacts) -> None:
+        """Where a schedule puts another term first, scores of before and after are of two things."""
+        if self._batches and facts.in_force[:1] != self._batches[-1].in_force[:1]:
+            self._opening, self._history = [], History()
+            self._batches.clear()
+            self._evaluations, self._trained_at_first_evaluation = [], None
+
+    def skip(self) -> None:
+        """Forget what is recent: the batches that come next do not follow it. How the run began is kept."""
+        self._end_evaluation()
+        self._batches.clear()
 
     def add_logs(self, step: int, logs: Mapping[str, Any]) -> None:
         """Take TRL's logs of a training step in; those of evaluations and of the end of the run are passed over."""
@@ -79,6 +96,7 @@ class RunView:
             batches=tuple(self._batches),
             opening=tuple(self._opening),
             history=self._history.stretches,
+            trained_on=frozenset(self._trained_on),
             evaluations=(*self._evaluations, *self._last_evaluation()),
             logs=tuple(self._logs),
             opening_logs=tuple(self._opening_logs),
@@ -91,7 +109,12 @@ class RunView:
         if not is_finite(entropy):
             return
         self._first_entropy = self._first_entropy or entropy
-        fallen = [before - entropy for when, before in self._entropies if step - when <= CLIFF_STEPS]
+        latest = len(self._entropies) - 1  # the log before, which may be many steps ago: TRL logs every 10
+        fallen = [
+            before - entropy
+            for place, (when, before) in enumerate(self._entropies)
+            if step - when <= (CLIFF_STEPS if place < latest else MOST_BETWEEN_LOGS)
+        ]
         self._entropies.append((step, entropy))
         if fallen and self._first_entropy > 0:
             self._entropy_cliff = max(self._entropy_cliff or 0.0, max(fallen) / self._first_entropy)

@@ -25,6 +25,7 @@ from trl_grpo_ext.diagnostics.checks import (
     wrong_driver,
     zero_updates,
 )
+from trl_grpo_ext.diagnostics.evidence.broken_policy import unless_broken
 from trl_grpo_ext.diagnostics.evidence.window import Check
 
 # In the order of cause: what comes first makes what comes after meaningless, and is named first.
@@ -35,21 +36,21 @@ CHECKS: dict[str, Check] = {
     "bad_data": bad_data.check,
     "inconsistent_verifier": inconsistent_verifier.check,
     "reward_hacking": reward_hacking.check,
-    "truncation": truncation.check,
-    "unparseable_flood": unparseable_flood.check,
+    "truncation": unless_broken(truncation.check),
+    "unparseable_flood": unless_broken(unparseable_flood.check),
     "zero_updates": zero_updates.check,
     "kl_blowup": kl_blowup.check,
-    "all_wrong_groups": all_wrong_groups.check,
+    "all_wrong_groups": unless_broken(all_wrong_groups.check),
     "all_right_groups": all_right_groups.check,
-    "dead_groups": dead_groups.check,
+    "dead_groups": unless_broken(dead_groups.check),
     "inert_term": inert_term.check,
     "secondary_only": secondary_only.check,
     "wrong_driver": wrong_driver.check,
     "entropy_collapse": entropy_collapse.check,
-    "length_explosion": length_explosion.check,
-    "repetition": repetition.check,
+    "length_explosion": unless_broken(length_explosion.check),
+    "repetition": unless_broken(repetition.check),
     "label_hacks": label_hacks.check,
     "saturated_term": saturated_term.check,
     "verifier_disagreement": verifier_disagreement.check,
-    "language_mixing": language_mixing.check,
+    "language_mixing": unless_broken(language_mixing.check),
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
 from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
+from trl_grpo_ext.diagnostics.evidence.gold_doubt import agreeing_share, compare_with_gold
 from trl_grpo_ext.diagnostics.evidence.progress import is_stuck
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = 0.6, 0.9  # of the groups; ours, above rl-doctor's .5, since hard data that is being learned starts so
-AGREEING = 0.3  # of the all-wrong groups: so many agree on an answer only where it may be right; ours
 
 
 def check(window: Window) -> Outcome:
@@ -22,7 +22,7 @@ def check(window: Window) -> Outcome:
         return None
     if is_one_answer(window.batches, window.opening) or not is_stuck(window):
         return None
-    agreeing = sum(batch.agreeing_wrong_groups for batch in window.batches)
+    agreeing = agreeing_share(window)
     live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
     return Finding(
         code="all_wrong_groups",
@@ -32,19 +32,8 @@ def check(window: Window) -> Outcome:
             f"{percent(wrong / groups)} of the groups are all wrong and teach nothing; "
             f"{percent(live / groups)} are live."
         ),
-        numbers={"all_wrong": wrong / groups, "agreeing": agreeing / wrong, "live": live / groups, "groups": groups},
-        action=_action(agreeing / wrong),
-    )
-
-
-def _action(agreeing: float) -> str:
-    """What to do: wrong answers scatter, so where most of a group agree, the gold answer may be what is wrong."""
-    if agreeing >= AGREEING:
-        return (
-            f"First compare answers and gold by hand: in {percent(agreeing)} of these groups most completions agree on "
-            f"one answer, as they do where gold answers are wrong, or stand in other rows."
-        )
-    return (
-        "First judge a few right answers by hand with the verifier; if it passes them, take easier data or more "
-        "num_generations."
+        numbers={"all_wrong": wrong / groups, "agreeing": agreeing, "live": live / groups, "groups": groups},
+        action=compare_with_gold(agreeing)
+        or "First judge a few right answers by hand with the verifier; if it passes them, take easier data or more "
+        "num_generations.",
     )

@@ -10,6 +10,11 @@ from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.verdict import Blame
 
+NOTHING_RETURNED = "returned_none"  # the reason of a verifier that is a function
+RETURNS = (
+    "See whether a `return` is missing in `{term}`; name the rows that it is for by `when` of its term. None means that a "
+    "row cannot be judged."
+)
 WARN, CRITICAL = 0.02, 0.10  # of the verdicts of a term in force; ours
 
 
@@ -39,5 +44,7 @@ def _finding(window: Window, term: str, share: VerdictShare) -> Finding:
             f"judge them against, mostly `{safe_reason(reason) or status}`; they are left out of training."
         ),
         numbers={"share": share.share, "failed": share.count, "most_common": count},
-        action="Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists.",
+        action=RETURNS.format(term=term)
+        if reason == NOTHING_RETURNED
+        else "Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists.",
     )

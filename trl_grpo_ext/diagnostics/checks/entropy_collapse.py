@@ -7,6 +7,7 @@ import statistics
 from trl_grpo_ext.diagnostics.checks import kl_blowup
 from trl_grpo_ext.diagnostics.evidence.distinct_answers import ONE_ANSWER, distinct_answers
 from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.gold_doubt import agreeing_share
 from trl_grpo_ext.diagnostics.evidence.level import gain, score_level
 from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
 from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, NO_LOGS, Outcome, Window
@@ -16,6 +17,9 @@ from trl_grpo_ext.group_outcome import GroupOutcome
 LEFT = 0.1  # of the entropy at the start; rl-doctor
 LATEST = 5  # logs; ours
 MOSTLY_WRONG = 0.25  # of the groups are all wrong: their one answer is; ours
+MOST = 0.5  # of the all-wrong groups agree on an answer, and of the others are all right; ours
+
+COMPARE = "First compare answers and gold of the groups that are all wrong: it may be the gold. If the gold is right:"
 
 
 def check(window: Window) -> Outcome:
@@ -24,6 +28,8 @@ def check(window: Window) -> Outcome:
     if not logged or not opening:
         return _without_entropy(window)
     now, before = statistics.median(logged[-LATEST:]), opening[0]
+    if before <= 0:
+        return None  # none that could be lost
     level, distinct = score_level(window.batches), distinct_answers(window.batches)
     if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:
         return None
@@ -33,19 +39,23 @@ def check(window: Window) -> Outcome:
         return None  # it learns, or has converged
     if isinstance(kl_blowup.check(window), Finding):
         return None  # too large an update is the cause of both
+    if level.mean < HARDLY and kl_blowup.obeys_other_terms(window):
+        return None  # where no answer is right, it has found what the other terms pay for
     answers = "" if distinct is None else f" and a group gives {distinct:.1f} different answers"
+    left, settled = f"{percent(now / before)} of its entropy is left{answers}", _settled(window)
     return Finding(
         code="entropy_collapse",
         step=window.step,
         severity=Severity.WARNING,
         sentence=(
-            f"The policy has stopped exploring: {percent(now / before)} of its entropy is left{answers}, while "
-            f"the score stays at {level.mean:.2f}."
+            f"The policy has stopped exploring: {left}, while the score stays at {level.mean:.2f}."
+            if settled is None
+            else f"The policy has settled, and some of the gold may be wrong: {settled}; {left}."
         ),
         numbers={"entropy": now, "entropy_at_the_start": before, "score": level.mean}
         | ({} if distinct is None else {"distinct_answers": distinct}),
-        action="Go back to a checkpoint from before, with a higher epsilon_high or temperature, or a lower learning "
-        "rate.",
+        action=("" if settled is None else f"{COMPARE} ") + "Go back to a checkpoint from before, with a higher "
+        "epsilon_high or temperature, or a lower learning rate.",
     )
 
 
@@ -53,6 +63,19 @@ def _without_entropy(window: Window) -> NotChecked | None:
     if not window.batches:
         return None
     return NotChecked("the entropy, which TRL has not logged") if window.logs else NO_LOGS
+
+
+def _settled(window: Window) -> str | None:
+    """How many groups are all right, and how many agree on a wrong answer; None where the answers scatter.
+
+    A policy that is right on most prompts, and sure of another answer on the rest, puts the gold of the rest in doubt.
+    """
+    groups = sum(batch.groups for batch in window.batches)
+    wrong = sum(batch.outcomes.get(GroupOutcome.ALL_WRONG, 0) for batch in window.batches)
+    right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in window.batches)
+    if not wrong or agreeing_share(window) < MOST or right < MOST * (groups - wrong):
+        return None
+    return f"{percent(right / groups)} of the groups are all right, {percent(wrong / groups)} agree on a wrong answer"
 
 
 def _is_stuck(window: Window) -> bool:

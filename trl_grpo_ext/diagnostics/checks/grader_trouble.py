@@ -79,7 +79,7 @@ def _failures(term: str, share: str, mostly: str, *, timeouts: bool) -> tuple[st
     """What to say of failures of the grader, and what to do."""
     kind = "timeouts" if timeouts else "failures of the grader"
     advice = (
-        "Give the term a longer timeout or a cheaper verifier, and read what its slowest completions have in common."
+        "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest completions."
         if timeouts
         else f"Run the verifier of `{term}` by hand on one of these completions, and mend what it stumbles over."
     )

@@ -2,56 +2,106 @@
 
 from __future__ import annotations
 
-import statistics
-
+from trl_grpo_ext.diagnostics.checks import secondary_only, wrong_driver
+from trl_grpo_ext.diagnostics.evidence.broken_policy import FAR, GONE, Fall, fall_to_nothing, is_broken, kl_level
 from trl_grpo_ext.diagnostics.evidence.figures import percent
 from trl_grpo_ext.diagnostics.evidence.level import reward_level, score_level
+from trl_grpo_ext.diagnostics.evidence.primary_terms import other_terms
 from trl_grpo_ext.diagnostics.evidence.progress import LEAST_GAIN, has_not_gained, has_risen, is_flat
-from trl_grpo_ext.diagnostics.evidence.window import CEILING, CLIFF_STEPS, NO_LOGS, OPENING_BATCHES, Outcome, Window
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
-WARN, CRITICAL = 0.5, 2.0  # nats a token; rl-doctor and rlprobe
-CLIFF = 0.5  # of the first entropy, lost within a few steps; ours
-LATEST = 5  # logs: the estimate is noisy; ours
+WARN, CRITICAL = FAR, 2.0  # nats a token; rl-doctor and rlprobe
+CLIFF = 0.5  # of the first entropy, lost almost at once; ours
 MOSTLY_RIGHT = 0.75  # of the groups are all right: it has leapt to where it should be; ours
-GONE = 0.02  # a score that is as good as 0; ours
 
 
 def check(window: Window) -> Outcome:
-    """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
-    logged = window.logged("kl")
-    if not window.logs:
-        return NO_LOGS if window.batches else None
-    if not logged:
-        return NotChecked("beta above 0: without it TRL measures no KL divergence")
-    level = statistics.median(logged[-LATEST:])
+    """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration.
+
+    Where no KL divergence is measured, a score that has gone to nothing.
+    """
+    level = kl_level(window)
+    fall = fall_to_nothing(window) if is_broken(window) else None
+    if level is None:
+        return _without_kl(window) if fall is None else _broken(window, fall)
     if level < WARN:
         return None
-    best = _best_before_nothing(window)
-    opinion, action = "The updates are too large", "Start again with a tenth of the learning rate."
-    if best is not None:
-        opinion = "The updates are too large, or the verifier or the data broke"
-        effect = f"its score has gone to nothing after {best:.2f}"
-        action = "First judge a few of the latest completions by hand. If they are as bad as that: " + action.lower()
-    elif has_not_gained(window, LEAST_GAIN, reward_level) and not has_risen(window):
-        effect = "its reward is no better than at the start"
-    elif _has_leapt(window):
-        effect = f"it lost {percent(window.entropy_cliff or 0.0)} of its entropy within {CLIFF_STEPS} steps"
-    else:
-        return None
+    if fall is not None:
+        return _broken(window, fall, level)
+    effect = _effect(window)
+    return (
+        None if effect is None else _finding(window, f"The updates are too large: {_far(level)}, and {effect}", level)
+    )
+
+
+def _without_kl(window: Window) -> Outcome:
+    if not window.batches or any(stretch.scores.total <= GONE * stretch.scores.count for stretch in window.history):
+        return None  # a fall that has been told may be over
+    return NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
+
+
+def _broken(window: Window, fall: Fall, level: float | None = None) -> Finding:
+    effect = f"score has fallen to {fall.now:.2f} after {fall.best:.2f}"
+    effect = f"the {effect}" if level is None else f"{_far(level)}, and its {effect}"
+    return _finding(
+        window,
+        f"The updates are too large, or the verifier or the data broke: {effect}",
+        level,
+        action="First judge a few of the latest completions by hand. If they are as bad as that: start again with a "
+        "tenth of the learning rate.",
+    )
+
+
+def _finding(
+    window: Window, sentence: str, level: float | None, action: str = "Start again with a tenth of the learning rate."
+) -> Finding:
+    numbers = {"kl": level, "entropy_cliff": window.entropy_cliff}
     return Finding(
         code="kl_blowup",
         step=window.step,
-        severity=Severity.CRITICAL if level >= CRITICAL else Severity.WARNING,
-        sentence=f"{opinion}: the policy is {level:.2g} nats of KL from its reference, and {effect}.",
-        numbers={"kl": level} | ({} if window.entropy_cliff is None else {"entropy_cliff": window.entropy_cliff}),
+        severity=Severity.CRITICAL if level is None or level >= CRITICAL else Severity.WARNING,
+        sentence=f"{sentence}.",
+        numbers={name: number for name, number in numbers.items() if number is not None},
         action=action,
     )
 
 
+def _far(level: float) -> str:
+    return f"the policy is {level:.2g} nats of KL from its reference"
+
+
+def _effect(window: Window) -> str | None:
+    """What a far policy has come to; None for one that is better for it, or does what other terms pay for."""
+    if obeys_other_terms(window):
+        return None
+    if has_not_gained(window, LEAST_GAIN, reward_level) and not has_risen(window):
+        return "its reward is no better than at the start"
+    if _has_leapt(window):
+        return f"it lost {percent(window.entropy_cliff or 0.0)} of its entropy almost at once"
+    return None
+
+
+def obeys_other_terms(window: Window) -> bool:
+    """Whether the policy goes where terms other than the primary one send it, however little they weigh."""
+    if any(isinstance(one.check(window), Finding) for one in (secondary_only, wrong_driver)):
+        return True
+    return any(_gain(window, term) >= LEAST_GAIN for term in other_terms(window))
+
+
+def _gain(window: Window, term: str) -> float:
+    """How much more a term gives than at the start, in the direction that earns; 0 if it cannot be told."""
+    parts = [[batch.terms[term] for batch in part if term in batch.terms] for part in (window.opening, window.later)]
+    valued = [sum(one.valued for one in part) for part in parts]
+    if not all(valued):
+        return 0.0
+    before, now = (sum(one.value_sum for one in part) / count for part, count in zip(parts, valued, strict=True))
+    return now - before if parts[1][-1].weight > 0 else before - now
+
+
 def _has_leapt(window: Window) -> bool:
-    """Whether much of the entropy went within a few steps, and the score is flat below its ceiling.
+    """Whether much of the entropy went almost at once, and the score is flat below its ceiling.
 
     False where nearly all groups are all right: what is missing then are a few prompts, such as those of wrong gold.
     """
@@ -61,18 +111,3 @@ def _has_leapt(window: Window) -> bool:
     right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in window.batches)
     has_arrived = right >= MOSTLY_RIGHT * sum(batch.groups for batch in window.batches)
     return not has_arrived and is_flat(window.batches)
-
-
-def _best_before_nothing(window: Window) -> float | None:
-    """The best score seen, of the opening, the window and the evaluations, if the latest batches have none at all.
-
-    None if the latest have some, or if there never was any to speak of.
-    """
-    starts = range(0, len(window.later), OPENING_BATCHES)
-    stretches = [window.opening, *(window.later[start : start + OPENING_BATCHES] for start in starts)]
-    now = score_level(window.later[-OPENING_BATCHES:])
-    if now is None or now.mean > GONE:
-        return None
-    levels = [*map(score_level, stretches), *(level for _, level in window.evaluations)]
-    best = max((level.mean for level in levels if level is not None), default=0.0)
-    return best if best >= LEAST_GAIN else None

@@ -8,7 +8,7 @@ from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, Outcome, Wind
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 
 GROWN, EXPLODED = 1.4, 3.0  # times the length at the start; rlprobe (rl-doctor: 1.5), and ours
-LEAST_TOKENS = 16  # below, that is a matter of a few tokens; ours
+LEAST_TOKENS = 28  # below, that is a matter of a few words; ours
 
 
 def check(window: Window) -> Outcome:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from trl_grpo_ext.diagnostics.evidence.figures import percent
 from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
-from trl_grpo_ext.diagnostics.evidence.progress import is_stuck
+from trl_grpo_ext.diagnostics.evidence.progress import is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
-from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.verdict import Status
 
-PATIENCE = 64  # training batches: it is information only, so a slow rise may be taken for none now and then; ours
+PATIENCE = 64  # optimizer steps: it is information only, so a slow rise may be taken for none now and then; ours
 PASSED = 0.98  # of the verdicts; rlprobe's ceiling
 
 
@@ -37,8 +37,12 @@ def check(window: Window) -> Outcome:
     if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:
         return None
     saturated = [term for term in other_terms(window) if is_saturated(window.of_term(term))]
-    if not saturated or not is_stuck(window, PATIENCE):
+    if not saturated:
         return None
+    if not is_stuck(window, PATIENCE):
+        seen = steps_so_far(window)
+        missing = NotChecked(f"{PATIENCE} optimizer steps, to tell a slow rise from none; {seen:.0f} so far")
+        return missing if seen < PATIENCE else None
     term = saturated[0]
     share = passed(window.of_term(term))
     return Finding(

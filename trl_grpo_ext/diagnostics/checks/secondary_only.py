@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.gold_doubt import agreeing_share, compare_with_gold
 from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
 from trl_grpo_ext.diagnostics.evidence.progress import is_learning
@@ -57,6 +58,8 @@ def _action(window: Window) -> str:
     named, least = names(primary, "or"), min(weights[term] for term in primary)
     heavy = next((term for term in other_terms(window) if weights[term] >= least), None)
     if heavy is not None:
-        return f"Gate `{heavy}` by {named}, or lower its weight below that of {named}."
-    scaled = window.settings.get("scale_rewards") in ("group", True, None)
-    return f"Gate the small terms by {named}" + (', or set scale_rewards: "none".' if scaled else ".")
+        advice = f"Gate `{heavy}` by {named}, or lower its weight below that of {named}."
+    else:
+        scaled = window.settings.get("scale_rewards") in ("group", True, None)
+        advice = f"Gate the small terms by {named}" + (', or set scale_rewards: "none".' if scaled else ".")
+    return " ".join(filter(None, (compare_with_gold(agreeing_share(window)), advice)))

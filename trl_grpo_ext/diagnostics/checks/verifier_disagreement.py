@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.checks import reward_hacking
 from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.second_opinion import agreement, second_opinions
+from trl_grpo_ext.diagnostics.evidence.second_opinion import agreement, no_second_opinion, second_opinions
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
-from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
 
 KAPPA = 0.8  # the usual bound of good agreement; ours for verifiers
 LEAST = 10  # completions that they disagree on; ours
@@ -17,7 +17,7 @@ def check(window: Window) -> Outcome:
     """Cohen's kappa of a second opinion and the primary verdicts, where the one is not being gamed."""
     shadows = second_opinions(window)
     if window.batches and not shadows:
-        return NotChecked("a second opinion (another verifier of weight 0)")
+        return no_second_opinion(window)
     if isinstance(reward_hacking.check(window), Finding):
         return None  # the same disagreement, and its cause
     for shadow in shadows:

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from trl_grpo_ext.diagnostics.evidence.progress import has_risen
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, NO_LOGS, Outcome, Window
-from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.facts.moments import is_finite
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.group_outcome import GroupOutcome
 
-LATEST = 5  # logs in a row, or more: a schedule may begin or end at 0; ours
+LATEST_STEPS = 5  # optimizer steps in a row, or more: a schedule may begin or end at 0; ours
+STILL_STEPS = 16  # so many of the latest without a move; ours
+LEAST_LOGS = 2  # each may stand for several steps; ours
 STILL = 1e-7  # nats of KL from the reference, below what single precision tells apart; ours
-STILL_LOGS = 16  # so many of the latest without a move; ours
+TINY = 2e-9  # a learning rate: by so much Adam moves a weight, and one of 0.02 in single precision stays as it is; ours
+
+Entry = Mapping[str, Any]
 
 
 def check(window: Window) -> Outcome:
-    """Live groups, and a learning rate, gradient or KL divergence of 0."""
+    """Live groups, and a learning rate, gradient or KL divergence of 0, or a learning rate that moves nothing."""
     if not window.logs:
         return NO_LOGS if window.batches else None
+    if _steps(window, len(window.logs)) < LATEST_STEPS or len(window.logs) < LEAST_LOGS:
+        return NotChecked(f"{LEAST_LOGS} logs of TRL, of {LATEST_STEPS} optimizer steps or more")
+    rates = window.logged("learning_rate")
     numbers: dict[str, float]
-    if live := _live_while_zero(window, "learning_rate"):
+    if live := _live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS):
         why, action = "the learning rate is 0", "Set learning_rate, or a schedule that does not end so early."
         numbers = {"learning_rate": 0.0}
-    elif live := _live_while_zero(window, "grad_norm"):
+    elif live := _live_while(window, lambda entry: entry.get("grad_norm") == 0, LATEST_STEPS):
         why, action = "the gradient is 0", "See whether any parameter is trained: frozen layers, adapters, masks."
         numbers = {"grad_norm": 0.0}
-    elif live := _live_while_still(window):
-        rate = window.logged("learning_rate")
-        shown = f" (learning rate {rate[-1]:.2g})" if rate else ""
+    elif live := 0 if _is_warming_up(window) else _live_while(window, _is_still, STILL_STEPS):
+        shown = f" (learning rate {rates[-1]:.2g})" if rates else ""
         why, action = f"the policy is where it began{shown}", "Raise the learning rate."
-        numbers = {"kl": statistics.median(window.logged("kl")[-STILL_LOGS:])}
+        numbers = {"kl": statistics.median(window.logged("kl"))}
+    elif live := 0 if _may_move(window) else _live_while(window, _is_tiny, STILL_STEPS):
+        why, action = f"a learning rate of {rates[-1]:.2g} moves nothing", "Raise the learning rate."
+        numbers = {"learning_rate": rates[-1]}
     else:
         return None
     return Finding(
@@ -43,33 +54,51 @@ def check(window: Window) -> Outcome:
     )
 
 
-def _live_while_zero(window: Window, figure: str) -> int:
-    """The live groups of the latest logs in which a figure is 0; 0 for too few of either."""
+def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
+    """The live groups of the latest logs of which something holds; 0 for too few of them, of steps or of groups."""
     count = 0
     for entry in reversed(window.logs):
-        if entry.get(figure) != 0:
+        if not holds(entry):
             break
         count += 1
-    return _live_groups(window, window.logs[:-count]) if count >= LATEST else 0
-
-
-def _live_while_still(window: Window) -> int:
-    """The live groups of the latest logs, if the KL divergence, where it is measured, has stayed at 0 in them.
-
-    During a warm-up that is what there should be.
-    """
-    logged = window.logged("kl")[-STILL_LOGS:]
-    if len(logged) < STILL_LOGS or any(abs(kl) >= STILL for kl in logged) or _is_warming_up(window):
+    if count < LEAST_LOGS or _steps(window, count) < least:
         return 0
-    return _live_groups(window, window.logs[:-STILL_LOGS])
+    return _live_groups(window, window.logs[:-count])
+
+
+def _steps(window: Window, count: int) -> int:
+    """The optimizer steps that the latest logs stand for; a log stands for those since the one before."""
+    latest = window.logs[-count:]
+    if count < len(window.logs):
+        return int(latest[-1]["step"] - window.logs[-count - 1]["step"])
+    between = latest[-1]["step"] - latest[0]["step"]
+    return int(between + between // max(1, count - 1))  # what was before the first of them is as long as the others
+
+
+def _is_still(entry: Entry) -> bool:
+    """Whether the KL divergence is measured, and is 0."""
+    kl = entry.get("kl")
+    return is_finite(kl) and abs(kl) < STILL
+
+
+def _is_tiny(entry: Entry) -> bool:
+    rate = entry.get("learning_rate")
+    return is_finite(rate) and rate <= TINY
+
+
+def _may_move(window: Window) -> bool:
+    """Whether the learning rate was larger at first, or grows, or something has been learned all the same."""
+    began_larger = not all(map(_is_tiny, window.opening_logs))
+    return began_larger or _is_warming_up(window) or has_risen(window)
 
 
 def _is_warming_up(window: Window) -> bool:
-    rates = window.logged("learning_rate")[-LATEST:]
+    """Whether the learning rate rises: then next to no update is as it should be."""
+    rates = window.logged("learning_rate")[-LATEST_STEPS:]
     return len(rates) > 1 and rates[-1] > rates[0]
 
 
-def _live_groups(window: Window, earlier: Sequence[Mapping[str, Any]]) -> int:
+def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
     """The live groups of the batches that came after these logs; 0 for too few: then no update is as it should be.
 
     A log has the number of steps that were done, a batch that of those before it.

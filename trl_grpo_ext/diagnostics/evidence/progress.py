@@ -10,10 +10,11 @@ from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.facts.history import fitted_rise
 
 FLAT_BATCHES = 8  # for a score to be called flat; ours
-EARLY = 24  # training batches: until then a slow rise looks flat; ours
-PATIENCE = 96  # training batches until a score that is not 0 can be called stuck; ours
+EARLY = 24  # optimizer steps: until then a slow rise looks flat; ours
+PATIENCE = 96  # optimizer steps until a score that is not 0 can be called stuck; ours
 LEAST_GAIN = 0.1  # of the score: one that surely rises by less over a window is flat; ours
 HARDLY = 0.05  # of the score: a gain that is not worth much; ours
+NEXT_TO_NOTHING = 0.01  # of a score: below it is little to rise from; ours
 LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # of a score over the whole run, and of one near 0; ours
 
 
@@ -49,12 +50,14 @@ def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
     """Whether the score does not rise now, and has hardly risen in the whole run.
 
     A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck, and
-    that takes patience (training batches), but for a score of 0. `benchmarks/false_alarms.py` measures how well.
+    that takes patience (optimizer steps), less for one of next to 0. `benchmarks/false_alarms.py` measures how well.
     """
     level, fitted = score_level(window.batches), fitted_rise(window.history)
     if level is None or fitted is None or len(window.batches) < FLAT_BATCHES:
         return False
-    if level.mean != 0 and window.history[-1].middle < patience:
+    if level.mean < NEXT_TO_NOTHING:
+        patience = EARLY if level.mean else 0
+    if steps_so_far(window) < patience:
         return False
     half = len(window.batches) // 2
     parts = (window.opening, window.later), (window.batches[:half], window.batches[half:])
@@ -86,5 +89,10 @@ def is_learning(window: Window) -> bool:
     level = score_level(window.batches)
     if level is None or level.mean == 0:
         return False
-    is_early = window.history[-1].middle < EARLY
+    is_early = steps_so_far(window) < EARLY
     return is_early or (has_risen(window) and not is_flat(window.batches))
+
+
+def steps_so_far(window: Window) -> float:
+    """The optimizer steps that the run has gone on for, as far as it is known."""
+    return window.history[-1].middle - window.history[0].middle if window.history else 0.0

@@ -35,20 +35,22 @@ class Window:
         batches: The last training batches, oldest first, at most `RECENT_BATCHES`.
         opening: The first training batches of the run, at most `OPENING_BATCHES`.
         history: The scores of the whole run, oldest first, in few stretches.
+        trained_on: The terms that have had weight in a training batch, ever.
         evaluations: The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
         trained_at_first_evaluation: The primary score of the training batches just before the first evaluation; None
             if nobody kept it.
         logs: The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not
             finite are NaN, or None if they come from disk.
         opening_logs: The first of them, at most `OPENING_LOGS`.
-        entropy_cliff: The largest share of the first entropy that was lost within `CLIFF_STEPS` steps, ever; None if
-            it was not logged.
+        entropy_cliff: The largest share of the first entropy that was lost within `CLIFF_STEPS` steps, or from one log
+            to the next, ever; None if it was not logged.
         settings: The run's, as `run_settings` or `RecordedRun.settings` give them.
     """
 
     batches: Sequence[BatchFacts] = ()
     opening: Sequence[BatchFacts] = ()
     history: Sequence[Stretch] = ()
+    trained_on: frozenset[str] = frozenset()
     evaluations: Sequence[tuple[int | None, Level]] = ()
     trained_at_first_evaluation: Level | None = None
     logs: Sequence[Mapping[str, Any]] = ()
@@ -71,7 +73,7 @@ class Window:
     @property
     def in_force(self) -> tuple[str, ...]:
         """Those with weight in the latest batch; the first is the primary term."""
-        return tuple(term for term in self.terms if self.batches[-1].terms[term].in_force)
+        return self.batches[-1].in_force if self.batches else ()
 
     @property
     def later(self) -> tuple[BatchFacts, ...]:

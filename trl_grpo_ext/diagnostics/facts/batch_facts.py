@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from trl_grpo_ext.diagnostics.statistics.batch import NO_SAMPLE, Batch, BoolArra
 from trl_grpo_ext.diagnostics.statistics.diversity import read_answer
 from trl_grpo_ext.diagnostics.statistics.drivers import driver_shares
 from trl_grpo_ext.diagnostics.statistics.shadows import Agreement, shadow_agreements
-from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgements
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.verdict import Status
 
@@ -40,8 +40,9 @@ class BatchFacts:
         outcomes: How many groups of each kind.
         misread_groups: The all-wrong groups in which most members were cut, could not be read or timed out: whose
             fault is known already.
-        agreeing_wrong_groups: The all-wrong groups in which most members give the same answer, as they do where it is
-            the gold answer that is wrong.
+        wrong_groups: The groups without a right member, even if a lesser term tells them apart.
+        agreeing_wrong_groups: Those of them in which most members give the same answer, as they do where it is the gold
+            answer that is wrong.
         secondary_groups: The live groups in which the primary term does not differ.
         secondary_share: Their share of the sum of absolute advantages; None before advantages are known, or if all
             are 0.
@@ -61,11 +62,17 @@ class BatchFacts:
     primary: PrimaryFacts
     outcomes: Mapping[GroupOutcome, int]
     misread_groups: int
+    wrong_groups: int
     agreeing_wrong_groups: int
     secondary_groups: int
     secondary_share: float | None
     agreements: Mapping[str, Agreement]
     text: TextFacts
+
+    @property
+    def in_force(self) -> tuple[str, ...]:
+        """The terms with weight; the first is the primary one."""
+        return tuple(term for term, facts in self.terms.items() if facts.in_force)
 
     @property
     def groups(self) -> int:
@@ -93,6 +100,7 @@ def batch_facts(card: Scorecard, settings: Mapping[str, Any]) -> BatchFacts:
         differs = batch.primary_differs
         live = batch.live
         repeats = repeated_completions(card)
+        wrong = _wrong_groups(batch)
         shares = driver_shares(_only_groups(batch, differs), settings)
         return BatchFacts(
             step=card.step,
@@ -106,8 +114,9 @@ def batch_facts(card: Scorecard, settings: Mapping[str, Any]) -> BatchFacts:
             terms={term: term_facts(batch, term, known(shares[term]), repeats) for term in card.terms},
             primary=primary_facts(batch),
             outcomes=Counter(batch.outcomes),
-            misread_groups=_all_wrong_groups(batch, _is_misread),
-            agreeing_wrong_groups=_all_wrong_groups(batch, _is_agreed),
+            misread_groups=sum(_is_misread(batch, members) for members in _members(batch, GroupOutcome.ALL_WRONG)),
+            wrong_groups=len(wrong),
+            agreeing_wrong_groups=sum(_is_agreed(batch, members) for members in wrong),
             secondary_groups=int((live & ~differs).sum()),
             secondary_share=_share_of_advantages(batch, live & ~differs),
             agreements=shadow_agreements(batch),
@@ -115,11 +124,17 @@ def batch_facts(card: Scorecard, settings: Mapping[str, Any]) -> BatchFacts:
         )
 
 
-def _all_wrong_groups(batch: Batch, is_such: Callable[[Batch, list[int]], bool]) -> int:
-    """How many all-wrong groups are such."""
+def _members(batch: Batch, *kinds: GroupOutcome) -> list[list[int]]:
+    """The rows of the members of each group of these kinds."""
     groups = zip(batch.rows, batch.outcomes, strict=True)
-    wrong = ([int(row) for row in rows if row != NO_SAMPLE] for rows, kind in groups if kind is GroupOutcome.ALL_WRONG)
-    return sum(is_such(batch, members) for members in wrong)
+    return [[int(row) for row in rows if row != NO_SAMPLE] for rows, kind in groups if kind in kinds]
+
+
+def _wrong_groups(batch: Batch) -> list[list[int]]:
+    """The rows of the members of each group in which the primary term finds nothing right."""
+    judged = judgements(batch.card)
+    groups = _members(batch, GroupOutcome.ALL_WRONG, GroupOutcome.LIVE)
+    return [members for members in groups if all(judged[row] == WRONG for row in members)]
 
 
 def _is_misread(batch: Batch, members: list[int]) -> bool:

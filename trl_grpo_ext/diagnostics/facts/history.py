@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from trl_grpo_ext.diagnostics.facts.moments import Moments
 from trl_grpo_ext.diagnostics.facts.rise import Rise
@@ -18,44 +19,47 @@ class Stretch:
     """A few training batches that follow each other.
 
     Attributes:
-        middle: Where they are in the run, in training batches from its start.
+        middle: Where they are in the run: the mean of their optimizer steps.
         scores: The mean scores of their groups.
     """
 
     middle: float
     scores: Moments
 
+    @classmethod
+    def of(cls, parts: Sequence[Stretch]) -> Stretch:
+        """The stretch that several make together."""
+        return cls(fmean(part.middle for part in parts), Moments.sum([part.scores for part in parts]))
+
 
 @dataclass(slots=True)
 class History:
-    """The scores of all training batches, in at most `MOST_STRETCHES` stretches of the same length.
+    """The scores of all training batches, in at most `MOST_STRETCHES` stretches of as many batches each.
 
     When there would be more, neighbours become one: a run of any length is held, and its shape is kept.
     """
 
     _full: list[Stretch] = field(default_factory=list)
-    _open: list[Moments] = field(default_factory=list)
+    _open: list[Stretch] = field(default_factory=list)
     _length: int = 1
+    _last: float = -1.0
 
-    def add(self, scores: Moments) -> None:
-        """Take the group scores of the next training batch in."""
-        self._open.append(scores)
+    def add(self, step: int | None, scores: Moments) -> None:
+        """Take the group scores of the next training batch in; one whose step nobody knows comes a step after."""
+        self._last = self._last + 1.0 if step is None else float(step)
+        self._open.append(Stretch(self._last, scores))
         if len(self._open) < self._length:
             return
-        self._full.append(Stretch((len(self._full) + 0.5) * self._length, Moments.sum(self._open)))
+        self._full.append(Stretch.of(self._open))
         self._open = []
         if len(self._full) == MOST_STRETCHES:
-            pairs = zip(self._full[::2], self._full[1::2], strict=True)
-            self._full = [Stretch((a.middle + b.middle) / 2, Moments.sum((a.scores, b.scores))) for a, b in pairs]
+            self._full = [Stretch.of(pair) for pair in zip(self._full[::2], self._full[1::2], strict=True)]
             self._length *= 2
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
         """The stretches, oldest first; the last may be shorter."""
-        if not self._open:
-            return tuple(self._full)
-        middle = len(self._full) * self._length + len(self._open) / 2
-        return (*self._full, Stretch(middle, Moments.sum(self._open)))
+        return (*self._full, Stretch.of(self._open)) if self._open else tuple(self._full)
 
 
 def fitted_rise(stretches: Sequence[Stretch]) -> Rise | None:
@@ -69,7 +73,7 @@ def fitted_rise(stretches: Sequence[Stretch]) -> Rise | None:
     """
     known = [stretch for stretch in stretches if stretch.scores.count]
     count = sum(stretch.scores.count for stretch in known)
-    if len(known) < 3:
+    if len({stretch.middle for stretch in known}) < 3:
         return None
     centre = sum(stretch.scores.count * stretch.middle for stretch in known) / count
     total = sum(stretch.scores.total for stretch in known)

@@ -1,0 +1,105 @@
+"""A policy that has broken: it was right now and then, and is no longer."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trl_grpo_ext.diagnostics.evidence.level import Level, gain, level_of, reward_level, score_level
+from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN
+from trl_grpo_ext.diagnostics.evidence.window import (
+    LEAST_GROUPS,
+    LEAST_SAMPLES,
+    OPENING_BATCHES,
+    Check,
+    Outcome,
+    Window,
+)
+from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
+from trl_grpo_ext.diagnostics.facts.rise import SURE
+
+GONE, LEFT = 0.02, 0.1  # a score that is as good as 0, and of the best score what is as good as nothing of it; ours
+LATEST = 5  # logs: the estimate of the KL divergence is noisy; ours
+FAR = 0.5  # nats a token of KL from the reference; rl-doctor and rlprobe
+RARE, MOST = 0.15, 0.5  # of the completions are cut: seldom at first, and mostly now; ours
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """A score that has gone to nothing.
+
+    Attributes:
+        best: The best that the run had.
+        now: What is left.
+        is_sure: Whether it is more than the luck of a few groups.
+    """
+
+    best: float
+    now: float
+    is_sure: bool
+
+
+def fall_to_nothing(window: Window) -> Fall | None:
+    """The fall of the score to next to nothing; None if it has some, or never had any to speak of.
+
+    A run whose reward has risen is no such: its policy does what it is paid for.
+    """
+    recent = window.later[-FLAT_BATCHES:] or window.batches[1:]
+    now, levels = score_level(recent), _levels(window)
+    if now is None or now.count < LEAST_SAMPLES or not levels:
+        return None
+    best = max(level.mean for level in levels)
+    paid = gain(window.opening, recent, reward_level)
+    if best < LEAST_GAIN or now.mean > max(GONE, LEFT * best) or (paid is not None and paid.is_sure):
+        return None
+    surely = max((level.mean - SURE * level.error for level in levels if 2 * level.count >= LEAST_GROUPS), default=0.0)
+    return Fall(best, now.mean, surely > max(HARDLY, now.mean + SURE * now.error))
+
+
+def is_broken(window: Window) -> bool:
+    """Whether the score has gone to nothing, and that is the policy's doing, as far as can be seen.
+
+    Where no KL divergence is measured, it must be sure, or the completions are cut that were not at first.
+    """
+    fall = fall_to_nothing(window)
+    if fall is None:
+        return False
+    kl = kl_level(window)
+    if kl is not None:
+        return kl >= FAR
+    return fall.is_sure or _has_come_to_be_cut(window)
+
+
+def kl_level(window: Window) -> float | None:
+    """The KL divergence from the reference by the latest logs, in nats a token; None if it is not measured."""
+    logged = window.logged("kl")
+    return statistics.median(logged[-LATEST:]) if logged else None
+
+
+def unless_broken(check: Check) -> Check:
+    """A check of what a broken policy does too: long, looped, unreadable and wrong completions are its effects."""
+
+    def held_back(window: Window) -> Outcome:
+        return None if is_broken(window) else check(window)
+
+    return held_back
+
+
+def _has_come_to_be_cut(window: Window) -> bool:
+    """Whether most completions are cut, and few were in the first batch, which no update has touched."""
+    return _cut_share(window.opening[:1]) < RARE and _cut_share(window.batches[1:][-OPENING_BATCHES:]) >= MOST
+
+
+def _cut_share(batches: Sequence[BatchFacts]) -> float:
+    """The share of the completions that were cut, in [0, 1]; 0 where nobody knows."""
+    cut, ended = sum(batch.primary.cut for batch in batches), sum(batch.primary.ended for batch in batches)
+    return cut / (cut + ended) if cut + ended else 0.0
+
+
+def _levels(window: Window) -> list[Level]:
+    """How high the scores were: of the first batch, of the stretches of the run, and of the evaluations."""
+    scores = [stretch.scores for stretch in window.history]
+    parts = [[batch.primary.group_scores for batch in window.opening[:1]]]
+    parts += [scores[start : start + OPENING_BATCHES] for start in range(0, len(scores), OPENING_BATCHES)]
+    return [level for part in parts if (level := level_of(part)) is not None] + [one for _, one in window.evaluations]
