@@ -12,8 +12,8 @@ from trl_grpo_ext.verdict import Blame
 
 NOTHING_RETURNED = "returned_none"  # the reason of a verifier that is a function
 RETURNS = (
-    "See whether a `return` is missing in `{term}`; name the rows that it is for by `when` of its term. None means that a "
-    "row cannot be judged."
+    "See whether a `return` is missing in `{term}`; name the rows that it is for by `when`. None means that "
+    "a row cannot be judged."
 )
 WARN, CRITICAL = 0.02, 0.10  # of the verdicts of a term in force; ours
 
