@@ -291,8 +291,7 @@ def check_lengths(columns: Mapping[str, Any], size: int) -> None:
 
 def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: str) -> None:
     """Raise a ValueError unless one of the `wanted` columns is there; `prompt` never is, for a reward function."""
-    columns = [column for column in columns if column != "prompt"]
-    if not any(column in columns for column in wanted):
+    if not any(column in columns and column != "prompt" for column in wanted):
         have = ", ".join(f"`{column}`" for column in columns) or "none"
         have += "; TRL keeps `prompt` to itself" if "prompt" in wanted else ""
         raise ValueError(
