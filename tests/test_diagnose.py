@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_cards import Planted, card, recorded
 from windows import Planted as FromColumn
-from windows import batch
 
 from trl_grpo_ext import (
     Blame,
@@ -27,7 +27,6 @@ from trl_grpo_ext import (
     Verdict,
     VerifiedGRPOConfig,
     VerifiedGRPOTrainer,
-    Verifier,
 )
 from trl_grpo_ext.cli import main
 from trl_grpo_ext.diagnostics import watch as watch_module
@@ -36,7 +35,7 @@ from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.evidence.level import Level
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.example import safe_text
-from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding, read_findings
+from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
 from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
 from trl_grpo_ext.diagnostics.run_view import RunView
@@ -44,39 +43,8 @@ from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
-
-
-class Planted(Verifier):
-    """Reads its verdicts from the column `score`: a score, or a blame."""
-
-    def verify(self, sample: Sample) -> Verdict:
-        found = sample.row["score"]
-        if isinstance(found, Verdict):
-            return found
-        if isinstance(found, Blame):
-            return Verdict(status=Status.ERROR, score=None, blame=found, reason="planted")
-        return as_verdict(found)
-
-
-def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
-    recorder = Recorder(folder)
-    (folder / "scorecards").mkdir(parents=True, exist_ok=True)
-    for card in cards:
-        recorder(card)
-    return RecordedRun(folder)
-
-
-def card(*scores: Any, step: int = 0, mode: Any = "train", text: str = "x", weight: float = 1.0) -> Scorecard:
-    """A batch of one group whose verdicts are planted; without advantages."""
-    samples = [
-        Sample(text=f"{text} {index}", row={"score": score}, group=step, step=step)
-        for index, score in enumerate(scores)
-    ]
-    mix = RewardMix([RewardTerm(name="answer", verifier=Planted(), weight=weight)])
-    return mix.score(samples, mode=mode)
 
 
 def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
@@ -456,60 +424,3 @@ def test_training_and_evaluation_are_compared_over_the_same_steps(tmp_path: Path
     assert isinstance(evaluated(0.4, before=0.2), Finding)
     assert evaluated(0.4, before=0.6) is None  # it had risen before
     assert evaluated(0.6, before=0.2) is None  # it follows
-
-
-def test_a_run_too_long_to_be_read_in_time_is_compared_with_how_it_began(tmp_path: Path) -> None:
-    cards = [card(1.0, 0.0, step=0, mode="eval") for _ in range(4)]
-    cards += [card(*[1.0] * (2 + step // 2), *[0.0] * (38 - step // 2), step=step) for step in range(64)]
-    diagnosis = diagnose(recorded(tmp_path, cards), seconds=0.0)
-    assert diagnosis.batches == 4 + 16
-    assert diagnosis.sentence.startswith("Nothing holds the reward back: the score of `answer` has risen from 0.0")
-
-
-def test_what_was_told_while_a_run_went_on_is_told_again_though_its_batches_are_on_disk_no_more(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, keep_every=50)
-    watch = Watch(tmp_path, {})
-    for step in range(160):
-        one = card(*[Blame.GRADER if 20 <= step < 40 else 1.0] * 2, *[0.0, 1.0] * 4, step=step)
-        recorder(one)
-        watch(one)
-    told = [finding.code for finding in read_findings(tmp_path)]
-    diagnosis = diagnose(RecordedRun(tmp_path))
-    assert told == ["grader_trouble"]
-    assert [finding.code for finding in diagnosis.findings] == told
-    assert "Earlier, at step 2" in diagnosis.sentence
-
-
-def test_a_stuck_run_is_called_so_however_few_of_its_batches_are_kept(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, keep_every=10)
-    for step in range(200):
-        recorder(batch({"answer": [1.0] + [0.0] * 31}, step=step))
-    assert diagnose(RecordedRun(tmp_path)).causes[0].code == "all_wrong_groups"
-
-
-def test_where_a_schedule_puts_another_term_first_the_scores_of_the_two_are_not_compared(tmp_path: Path) -> None:
-    def scheduled(step: int) -> Scorecard:
-        form, right = [1.0] * (16 + step) + [0.0] * (16 - step), [1.0] * step + [0.0] * (32 - step)
-        return batch({"form": form, "answer": right}, step=step, weights={"form": float(step < 10), "answer": 1.0})
-
-    diagnosis = diagnose(recorded(tmp_path, [scheduled(step) for step in range(16)] + [scheduled(16)] * 8))
-    assert "`form`" not in diagnosis.sentence
-    assert "the score of `answer`" in diagnosis.sentence
-
-
-def test_what_was_found_of_a_term_that_is_primary_no_more_is_over(tmp_path: Path) -> None:
-    def scheduled(step: int) -> Scorecard:
-        early = float(step < 10)
-        outcomes = {"form": [Blame.GRADER] * 8 + [1.0] * 24, "answer": [1.0, 0.0] * 16}
-        planted = {name: [_planted(one) for one in column] for name, column in outcomes.items()}
-        return batch(planted, step=step, weights={"form": early, "answer": 1.0 - early})
-
-    diagnosis = diagnose(recorded(tmp_path, [scheduled(step) for step in range(14)]))
-    assert diagnosis.findings[0].code == "grader_trouble"
-    assert [cause.code for cause in diagnosis.causes if cause.severity is not Severity.INFO] == []
-
-
-def _planted(outcome: Any) -> Verdict:
-    if isinstance(outcome, Blame):
-        return Verdict(status=Status.ERROR, score=None, blame=outcome, reason="planted")
-    return as_verdict(outcome)

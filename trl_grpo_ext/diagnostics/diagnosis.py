@@ -92,17 +92,21 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
     active = onsets.active if batches >= HOLD else _at_once(window)
     causes = _causes(active, window)
     first = causes[0] if causes else None
-    searched = (run.readable(number) for number, _ in run.parts()[::-1][:MOST_SEARCHED])
-    recent = (card for card in searched if card is not None)
     return Diagnosis(
         sentence=_sentence(causes, findings, window),
         causes=causes,
         findings=tuple(findings),
         not_checked={code: onsets.not_checked[code] for code in CHECKS if code in onsets.not_checked},
-        examples=tuple(examples(recent, first, most_examples)) if first is not None and most_examples else (),
+        examples=_examples(run, first, most_examples) if first is not None and most_examples else (),
         step=window.step,
         batches=batches,
     )
+
+
+def _examples(run: RecordedRun, cause: Finding, most: int) -> tuple[Example, ...]:
+    """A few completions of the last batches that show a cause."""
+    searched = (run.readable(number) for number, _ in run.parts()[::-1][:MOST_SEARCHED])
+    return tuple(examples((card for card in searched if card is not None), cause, most))
 
 
 def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
+from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, judged, percent
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
@@ -17,12 +17,12 @@ GROUP_SIZE = 8  # TRL's default
 
 def check(window: Window) -> Outcome:
     """Most groups all right, now and when the run began: one that has become so has learned what there was."""
-    groups = sum(batch.groups for batch in window.batches)
+    groups = group_count(window.batches)
     now, opening = _all_right(window.batches), _all_right(window.opening)
     if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or now is None or opening is None:
         return None
     size = judged(window.batches) / groups
-    error = math.sqrt(opening * (1 - opening) / sum(batch.groups for batch in window.opening))
+    error = math.sqrt(opening * (1 - opening) / group_count(window.opening))
     if min(now, opening - error) < _least(WARN, size):  # a few groups only tell how it began
         return None
     return Finding(
@@ -39,8 +39,8 @@ def check(window: Window) -> Outcome:
 
 
 def _all_right(batches: Sequence[BatchFacts]) -> float | None:
-    groups = sum(batch.groups for batch in batches)
-    right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in batches)
+    groups = group_count(batches)
+    right = groups_of(batches, GroupOutcome.ALL_RIGHT)
     return right / groups if groups else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
-from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
+from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, judged, percent
 from trl_grpo_ext.diagnostics.evidence.gold_doubt import agreeing_share, compare_with_gold
 from trl_grpo_ext.diagnostics.evidence.progress import is_stuck
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
@@ -15,15 +15,15 @@ WARN, CRITICAL = 0.6, 0.9  # of the groups; ours, above rl-doctor's .5, since ha
 
 def check(window: Window) -> Outcome:
     """Most groups all wrong though their answers were understood, and the score does not rise."""
-    groups = sum(batch.groups for batch in window.batches)
-    wrong = sum(batch.outcomes.get(GroupOutcome.ALL_WRONG, 0) for batch in window.batches)
+    groups = group_count(window.batches)
+    wrong = groups_of(window.batches, GroupOutcome.ALL_WRONG)
     wrong -= sum(batch.misread_groups for batch in window.batches)
     if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or wrong < WARN * groups:
         return None
     if is_one_answer(window.batches, window.opening) or not is_stuck(window):
         return None
     agreeing = agreeing_share(window)
-    live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
+    live = groups_of(window.batches, GroupOutcome.LIVE)
     return Finding(
         code="all_wrong_groups",
         step=window.step,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.checks import all_right_groups, all_wrong_groups, inert_term
 from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
-from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
+from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, judged, percent
 from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, has_risen, is_stuck
 from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
@@ -22,7 +22,7 @@ def check(window: Window) -> Outcome:
     live = live_share(window)
     if live is None or judged(window.batches) < LEAST_SAMPLES or not _is_stuck(window, live):
         return None
-    groups = sum(batch.groups for batch in window.batches)
+    groups = group_count(window.batches)
     if groups < LEAST_GROUPS or live + _misread(window) >= LEAST_LIVE or _is_told(window):
         return None
     wrong, right = _share(window, GroupOutcome.ALL_WRONG), _share(window, GroupOutcome.ALL_RIGHT)
@@ -77,16 +77,16 @@ def _is_told(window: Window) -> bool:
 
 def _misread(window: Window) -> float:
     """The share of the groups of which another finding says that they were cut, or could not be read."""
-    return sum(batch.misread_groups for batch in window.batches) / sum(batch.groups for batch in window.batches)
+    return sum(batch.misread_groups for batch in window.batches) / group_count(window.batches)
 
 
 def _share(window: Window, outcome: GroupOutcome) -> float:
-    groups = sum(batch.groups for batch in window.batches)
-    return sum(batch.outcomes.get(outcome, 0) for batch in window.batches) / groups
+    groups = group_count(window.batches)
+    return groups_of(window.batches, outcome) / groups
 
 
 def _is_tied(window: Window) -> bool:
     """Whether most groups are tied: partly right, and nothing differs."""
-    groups = sum(batch.groups for batch in window.batches)
-    tied = sum(batch.outcomes.get(GroupOutcome.TIED, 0) for batch in window.batches)
+    groups = group_count(window.batches)
+    tied = groups_of(window.batches, GroupOutcome.TIED)
     return 2 * tied > groups

@@ -6,9 +6,9 @@ import statistics
 
 from trl_grpo_ext.diagnostics.checks import kl_blowup
 from trl_grpo_ext.diagnostics.evidence.distinct_answers import ONE_ANSWER, distinct_answers
-from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, percent
 from trl_grpo_ext.diagnostics.evidence.gold_doubt import agreeing_share
-from trl_grpo_ext.diagnostics.evidence.level import gain, score_level
+from trl_grpo_ext.diagnostics.evidence.level import gain_within, score_level
 from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
 from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
@@ -70,9 +70,9 @@ def _settled(window: Window) -> str | None:
 
     A policy that is right on most prompts, and sure of another answer on the rest, puts the gold of the rest in doubt.
     """
-    groups = sum(batch.groups for batch in window.batches)
-    wrong = sum(batch.outcomes.get(GroupOutcome.ALL_WRONG, 0) for batch in window.batches)
-    right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in window.batches)
+    groups = group_count(window.batches)
+    wrong = groups_of(window.batches, GroupOutcome.ALL_WRONG)
+    right = groups_of(window.batches, GroupOutcome.ALL_RIGHT)
     if not wrong or agreeing_share(window) < MOST or right < MOST * (groups - wrong):
         return None
     return f"{percent(right / groups)} of the groups are all right, {percent(wrong / groups)} agree on a wrong answer"
@@ -89,8 +89,7 @@ def _has_settled_on_wrong_answers(window: Window) -> bool:
     """
     if distinct_answers(window.batches) is None:
         return False
-    wrong = sum(batch.outcomes.get(GroupOutcome.ALL_WRONG, 0) for batch in window.batches)
-    half = len(window.batches) // 2
-    found = gain(window.batches[:half], window.batches[half:])
-    hardly = half >= FLAT_BATCHES // 2 and found is not None and found.size < HARDLY
-    return hardly and wrong >= MOSTLY_WRONG * sum(batch.groups for batch in window.batches)
+    wrong = groups_of(window.batches, GroupOutcome.ALL_WRONG)
+    found = gain_within(window.batches)
+    hardly = len(window.batches) >= FLAT_BATCHES and found is not None and found.size < HARDLY
+    return hardly and wrong >= MOSTLY_WRONG * group_count(window.batches)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.checks import secondary_only, wrong_driver
-from trl_grpo_ext.diagnostics.evidence.broken_policy import FAR, GONE, Fall, fall_to_nothing, is_broken, kl_level
-from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.broken_policy import FAR, GONE, Fall, broken_by, kl_level
+from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, percent
 from trl_grpo_ext.diagnostics.evidence.level import reward_level, score_level
 from trl_grpo_ext.diagnostics.evidence.primary_terms import other_terms
 from trl_grpo_ext.diagnostics.evidence.progress import LEAST_GAIN, has_not_gained, has_risen, is_flat
@@ -22,8 +22,7 @@ def check(window: Window) -> Outcome:
 
     Where no KL divergence is measured, a score that has gone to nothing.
     """
-    level = kl_level(window)
-    fall = fall_to_nothing(window) if is_broken(window) else None
+    level, fall = kl_level(window), broken_by(window)
     if level is None:
         return _without_kl(window) if fall is None else _broken(window, fall)
     if level < WARN:
@@ -108,6 +107,6 @@ def _has_leapt(window: Window) -> bool:
     level = score_level(window.batches)
     if window.entropy_cliff is None or window.entropy_cliff < CLIFF or level is None or level.mean >= CEILING:
         return False
-    right = sum(batch.outcomes.get(GroupOutcome.ALL_RIGHT, 0) for batch in window.batches)
-    has_arrived = right >= MOSTLY_RIGHT * sum(batch.groups for batch in window.batches)
+    right = groups_of(window.batches, GroupOutcome.ALL_RIGHT)
+    has_arrived = right >= MOSTLY_RIGHT * group_count(window.batches)
     return not has_arrived and is_flat(window.batches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import percent
+from trl_grpo_ext.diagnostics.evidence.figures import groups_of, percent
 from trl_grpo_ext.diagnostics.evidence.gold_doubt import agreeing_share, compare_with_gold
 from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
@@ -19,7 +19,7 @@ def check(window: Window) -> Outcome:
     others = other_terms(window)
     if window.batches and not others:
         return NotChecked("two terms with weight for the same rows")
-    live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in window.batches)
+    live = groups_of(window.batches, GroupOutcome.LIVE)
     secondary = sum(batch.secondary_groups for batch in window.batches)
     shares = [batch.secondary_share for batch in window.batches if batch.secondary_share is not None]
     if live < LEAST_GROUPS:

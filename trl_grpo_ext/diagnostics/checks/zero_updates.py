@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from trl_grpo_ext.diagnostics.evidence.figures import groups_of
 from trl_grpo_ext.diagnostics.evidence.progress import has_risen
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.facts.moments import is_finite
@@ -105,5 +106,5 @@ def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
     """
     done = earlier[-1]["step"] if earlier else None
     batches = [batch for batch in window.batches if done is None or batch.step is None or batch.step >= done]
-    live = sum(batch.outcomes.get(GroupOutcome.LIVE, 0) for batch in batches)
+    live = groups_of(batches, GroupOutcome.LIVE)
     return live if live >= LEAST_GROUPS else 0

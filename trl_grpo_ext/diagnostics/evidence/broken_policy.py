@@ -57,18 +57,16 @@ def fall_to_nothing(window: Window) -> Fall | None:
     return Fall(best, now.mean, surely > max(HARDLY, now.mean + SURE * now.error))
 
 
-def is_broken(window: Window) -> bool:
-    """Whether the score has gone to nothing, and that is the policy's doing, as far as can be seen.
+def broken_by(window: Window) -> Fall | None:
+    """The fall of the score to nothing, if that is the policy's doing, as far as can be seen.
 
     Where no KL divergence is measured, it must be sure, or the completions are cut that were not at first.
     """
-    fall = fall_to_nothing(window)
+    fall, kl = fall_to_nothing(window), kl_level(window)
     if fall is None:
-        return False
-    kl = kl_level(window)
-    if kl is not None:
-        return kl >= FAR
-    return fall.is_sure or _has_come_to_be_cut(window)
+        return None
+    is_of_policy = kl >= FAR if kl is not None else fall.is_sure or _has_come_to_be_cut(window)
+    return fall if is_of_policy else None
 
 
 def kl_level(window: Window) -> float | None:
@@ -81,7 +79,7 @@ def unless_broken(check: Check) -> Check:
     """A check of what a broken policy does too: long, looped, unreadable and wrong completions are its effects."""
 
     def held_back(window: Window) -> Outcome:
-        return None if is_broken(window) else check(window)
+        return check(window) if broken_by(window) is None else None
 
     return held_back
 

@@ -7,11 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
+from trl_grpo_ext.group_outcome import GroupOutcome
 
 
 def judged(batches: Sequence[BatchFacts]) -> int:
     """The samples with a primary score."""
     return sum(batch.primary.judged for batch in batches)
+
+
+def group_count(batches: Sequence[BatchFacts]) -> int:
+    """The groups that could be judged."""
+    return sum(batch.groups for batch in batches)
+
+
+def groups_of(batches: Sequence[BatchFacts], outcome: GroupOutcome) -> int:
+    """The groups of one kind."""
+    return sum(batch.outcomes.get(outcome, 0) for batch in batches)
 
 
 def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:

@@ -73,3 +73,9 @@ def gain(earlier: Sequence[BatchFacts], later: Sequence[BatchFacts], level: Leve
     if before is None or after is None:
         return None
     return Rise(after.mean - before.mean, math.hypot(before.error, after.error))
+
+
+def gain_within(batches: Sequence[BatchFacts]) -> Rise | None:
+    """How much the score has risen from the first half of the batches to the second; None if it cannot be told."""
+    half = len(batches) // 2
+    return gain(batches[:half], batches[half:])

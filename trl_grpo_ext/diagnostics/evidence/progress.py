@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.evidence.level import LevelOf, gain, score_level
+from trl_grpo_ext.diagnostics.evidence.level import LevelOf, gain, gain_within, score_level
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.facts.history import fitted_rise
@@ -28,7 +28,7 @@ def is_flat(batches: Sequence[BatchFacts], least_gain: float = LEAST_GAIN) -> bo
         return False
     if level.mean < 1:
         least_gain = min(least_gain, (1 - level.mean) / 2)
-    found = gain(batches[: len(batches) // 2], batches[len(batches) // 2 :])
+    found = gain_within(batches)
     return found is not None and found.is_surely_below(least_gain)
 
 
@@ -59,11 +59,9 @@ def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
         patience = EARLY if level.mean else 0
     if steps_so_far(window) < patience:
         return False
-    half = len(window.batches) // 2
-    parts = (window.opening, window.later), (window.batches[:half], window.batches[half:])
-    gains = [found for earlier, later in parts if (found := gain(earlier, later)) is not None]
+    gains = gain(window.opening, window.later), gain_within(window.batches)
     least = min(LEAST_RISE, max(LEAST_LOW_RISE, level.mean / 4))  # of a low score, a quarter of itself is a gain
-    return all(found.is_chance for found in gains) and fitted.size + fitted.error < least
+    return all(found is None or found.is_chance for found in gains) and fitted.size + fitted.error < least
 
 
 def has_not_gained(window: Window, least_gain: float, level: LevelOf = score_level) -> bool:
