@@ -35,10 +35,10 @@ from transformers import TrainerCallback
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
+from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext.mix import linear
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
 from trl_grpo_ext.rewards.math import forget
-from trl_grpo_ext.terms import linear
 
 Times = dict[str, list[tuple[float, float]]]  # CPU and wall seconds a step, by what they were spent on
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import psutil
 
-from trl_grpo_ext.execution.call import Call, Failure
-from trl_grpo_ext.execution.workers import WorkerPool, usable_cores
 from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.rewards.math import forget
 from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.workers.call import Call, Failure
+from trl_grpo_ext.workers.pool import WorkerPool, usable_cores
 
 Row = dict[str, Any]
 

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.execution.call import Call
-from trl_grpo_ext.execution.workers import WorkerPool, usable_cores
 from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.rewards.math import SWITCHES
 from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.workers.call import Call
+from trl_grpo_ext.workers.pool import WorkerPool, usable_cores
 
 LIMIT = 20.0
 Case = dict[str, Any]

@@ -17,8 +17,8 @@ import time
 from collections.abc import Sequence
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, Verifier
-from trl_grpo_ext.batch_figures import batch_figures
-from trl_grpo_ext.terms import Affine, Clip, Gate, linear, product
+from trl_grpo_ext.figures.batch_figures import batch_figures
+from trl_grpo_ext.mix import Affine, Clip, Gate, linear, product
 
 CORRECT = Verdict(status=Status.CORRECT, score=1.0)
 WRONG = Verdict(status=Status.INCORRECT, score=0.0)

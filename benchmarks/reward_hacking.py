@@ -57,8 +57,8 @@ import transformers
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer, verifier
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.evaluation import Evaluation, summarise
 from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.trainer.evaluation import Evaluation, summarise
 
 LINES_WANTED = 5  # the sums have three to five numbers, and need two to four lines
 

@@ -13,8 +13,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from trl_grpo_ext.sandbox.corpus import leftover_processes, load_corpus, parent_memory_kb, run_corpus
-from trl_grpo_ext.sandbox.doctor import probe_level, shown, summary
+from trl_grpo_ext.doctor.corpus import leftover_processes, load_corpus, parent_memory_kb, run_corpus
+from trl_grpo_ext.doctor.doctor import probe_level, shown, summary
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.pool import LocalSandbox
 

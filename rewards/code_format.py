@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers
+from trl_grpo_ext.protocol import Verifier, check_timeout
 from trl_grpo_ext.rewards.parsing.answer_part import answer_part, closed_blocks, right, unreadable, wrong
 from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.rewards.unit_test_suites.code_block import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.workers.pool import close_workers
 
 Blocks = Literal["one", "any"]
 BLOCKS: tuple[str, ...] = get_args(Blocks)
@@ -108,7 +109,7 @@ class CodeFormatVerifier(Verifier):
         return self.compiles and self.tags == PYTHON_TAGS
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import judge_in_workers
+        from trl_grpo_ext.workers.pool import judge_in_workers
 
         judged = [self.guarded(self._at_once, sample) for sample in samples]
         programs = [(code,) for code in judged if isinstance(code, list)]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import DataProblem, Verifier
 from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.rewards.token_budget import is_number, is_whole_number
 from trl_grpo_ext.rewards.trl_factories import check_trl_has, trl_factory

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.rewards.math_answers.extraction import MODES, Mode, extract
 from trl_grpo_ext.rewards.prose.ngrams import ngrams
 from trl_grpo_ext.rewards.token_budget import is_whole_number
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 SUBJECTS = ("tokens", "answer")

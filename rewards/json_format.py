@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, required_column
 from trl_grpo_ext.rewards.parsing.answer_part import Fence, answer_part, check_fence, unfenced
 from trl_grpo_ext.rewards.parsing.json_schema import ROOTS, BadSchemaError, check_schema, judge_json, schema_text
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
+from trl_grpo_ext.workers.pool import close_workers
 
 ADVICE = {
     "schema_missing": "Drop the row, or name the right column: schema_column=...",
@@ -162,7 +162,7 @@ class JsonVerifier(Verifier):
         return [text if isinstance(text, Verdict) else _usable(text, checked[text]) for text in texts]
 
     def _run(self, function: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import judge_in_workers
+        from trl_grpo_ext.workers.pool import judge_in_workers
 
         return judge_in_workers(f"{_HERE}:{function}", arguments, timeout=self.timeout)
 

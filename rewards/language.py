@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
 from trl_grpo_ext.rewards.prose.detection import check_installed, foreign_words, language_code, main_language, shares
 from trl_grpo_ext.rewards.prose.markup import prose
 from trl_grpo_ext.rewards.prose.scripts import Window, windows, word_count
 from trl_grpo_ext.rewards.token_budget import is_number, is_whole_number
 from trl_grpo_ext.sample import Prompt, Sample, completion_text
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 MIN_FOREIGN_WORDS = 2  # in another script: one may be a name

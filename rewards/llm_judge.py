@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import DataProblem, Verifier
 from trl_grpo_ext.rewards.llm_judging import settings
 from trl_grpo_ext.rewards.llm_judging.asking import Failure, Reply, ask_all, request_key
 from trl_grpo_ext.rewards.llm_judging.breaker import REST_SECONDS, EndpointError

@@ -8,9 +8,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers, first_value, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode, extract
 from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
 from trl_grpo_ext.rewards.math_answers.literal import choice, number, words
@@ -19,7 +17,9 @@ from trl_grpo_ext.rewards.math_answers.notation import standard
 from trl_grpo_ext.rewards.math_answers.quick import judge_at_once
 from trl_grpo_ext.rewards.parsing.gold_cell import NOT_TEXT, NOT_TEXT_ADVICE, holds_mapping
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
+from trl_grpo_ext.workers.pool import close_workers
 
 GOLD_COLUMNS = ("solution", "answer")
 SWITCHES = (
@@ -207,7 +207,7 @@ class MathVerifier(Verifier):
         return [_with_answer(verdict, pair) for verdict, pair in zip(verdicts, pairs, strict=True)]
 
     def _run(self, target: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import judge_in_workers
+        from trl_grpo_ext.workers.pool import judge_in_workers
 
         return judge_in_workers(target, arguments, timeout=self.timeout)
 

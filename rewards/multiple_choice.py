@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.parsing.answer_part import right, unreadable, wrong
 from trl_grpo_ext.rewards.parsing.chosen_option import (
@@ -21,6 +20,7 @@ from trl_grpo_ext.rewards.parsing.chosen_option import (
     read_choice,
 )
 from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, alternatives, check_answer_from
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
 GoldAs = Literal["auto", "letter", "index", "text"]

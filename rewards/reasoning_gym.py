@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, required_column
 from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, check_answer_from, final_answer
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
+from trl_grpo_ext.workers.pool import close_workers
 
 MAX_CHARS = 20_000  # of an answer; the boards of the largest tasks have some thousands
 SCORING = "trl_grpo_ext.rewards.reasoning_gym_tasks.scoring"
@@ -200,7 +200,7 @@ class ReasoningGymVerifier(Verifier):
         return json.dumps(self.options or {}, sort_keys=True)
 
     def _run(self, function: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import judge_in_workers
+        from trl_grpo_ext.workers.pool import judge_in_workers
 
         return judge_in_workers(f"{SCORING}:{function}", arguments, timeout=self.timeout)
 

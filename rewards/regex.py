@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, check_timeout, close_workers
+from trl_grpo_ext.protocol import Verifier, check_timeout
 from trl_grpo_ext.rewards.parsing.answer_part import SHOWN_CHARS, answer_part
 from trl_grpo_ext.rewards.parsing.linear_regex import linear_regex
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
+from trl_grpo_ext.workers.pool import close_workers
 
 Match = Literal["search", "fullmatch", "count"]
 MATCHES: tuple[str, ...] = get_args(Match)
@@ -107,7 +108,7 @@ class RegexVerifier(Verifier):
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        from trl_grpo_ext.execution.workers import judge_in_workers
+        from trl_grpo_ext.workers.pool import judge_in_workers
 
         judged = [self.guarded(self._at_once, sample) for sample in samples]
         arguments = [(self.pattern, self._flags, *self._counting, text) for text in judged if isinstance(text, str)]

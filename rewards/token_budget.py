@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, TypeGuard
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 MODES = ("max", "exact")

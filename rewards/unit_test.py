@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, check_timeout, first_value, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
 from trl_grpo_ext.rewards.parsing.answer_part import spoken, unreadable
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import ADVICE, BadTests
 from trl_grpo_ext.rewards.unit_test_suites.code_block import extract_program
@@ -24,6 +22,7 @@ from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome
 from trl_grpo_ext.sandbox.sandbox import local_sandbox
 from trl_grpo_ext.sandbox.suite import Suite
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from datasets import load_dataset
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.mix import linear
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.terms import linear
 from trl_grpo_ext.verdict import as_verdict
 
 

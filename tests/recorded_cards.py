@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, Verifier
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.recorder import Recorder
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import as_verdict
 

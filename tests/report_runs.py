@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
-from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
-from trl_grpo_ext.diagnostics.run_settings import write_settings
-from trl_grpo_ext.terms import linear
+from trl_grpo_ext.mix import linear
+from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
+from trl_grpo_ext.runs.settings import write_settings
 
 GROUP = 4
 

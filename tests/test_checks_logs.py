@@ -14,10 +14,10 @@ from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.window import RECENT_BATCHES, Window
-from trl_grpo_ext.diagnostics.facts.batch_facts import batch_facts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.hysteresis import CLEAR, HOLD, Onsets
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.figures.batch_facts import batch_facts
 from trl_grpo_ext.scorecard import Scorecard
 
 MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import AutoModelForCausalLM
 
-from trl_grpo_ext.cli import main
-from trl_grpo_ext.diagnostics.console import log_line
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.trainer.console import log_line
 
 ROOT = Path(__file__).resolve().parent.parent
 # accelerate starts several processes on one machine only for --multi_gpu; the recipe's use_cpu puts them on gloo.
@@ -39,7 +39,7 @@ def recorded(run_folder: Path) -> list[dict[str, Any]]:
 
 
 def test_help_and_the_list_of_recipes_load_no_torch(tmp_path: Path) -> None:
-    code = "import sys; from trl_grpo_ext.cli import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
+    code = "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
     assert "quickstart" in run("-c", code, "recipes", cwd=tmp_path).stdout
     assert "train" in run("-m", "trl_grpo_ext", "--help", cwd=tmp_path).stdout
     assert "--config" in run("-m", "trl_grpo_ext", "train", "--help", cwd=tmp_path).stdout

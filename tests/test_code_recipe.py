@@ -18,9 +18,9 @@ from datasets import load_dataset
 
 from trl_grpo_ext import Status
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.recipe import Recipe, parse_recipe
-from trl_grpo_ext.recipe_data import load_data
-from trl_grpo_ext.recipe_file import load_recipe
+from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.file import load_recipe
+from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.verdict import Verdict
 

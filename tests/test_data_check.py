@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
-from trl_grpo_ext.cli import main
-from trl_grpo_ext.data_check import DataProblem, check_rows, describe
-from trl_grpo_ext.recipe_file import load_recipe
+from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.mix.data_check import check_rows, describe
+from trl_grpo_ext.protocol import DataProblem
+from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict
 

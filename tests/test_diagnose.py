@@ -28,7 +28,7 @@ from trl_grpo_ext import (
     VerifiedGRPOConfig,
     VerifiedGRPOTrainer,
 )
-from trl_grpo_ext.cli import main
+from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.diagnostics import watch as watch_module
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
@@ -36,12 +36,12 @@ from trl_grpo_ext.diagnostics.evidence.level import Level
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.example import safe_text
 from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.recorder import LogRecorder, Recorder
 from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.scorecard import Scorecard
 
 Make = Callable[..., Any]

@@ -17,11 +17,11 @@ import yaml
 from walls import walls_or_skip
 
 import trl_grpo_ext
-from trl_grpo_ext.cli import parse
-from trl_grpo_ext.documentation import read_docs
-from trl_grpo_ext.recipe import parse_recipe
-from trl_grpo_ext.recipe_file import load_recipe
+from trl_grpo_ext.cli.main import parse
+from trl_grpo_ext.recipe.file import load_recipe
+from trl_grpo_ext.recipe.recipe import parse_recipe
 from trl_grpo_ext.rewards.parsing.final_answer import ANSWER_FROM
+from trl_grpo_ext.support.documentation import read_docs
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

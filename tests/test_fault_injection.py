@@ -14,9 +14,9 @@ import pytest
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier, verifier
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import read_findings
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.lab import ActionVerifier, Landscape, double_peak, linear, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier, NumericVerifier
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]

@@ -14,10 +14,10 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import read_findings
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.lab.policy import make_tokenizer
 from trl_grpo_ext.lab.training import REFERENCE
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.verdict import as_verdict
 
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")

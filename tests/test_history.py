@@ -10,9 +10,9 @@ from windows import batch, codes, window_of
 
 from trl_grpo_ext.diagnostics.evidence.progress import PATIENCE, has_risen, is_stuck
 from trl_grpo_ext.diagnostics.evidence.window import Window
-from trl_grpo_ext.diagnostics.facts.history import MOST_STRETCHES, History, fitted_rise
-from trl_grpo_ext.diagnostics.facts.moments import Moments
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.figures.history import MOST_STRETCHES, History, fitted_rise
+from trl_grpo_ext.figures.moments import Moments
 
 GROUPS, SIZE = 8, 8
 

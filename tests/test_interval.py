@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.interval import mean_interval
+from trl_grpo_ext.support.interval import mean_interval
 
 
 def test_wilsons_interval_is_that_of_the_textbook() -> None:

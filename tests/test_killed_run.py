@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.report.write import write_report
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 FLAGS = ["--evaluate_before_and_after", "false", "--per_device_train_batch_size", "16", "--logging_steps", "1"]
 FLAGS += ["--save_strategy", "steps", "--save_steps", "2", "--max_steps", "10"]

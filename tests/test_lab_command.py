@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.lab import ActionVerifier, run_lab
 from trl_grpo_ext.lab.page import lab_page, page_data
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 UPDATES = 12
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_run_ends_with_status_2_and_a_sentence(flag: str, says: s
 
 def test_help_loads_no_torch() -> None:
     code = (
-        "import sys; from trl_grpo_ext.cli import main\n"
+        "import sys; from trl_grpo_ext.cli.main import main\n"
         "try: main(['lab', '--help'])\n"
         "except SystemExit: assert not {'torch', 'trl', 'transformers', 'numpy'} & set(sys.modules)"
     )

@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import RLOOConfig, RLOOTrainer
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Scorecard, Status, Verdict
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.lab import (
     ACTIONS,
     ActionVerifier,
@@ -30,6 +29,7 @@ from trl_grpo_ext.lab import (
 from trl_grpo_ext.lab.policy import save_policy
 from trl_grpo_ext.lab.sampled_action import batches_by_update, sampled_actions
 from trl_grpo_ext.lab.training import DEFAULTS
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 Rows = np.ndarray[Any, Any]
 

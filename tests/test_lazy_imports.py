@@ -27,8 +27,8 @@ def modules_after(statement: str) -> set[str]:
         "import trl_grpo_ext.rewards",
         "from trl_grpo_ext import RewardMix, RewardTerm, Verifier, verifier, Sample, Verdict, Status, Blame, Scorecard",
         "from trl_grpo_ext.rewards import math_reward, think_format_reward, RegexVerifier",
-        "import trl_grpo_ext.cli",
-        "import trl_grpo_ext.execution.worker_main",
+        "import trl_grpo_ext.cli.main",
+        "import trl_grpo_ext.workers.worker_main",
     ],
 )
 def test_importing_loads_nothing_heavy(statement: str) -> None:

@@ -11,9 +11,9 @@ from windows import batch
 from trl_grpo_ext import Blame, Status, Verdict
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import Severity, read_findings
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.recorder import Recorder
 from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import as_verdict
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from planted import Column, samples_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Scorecard
-from trl_grpo_ext.terms import Affine, Clip, Combination, Gate, Sign, Threshold
+from trl_grpo_ext.mix import Affine, Clip, Combination, Gate, Sign, Threshold
 
 ROWS = 4
 NAMES = ("a", "b", "c", "d")

@@ -37,7 +37,7 @@ def test_rewards_work_in_a_spawned_child_from_its_event_loop() -> None:
 
 NO_ROOM = r"""
 import os, resource
-import psutil, trl_grpo_ext.execution.workers  # nobody may not read where these are installed
+import psutil, trl_grpo_ext.workers.pool  # nobody may not read where these are installed
 from trl_grpo_ext.rewards import math_reward
 if os.getuid() == 0:
     os.setuid(65534)  # limits do not hold for root

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from isolated_verifiers import inline
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
-from trl_grpo_ext.protocol import FunctionVerifier
 from trl_grpo_ext.rewards import (
     AllOf,
     BoxedVerifier,
@@ -38,6 +37,7 @@ from trl_grpo_ext.rewards import (
     overlap_reward,
     think_format_reward,
 )
+from trl_grpo_ext.rewards.function import FunctionVerifier
 
 
 class Length(Verifier):

@@ -14,11 +14,11 @@ import pytest
 import yaml
 from trl import GRPOConfig, ModelConfig, ScriptArguments
 
-from trl_grpo_ext.cli import main
-from trl_grpo_ext.recipe import Recipe, parse_recipe
-from trl_grpo_ext.recipe_data import load_data
-from trl_grpo_ext.recipe_file import load_recipe, set_environment, shipped_recipes
-from trl_grpo_ext.recipe_rewards import build_mix
+from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.mix.described import build_mix
+from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.file import load_recipe, set_environment, shipped_recipes
+from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 
 MINIMAL: dict[str, Any] = {
@@ -103,7 +103,8 @@ def test_rewards_are_no_flag(write: Any) -> None:
 def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path) -> None:
     path = write(env={"HF_HUB_OFFLINE": 1, "TRL_GRPO_EXT_TEST": "on"}, dataset_name="/no/such/data")
     code = (
-        "import sys; from trl_grpo_ext.cli import main; main(sys.argv[1:]); import os, huggingface_hub.constants as c;"
+        "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); "
+        "import os, huggingface_hub.constants as c; "
         "print(os.environ['TRL_GRPO_EXT_TEST'], c.HF_HUB_OFFLINE)"
     )
     environment = {key: value for key, value in os.environ.items() if key != "HF_HUB_OFFLINE"}

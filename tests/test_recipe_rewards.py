@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from trl_grpo_ext.recipe_rewards import build_mix
+from trl_grpo_ext.mix import Affine, Clip, Gate, Sign, Table, When, cosine, linear, piecewise, product
+from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.rewards import RegexVerifier
-from trl_grpo_ext.terms import Affine, Clip, Gate, Sign, Table, When, cosine, linear, piecewise, product
 
 
 def built(text: str) -> Any:

@@ -14,9 +14,9 @@ from planted import Column
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
 from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.finding import read_findings
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.recorder import RECENT, LogRecorder, Recorder
 from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import RECENT, LogRecorder, Recorder
 
 MIX = RewardMix(
     [

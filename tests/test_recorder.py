@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, verifier
-from trl_grpo_ext.diagnostics.recorder import SAMPLES_SCHEMA, VERDICTS_SCHEMA, Recorder, read_about
+from trl_grpo_ext.runs.recorder import SAMPLES_SCHEMA, VERDICTS_SCHEMA, Recorder, read_about
 from trl_grpo_ext.scorecard import Scorecard
 
 

@@ -13,14 +13,14 @@ from planted import Positions
 from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_changed, record, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
-from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
 from trl_grpo_ext.diagnostics.recent_drivers import recent_drivers
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.recipe_rewards import build_mix
+from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext.mix import Affine, Gate, linear, product
+from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.replay.selection import Selection, parse_steps
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier, ThinkFormatVerifier
-from trl_grpo_ext.terms import Affine, Gate, linear, product
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 Make = Callable[..., Any]
 
@@ -312,7 +312,7 @@ def test_a_run_that_is_going_on_is_replayed_as_far_as_it_has_come(tmp_path: Path
 
 
 def test_a_resumed_run_that_is_going_on_is_not_taken_for_the_one_that_ended(tmp_path: Path) -> None:
-    from trl_grpo_ext.diagnostics.recorder import LogRecorder
+    from trl_grpo_ext.runs.recorder import LogRecorder
 
     run = record(tmp_path, [term("right", NUMBER)], [TEXTS])
     assert replay_run(run, new_rewards([term("right", NUMBER)])).notes == []
@@ -361,7 +361,7 @@ def test_a_run_without_advantages_or_settings_is_compared_all_the_same(tmp_path:
 
 
 def test_completions_without_group_numbers_are_compared_by_verdict_and_total_only(tmp_path: Path) -> None:
-    from trl_grpo_ext.diagnostics.recorder import Recorder
+    from trl_grpo_ext.runs.recorder import Recorder
 
     run = record(tmp_path, [term("right", NUMBER)], [TEXTS])
     (card,) = run.cards()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
 from trl_grpo_ext import Sample, Scorecard, Status, Verdict
-from trl_grpo_ext.diagnostics.statistics.batch import batch_of
+from trl_grpo_ext.figures.batch import batch_of
 from trl_grpo_ext.replay.advantages import Advantages, AdvantageSettings, advantages_of
 
 MODES = [

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay_harness import HOLDS, NUMBER, record, term
 
-from trl_grpo_ext.cli import main
+from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.replay.printed import MAX_CHARS, on_one_line
 from trl_grpo_ext.replay.sample_record import shortened
 
@@ -173,7 +173,7 @@ def test_shown_text_is_printable_and_not_long(text: str) -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom trl_grpo_ext.cli import main\n"
+        "import sys\nfrom trl_grpo_ext.cli.main import main\n"
         "try: main(['replay', '--help'])\nexcept SystemExit: pass\n"
         "assert not {'torch', 'numpy', 'pyarrow', 'rich'} & set(sys.modules)"
     )
@@ -184,7 +184,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_a_replay_loads_neither_torch_nor_trl(run: str, tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom trl_grpo_ext.cli import main\n"
+        "import sys\nfrom trl_grpo_ext.cli.main import main\n"
         f"assert main({['replay', run, '--config', recipe(tmp_path)]!r}) == 0\n"
         "assert not {'torch', 'transformers', 'trl'} & set(sys.modules)"
     )

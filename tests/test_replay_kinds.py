@@ -13,13 +13,13 @@ from planted import Positions
 from replay_harness import new_rewards, nothing_changed
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
-from trl_grpo_ext.cli import main
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.mix import linear
 from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, LlmJudgeVerifier, MathVerifier
 from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
 from trl_grpo_ext.rewards.llm_judging.endpoint import close_clients
-from trl_grpo_ext.terms import linear
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 Make = Callable[..., Any]
 

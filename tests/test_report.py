@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
-from trl_grpo_ext.cli import main
-from trl_grpo_ext.report.background_report import BackgroundReport
+from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.report.page import script_json, standalone_page
-from trl_grpo_ext.report.report_callback import one_last_report
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.trainer.background_report import BackgroundReport
+from trl_grpo_ext.trainer.report_callback import one_last_report
 
 Make = Callable[..., Any]
 
@@ -274,7 +274,7 @@ def test_the_command_writes_reports_and_ends_with_status_2_and_one_line_where_it
 
 
 def test_the_command_loads_no_torch(tmp_path: Path) -> None:
-    code = "import sys; from trl_grpo_ext.cli import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
+    code = "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
     folder = runs.rich_run(tmp_path / "run")
     done = subprocess.run([sys.executable, "-c", code, "report", folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import RewardMix, RewardTerm
-from trl_grpo_ext.batch_figures import Mean
+from trl_grpo_ext.figures.batch_figures import Mean
 from trl_grpo_ext.report.judged_batch import JudgedBatch
 from trl_grpo_ext.report.kept_groups import KeptGroups
 from trl_grpo_ext.report.log_columns import log_columns

@@ -17,10 +17,10 @@ import pytest
 import report_runs as runs
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.run_settings import write_settings
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.settings import write_settings
 
 playwright = pytest.importorskip("playwright.sync_api")
 

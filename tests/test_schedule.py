@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import RewardMix, RewardTerm
+from trl_grpo_ext.mix import Schedule, constant, cosine, linear, piecewise
 from trl_grpo_ext.rewards import MathVerifier
-from trl_grpo_ext.terms import Schedule, constant, cosine, linear, piecewise
 
 FINITE = st.floats(-1e6, 1e6)
 TIMES = st.lists(st.floats(0, 1), min_size=1, max_size=6, unique=True).map(sorted)

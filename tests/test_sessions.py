@@ -9,12 +9,12 @@ from transformers import AutoModelForCausalLM
 
 from trl_grpo_ext import VerifiedGRPOTrainer
 from trl_grpo_ext.diagnostics.finding import read_findings
-from trl_grpo_ext.diagnostics.halt import find_halt
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.lab import LabRun, run_lab, single_peak
 from trl_grpo_ext.lab.policy import make_tokenizer
 from trl_grpo_ext.lab.training import REFERENCE
 from trl_grpo_ext.replay.run_clock import RunClock
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.trainer.halt import find_halt
 
 # The lab uses a batch for two steps.
 EVALUATED: dict[str, Any] = {"eval_rows": [{}], "eval_strategy": "steps", "eval_steps": 4, "eval_on_start": True}

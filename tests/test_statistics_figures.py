@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from test_lazy_imports import modules_after
 
 from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
-from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
-from trl_grpo_ext.diagnostics.statistics.batch import batch_of
-from trl_grpo_ext.diagnostics.statistics.drivers import driver_shares
-from trl_grpo_ext.diagnostics.statistics.lengths import ranks
-from trl_grpo_ext.diagnostics.statistics.pass_at_k import ks_for, pass_at_k
-from trl_grpo_ext.diagnostics.statistics.shadows import Agreement
+from trl_grpo_ext.figures.batch import batch_of
+from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext.figures.drivers import driver_shares
+from trl_grpo_ext.figures.lengths import ranks
+from trl_grpo_ext.figures.pass_at_k import ks_for, pass_at_k
+from trl_grpo_ext.figures.shadows import Agreement
 from trl_grpo_ext.verdict import grader_error
 
 SETTINGS = {"num_generations": 4}
@@ -269,4 +269,4 @@ def test_no_term_can_take_the_name_of_a_figure_of_the_batch(names: list[str]) ->
 
 
 def test_figures_need_no_torch() -> None:
-    assert not modules_after("import trl_grpo_ext.diagnostics.batch_statistics") & {"torch", "trl", "transformers"}
+    assert not modules_after("import trl_grpo_ext.figures.batch_statistics") & {"torch", "trl", "transformers"}

@@ -13,8 +13,8 @@ from rank_of_two import mix
 from test_ranks import scored_on_two_ranks
 
 from trl_grpo_ext import Scorecard
-from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 CLOCKED = ("seconds", "latency", "share_of_step")
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
-from trl_grpo_ext.terms import Affine, Gate, linear
+from trl_grpo_ext.mix import Affine, Gate, linear
 
 Make = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample
-from trl_grpo_ext.diagnostics.facts.text_facts import LEAST_TOKENS, NGRAM, SAMPLES, text_facts
+from trl_grpo_ext.figures.text_facts import LEAST_TOKENS, NGRAM, SAMPLES, text_facts
 from trl_grpo_ext.rewards.prose.ngrams import repeated_share
 from trl_grpo_ext.rewards.prose.scripts import windows, word_count
 

@@ -11,8 +11,8 @@ import pytest
 from test_statistics_run import MODE_NAMES, MODES, RIGHT, TIMES, WRONG, Planted, everything, logged, run, tasks
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOTrainer, trainer
-from trl_grpo_ext.diagnostics.batch_statistics import batch_statistics
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 Make = Callable[..., Any]
 

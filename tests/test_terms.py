@@ -10,11 +10,11 @@ import pytest
 from planted import Column, samples_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
-from trl_grpo_ext.batch_figures import batch_figures, means
+from trl_grpo_ext.figures.batch_figures import batch_figures, means
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.mix import UnscoredError
+from trl_grpo_ext.mix import Affine, Clip, Gate, Schedule, Sign, Table, Threshold, first, minimum, piecewise, product
+from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.rewards import MathVerifier
-from trl_grpo_ext.terms import Affine, Clip, Gate, Schedule, Sign, Table, Threshold, first, minimum, piecewise, product
 from trl_grpo_ext.verdict import as_verdict
 
 

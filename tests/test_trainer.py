@@ -25,8 +25,8 @@ from trl_grpo_ext import (
     Verifier,
     verifier,
 )
-from trl_grpo_ext.diagnostics import expected_warnings
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
+from trl_grpo_ext.trainer import expected_warnings
 
 Make = Callable[..., Any]
 

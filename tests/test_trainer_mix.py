@@ -16,9 +16,9 @@ from planted import Positions
 from trl import RLOOConfig, RLOOTrainer
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, Verdict, VerifiedGRPOTrainer
-from trl_grpo_ext.mix import UnscoredError
+from trl_grpo_ext.mix import Affine, Gate, linear, product
+from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
-from trl_grpo_ext.terms import Affine, Gate, linear, product
 
 Make = Callable[..., Any]
 

@@ -11,7 +11,7 @@ import trl
 from trl import GRPOTrainer
 
 from trl_grpo_ext import VerifiedGRPOTrainer
-from trl_grpo_ext.trl_contract import SUPPORTED, check_trl
+from trl_grpo_ext.trainer.trl_contract import SUPPORTED, check_trl
 
 
 def test_the_installed_trl_is_the_one_this_package_knows() -> None:

@@ -19,8 +19,8 @@ import pytest
 from isolated_verifiers import in_worker
 
 from trl_grpo_ext import Blame, Status
-from trl_grpo_ext.execution.call import Call, Failure
-from trl_grpo_ext.execution.workers import WorkerPool, close_shared_pool, shared_pool
+from trl_grpo_ext.workers.call import Call, Failure
+from trl_grpo_ext.workers.pool import WorkerPool, close_workers, shared_pool
 
 SQRT, SLEEP = "math:sqrt", "time:sleep"
 
@@ -36,7 +36,7 @@ def workers_of(pid: int) -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process(pid).children(recursive=True)
-        if "trl_grpo_ext.execution.worker_main" in child.cmdline()
+        if "trl_grpo_ext.workers.worker_main" in child.cmdline()
     ]
 
 
@@ -80,7 +80,7 @@ def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_wai
         for process in spinning:
             process.kill()
             process.wait()
-        close_shared_pool()  # and with it the workers that have one core
+        close_workers()  # and with it the workers that have one core
     assert [verdict.reason for verdict in verdicts] == ["worker_starved", "timeout_waiting"]
 
 
@@ -181,7 +181,7 @@ def test_it_works_inside_asyncio() -> None:
 def test_closing_leaves_no_process_and_the_pool_may_be_used_again() -> None:
     assert in_worker(["right"]) == [1.0]
     assert workers_of(os.getpid())
-    close_shared_pool()
+    close_workers()
     assert not workers_of(os.getpid())
     assert in_worker(["right"]) == [1.0]
 
@@ -202,7 +202,7 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
     child = os.fork()
     if child == 0:
         ok = shared_pool() is not pool and in_worker(["right", "wrong"]) == [1.0, 0.0]
-        close_shared_pool()
+        close_workers()
         os.write(write, b"1" if ok else b"0")
         os._exit(0)
     os.waitpid(child, 0)

@@ -5,19 +5,19 @@ Names are imported when they are first used, so that a worker process or `--help
 
 from typing import TYPE_CHECKING
 
-from trl_grpo_ext.lazy_exports import lazy_exports
+from trl_grpo_ext.support.lazy_exports import lazy_exports
+from trl_grpo_ext.support.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.config import VerifiedGRPOConfig
-    from trl_grpo_ext.mix import RewardMix
-    from trl_grpo_ext.protocol import Verifier, verifier
+    from trl_grpo_ext.mix.reward_mix import RewardMix
+    from trl_grpo_ext.mix.term import RewardTerm
+    from trl_grpo_ext.protocol import Verifier
+    from trl_grpo_ext.rewards.function import verifier
     from trl_grpo_ext.sample import Sample
     from trl_grpo_ext.scorecard import Scorecard
-    from trl_grpo_ext.terms.term import RewardTerm
-    from trl_grpo_ext.trainer import VerifiedGRPOTrainer
+    from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
+    from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
     from trl_grpo_ext.verdict import Blame, Status, Verdict
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Blame",
@@ -35,16 +35,16 @@ __all__ = [
 
 _HOMES = {
     "Blame": "verdict",
-    "RewardMix": "mix",
-    "RewardTerm": "terms.term",
+    "RewardMix": "mix.reward_mix",
+    "RewardTerm": "mix.term",
     "Sample": "sample",
     "Scorecard": "scorecard",
     "Status": "verdict",
     "Verdict": "verdict",
-    "VerifiedGRPOConfig": "config",
-    "VerifiedGRPOTrainer": "trainer",
+    "VerifiedGRPOConfig": "trainer.config",
+    "VerifiedGRPOTrainer": "trainer.verified_grpo",
     "Verifier": "protocol",
-    "verifier": "protocol",
+    "verifier": "rewards.function",
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -2,6 +2,6 @@
 
 import sys
 
-from trl_grpo_ext.cli import main
+from trl_grpo_ext.cli.main import main
 
 sys.exit(main())

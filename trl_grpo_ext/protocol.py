@@ -6,30 +6,42 @@ decorate a function with `verifier`, or subclass `Verifier` and implement `verif
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import logging
-import pickle
 import re
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from trl_grpo_ext.error_text import error_text
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
-from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
-from trl_grpo_ext.verdict_log import log_columns, log_figures, status_shares
+from trl_grpo_ext.support.error_text import error_text
+from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
 
-if TYPE_CHECKING:
-    from trl_grpo_ext.data_check import DataProblem
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataProblem:
+    """A row that a verifier cannot judge.
+
+    Attributes:
+        row: The row's number, from 0.
+        reason: A reason code, as in the verdicts that such a row will get.
+        value: What the row has, as text.
+        advice: What to do about it.
+        term: The reward term that it is a problem for.
+    """
+
+    row: int
+    reason: str
+    value: str
+    advice: str
+    term: str = ""
 
 
 class Verifier(ABC):
@@ -142,144 +154,10 @@ class Verifier(ABC):
         return verdict if verdict.seconds else replace(verdict, seconds=time.perf_counter() - started)
 
 
-class FunctionVerifier(Verifier):
-    """What `@verifier` makes of a function; it pickles by the function's qualified name."""
-
-    def __init__(self, function: Callable[[Sample], object], *, name: str | None, isolated: bool, timeout: float):
-        self.function = function
-        self.name = name or function.__name__
-        self.isolated = isolated
-        self.timeout = timeout
-        self.__doc__ = function.__doc__
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0] if self.isolated else as_verdict(self.function(sample))
-
-    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        if not self.isolated:
-            return super().judge_samples(samples)
-        # Imported here because most verifiers never need a worker.
-        from trl_grpo_ext.execution.workers import judge_in_workers
-
-        self._check_findable()
-        target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
-        return judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
-
-    def run_here(self, sample: Sample) -> dict[str, Any]:
-        """Judge in this process, as a record. Called inside a worker."""
-        return as_verdict(self.function(sample)).to_record()
-
-    def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
-        try:
-            self._check_findable()
-        except ValueError as error:
-            raise pickle.PicklingError(str(error)) from None
-        return find_object, (self.function.__module__, self.function.__qualname__)
-
-    def close(self) -> None:
-        """End this process's workers, if this verifier uses them; they are started again when they are needed."""
-        if self.isolated:
-            close_workers()
-
-    def _check_findable(self) -> None:
-        """Raise a ValueError unless another process finds this verifier under its function's name."""
-        module, qualname = self.function.__module__, self.function.__qualname__
-        try:
-            found = find_object(module, qualname)
-        except (ImportError, AttributeError):
-            found = None
-        if found is not self:
-            raise ValueError(
-                f"No other process can find the verifier {self.name!r} as {module}.{qualname}. Define its function at "
-                f"the top level of a module, with @verifier on it, so that the name holds the verifier."
-            )
-
-    def __repr__(self) -> str:
-        return f"<verifier {self.function.__module__}.{self.function.__qualname__}>"
-
-
-def find_object(module: str, qualname: str) -> object:
-    """The object of that qualified name; raises ImportError or AttributeError."""
-    found: object = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found
-
-
-@overload
-def verifier(function: Callable[[Sample], object], /) -> FunctionVerifier: ...
-@overload
-def verifier(
-    *, name: str | None = None, isolated: bool = False, timeout: float = 5.0
-) -> Callable[[Callable[[Sample], object]], FunctionVerifier]: ...
-def verifier(
-    function: Callable[[Sample], object] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    isolated: bool = False,
-    timeout: float = 5.0,
-) -> FunctionVerifier | Callable[[Callable[[Sample], object]], FunctionVerifier]:
-    """Make a verifier of a function that takes a `Sample`.
-
-    The function returns a bool, a number or a `Verdict` (see `as_verdict` for how each is read). An exception is
-    a verdict that blames the grader, not the end of the run.
-
-    Args:
-        name: The metric key; the function's name by default.
-        isolated: Run it in a worker process that is killed after `timeout` seconds. Use it for whatever may hang
-            on hostile text. The function must then stand at the top level of an importable module, not in the
-            script that is run: workers never import `__main__`.
-        timeout: Seconds that an isolated function has for one completion.
-
-    Raises:
-        ValueError: for an isolated function that a worker could not import.
-        TypeError: for an `async` function.
-
-    Example:
-        >>> @verifier
-        ... def mentions_gold(sample):
-        ...     return sample.row["solution"] in sample.text
-        >>> mentions_gold(["It is 4.", "It is 5."], solution=["4", "4"])
-        [1.0, 0.0]
-    """
-
-    def decorate(function: Callable[[Sample], object]) -> FunctionVerifier:
-        if inspect.iscoroutinefunction(function):
-            raise TypeError(
-                f"@verifier does not take async functions, and {function.__name__!r} is one. "
-                f"Pass an async reward function to the trainer as it is."
-            )
-        if isolated:
-            _check_importable(function)
-        return FunctionVerifier(function, name=name, isolated=isolated, timeout=timeout)
-
-    return decorate if function is None else decorate(function)
-
-
-def _check_importable(function: Callable[..., object]) -> None:
-    where = None
-    if function.__module__ == "__main__":
-        where = "in the script that is run (__main__), which workers never import"
-    elif "<locals>" in function.__qualname__ or "<lambda>" in function.__qualname__:
-        where = "inside another function, where workers cannot find it"
-    if where:
-        raise ValueError(
-            f"The isolated verifier {function.__name__!r} is defined {where}. Move it to a module, at top level."
-        )
-
-
 def check_timeout(timeout: object) -> None:
     """Raise a ValueError unless this is a number of seconds above 0."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ValueError(f"timeout is a number of seconds above 0, got {timeout!r}.")
-
-
-def close_workers() -> None:
-    """End this process's workers, if it has any; they are started again when they are needed."""
-    workers = sys.modules.get("trl_grpo_ext.execution.workers")
-    if workers is not None:
-        workers.close_shared_pool()
 
 
 def check_lengths(columns: Mapping[str, Any], size: int) -> None:
@@ -322,3 +200,41 @@ def warn_once(name: str, error: Exception) -> None:
 
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+LogExtra = Callable[[str, list[Any]], None]
+LogMetric = Callable[[str, float], None]
+
+
+def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExtra | None) -> None:
+    """Log verdicts as columns of TRL's completions table, by its `log_extra`, if it passed one.
+
+    Every column is logged on every call, in one order, because TRL matches them up over ranks and steps.
+
+    Args:
+        name: The verifier's or term's.
+        verdicts: One a completion; None where the term does not apply.
+        log_extra: TRL's.
+    """
+    if log_extra is not None:
+        log_extra(f"{name}/status", [str(verdict.status) if verdict else None for verdict in verdicts])
+        log_extra(f"{name}/answer", [verdict.answer if verdict else None for verdict in verdicts])
+        log_extra(f"{name}/reason", [verdict.reason if verdict else None for verdict in verdicts])
+        log_extra(f"{name}/details", [_shown(verdict.details) if verdict else None for verdict in verdicts])
+
+
+def log_figures(figures: Mapping[str, float], log_metric: LogMetric | None) -> None:
+    """Log figures by TRL's `log_metric`, if it passed one; the same names in the same order on every call."""
+    if log_metric is not None:
+        for name, value in figures.items():
+            log_metric(name, value)
+
+
+def _shown(details: Mapping[str, str]) -> str:
+    return "; ".join(f"{key}: {value}" for key, value in details.items())
+
+
+def status_shares(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    """The share of each status among the verdicts; all of them 0 if there are none."""
+    statuses = [verdict.status for verdict in verdicts]
+    return {str(status): statuses.count(status) / max(len(statuses), 1) for status in Status}

@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import DataProblem, Verifier
 from trl_grpo_ext.rewards.compositions.members import as_members
 from trl_grpo_ext.rewards.compositions.verdicts import ComposedVerdict, part_verdicts
 from trl_grpo_ext.sample import Sample

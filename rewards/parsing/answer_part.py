@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from trl_grpo_ext.names import did_you_mean
 from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
 from trl_grpo_ext.rewards.parsing.visible import visible
 from trl_grpo_ext.rewards.unit_test_suites.code_block import fenced_blocks
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
 
 Fence = Literal["optional", "required", "forbidden"]

@@ -12,13 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
-from trl_grpo_ext.data_check import DataProblem
-from trl_grpo_ext.names import did_you_mean
-from trl_grpo_ext.protocol import Verifier, first_value, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, required_column
 from trl_grpo_ext.rewards.math_answers.extraction import MAX_CHARS, box_runs, joined
 from trl_grpo_ext.rewards.parsing.answer_part import shown, spoken, unreadable
 from trl_grpo_ext.rewards.parsing.gold_cell import NOT_TEXT, NOT_TEXT_ADVICE, holds_mapping, plain_list
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 AnswerFrom = Literal["marked", "boxed", "answer_tag", "phrase", "last_line", "text"]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from isolated_verifiers import inline
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
-from trl_grpo_ext.data_check import DataProblem
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.recipe_rewards import build_mix
+from trl_grpo_ext.mix.described import build_mix
+from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.rewards.all_of import AllOf
 from trl_grpo_ext.rewards.any_of import AnyOf
 from trl_grpo_ext.rewards.first_scored import FirstScored

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, verifier
-from trl_grpo_ext.protocol import FunctionVerifier
 from trl_grpo_ext.rewards.first_scored import FirstScored
+from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.rewards.regex import RegexVerifier
 from trl_grpo_ext.verdict import grader_error, skipped

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext import Blame, Status
-from trl_grpo_ext.protocol import close_workers
+from trl_grpo_ext.workers.pool import close_workers
 
 pytest.importorskip("reasoning_gym")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trl_grpo_ext.sandbox.corpus import (
+from trl_grpo_ext.doctor.corpus import (
     SECRET,
     _sandboxed,
     leftover_processes,
@@ -20,7 +20,7 @@ from trl_grpo_ext.sandbox.corpus import (
     parent_memory_kb,
     run_corpus,
 )
-from trl_grpo_ext.sandbox.doctor import LEVELS, Level, probe_level
+from trl_grpo_ext.doctor.doctor import LEVELS, Level, probe_level
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from trl_grpo_ext.sandbox import doctor
-from trl_grpo_ext.sandbox.corpus import Record
-from trl_grpo_ext.sandbox.doctor import Level, advice, run_doctor, shown
+from trl_grpo_ext.doctor import doctor
+from trl_grpo_ext.doctor.corpus import Record
+from trl_grpo_ext.doctor.doctor import Level, advice, run_doctor, shown
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.probe import Finding
 

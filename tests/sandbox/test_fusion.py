@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.execution.wire import DeadlineError
 from trl_grpo_ext.sandbox import fusion, nodes, replay_run
 from trl_grpo_ext.sandbox.fusion import FusionSandbox
 from trl_grpo_ext.sandbox.limits import Limits
@@ -26,6 +25,7 @@ from trl_grpo_ext.sandbox.stdio_run import _pipe, _sockets, _talk
 from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.watch import Inbox, Watch, tell
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote
+from trl_grpo_ext.workers.wire import DeadlineError
 
 LIMITS = Limits(wall_seconds=10, cpu_seconds=10)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import trl_grpo_ext
-from trl_grpo_ext.sandbox.doctor import probe_level
+from trl_grpo_ext.doctor.doctor import probe_level
 from trl_grpo_ext.sandbox.inside import kernel
 from trl_grpo_ext.sandbox.isolation import Isolation
 
@@ -53,8 +53,8 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 BODY = """
 import json, sys
-from trl_grpo_ext.sandbox.doctor import LEVELS, probe_level, try_corpus
-from trl_grpo_ext.sandbox.corpus import load_corpus
+from trl_grpo_ext.doctor.doctor import LEVELS, probe_level, try_corpus
+from trl_grpo_ext.doctor.corpus import load_corpus
 levels = [probe_level(isolation) for isolation in LEVELS]
 best = next((level.isolation for level in levels if level.holds), None)
 wanted = ("host", "network", "persistence", "secrets")

@@ -18,8 +18,8 @@ from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
 from trl_grpo_ext.diagnostics.look_back import look_back
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 MOST_SEARCHED = 8  # of the last batches, for examples
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trl_grpo_ext.diagnostics.facts.term_facts import would_fool
 from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.figures.term_facts import would_fool
 from trl_grpo_ext.group_outcome import primary_verdicts
 from trl_grpo_ext.sample import Prompt, completion_text
 from trl_grpo_ext.scorecard import Scorecard

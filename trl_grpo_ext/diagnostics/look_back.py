@@ -8,8 +8,8 @@ import time
 from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 MOST_BATCHES = 512  # that are read beside those that the run began with; ours
 

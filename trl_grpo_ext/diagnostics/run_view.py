@@ -16,9 +16,9 @@ from trl_grpo_ext.diagnostics.evidence.window import (
     RECENT_LOGS,
     Window,
 )
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts, batch_facts
-from trl_grpo_ext.diagnostics.facts.history import History
-from trl_grpo_ext.diagnostics.facts.moments import is_finite
+from trl_grpo_ext.figures.batch_facts import BatchFacts, batch_facts
+from trl_grpo_ext.figures.history import History
+from trl_grpo_ext.figures.moments import is_finite
 from trl_grpo_ext.scorecard import Scorecard
 
 MOST_BETWEEN_LOGS = 32  # optimizer steps, for the entropies of two logs to be compared; ours

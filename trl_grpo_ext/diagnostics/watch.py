@@ -17,10 +17,10 @@ from trl_grpo_ext.diagnostics.finding import FILE, Finding, Severity, append_fin
 from trl_grpo_ext.diagnostics.finding_panel import show_finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.look_back import look_back
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.set_aside import set_aside
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.set_aside import set_aside
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ shows nothing about length, format, language or credit over tokens: a completion
 
 from typing import TYPE_CHECKING
 
-from trl_grpo_ext.lazy_exports import lazy_exports
+from trl_grpo_ext.support.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from trl_grpo_ext.lab.action import ACTIONS, ActionVerifier

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from trl_grpo_ext.lab.action import ACTIONS, ActionVerifier
-from trl_grpo_ext.mix import RewardMix
-from trl_grpo_ext.terms.term import RewardTerm
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.term import RewardTerm
 
 TERM = "landscape"
 WIDTH = 1.0  # how far a peak reaches to its sides, in actions: one aside earns .61, two .14, three .01

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.trainer import VerifiedGRPOTrainer
+from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
 
 class PlainReinforceTrainer(VerifiedGRPOTrainer):

@@ -14,16 +14,16 @@ import numpy as np
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 
-from trl_grpo_ext.config import VerifiedGRPOConfig
 from trl_grpo_ext.lab.algorithm import Algorithm, algorithm_named
 from trl_grpo_ext.lab.landscape import Landscape
 from trl_grpo_ext.lab.plain_reinforce import PlainReinforceTrainer
 from trl_grpo_ext.lab.policy import PROMPT, make_tokenizer, save_policy
 from trl_grpo_ext.lab.policy_history import PolicyHistory
-from trl_grpo_ext.mix import RewardMix
-from trl_grpo_ext.preflight import check_writable
+from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.trainer import VerifiedGRPOTrainer
+from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
+from trl_grpo_ext.trainer.preflight import check_writable
+from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
 HISTORY = "logits.npy"
 REFERENCE = "policy"

@@ -21,8 +21,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from trl_grpo_ext.diagnostics.statistics.batch import NO_SAMPLE, Batch
-from trl_grpo_ext.names import did_you_mean
+from trl_grpo_ext.figures.batch import NO_SAMPLE, Batch
+from trl_grpo_ext.support.names import did_you_mean
 
 ScaleRewards = Literal["group", "batch", "none"]
 Aggregation = Literal["sum_then_normalize", "normalize_then_sum"]
@@ -111,7 +111,7 @@ def advantages_of(batch: Batch, settings: AdvantageSettings) -> Advantages:
 
     Example:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
-        >>> from trl_grpo_ext.diagnostics.statistics.batch import batch_of
+        >>> from trl_grpo_ext.figures.batch import batch_of
         >>> from trl_grpo_ext.rewards import RegexVerifier
         >>> mix = RewardMix([RewardTerm(name="digits", verifier=RegexVerifier(pattern="[0-9]+"))])
         >>> card = mix.score([Sample(text=text, group=0) for text in ("42", "many", "few", "none")])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.diagnostics.statistics.batch import Batch
+from trl_grpo_ext.figures.batch import Batch
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges, Pull
 from trl_grpo_ext.replay.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.replay.driver_changes import DriverChanges

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from trl_grpo_ext.diagnostics.statistics.batch import Batch
-from trl_grpo_ext.diagnostics.statistics.drivers import driver_shares
+from trl_grpo_ext.figures.batch import Batch
+from trl_grpo_ext.figures.drivers import driver_shares
 from trl_grpo_ext.replay.advantages import AdvantageSettings
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.diagnostics.statistics.batch import Batch
+from trl_grpo_ext.figures.batch import Batch
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.recorder import About
 from trl_grpo_ext.replay.selection import Selection
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import About
 from trl_grpo_ext.scorecard import Scorecard
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.statistics.batch import batch_of
+from trl_grpo_ext.figures.batch import batch_of
+from trl_grpo_ext.mix.reward_plan import plan_rewards
+from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.replay.advantages import AdvantageSettings
 from trl_grpo_ext.replay.comparison import Comparison
 from trl_grpo_ext.replay.new_rewards import NewRewards
@@ -17,9 +18,8 @@ from trl_grpo_ext.replay.recorded_batches import RecordedBatches, listed
 from trl_grpo_ext.replay.rescorer import Rescorer
 from trl_grpo_ext.replay.run_clock import RunClock
 from trl_grpo_ext.replay.selection import Selection
-from trl_grpo_ext.reward_plan import plan_rewards
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.terms.schedule import Schedule
 
 Numbers = Sequence[int]
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from trl_grpo_ext.diagnostics.statistics.batch import Batch
-from trl_grpo_ext.diagnostics.verifier_identity import verifier_identity
+from trl_grpo_ext.figures.batch import Batch
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.mix import RewardMix
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.replay.recorded_verdicts import RecordedVerdicts
+from trl_grpo_ext.runs.verifier_identity import verifier_identity
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.terms.term import RewardTerm
 from trl_grpo_ext.verdict import Blame
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trl_grpo_ext.diagnostics.statistics.shadows import Agreement, shadow_agreements
+from trl_grpo_ext.figures.shadows import Agreement, shadow_agreements
 from trl_grpo_ext.report.judged_batch import JudgedBatch
 from trl_grpo_ext.report.plain_values import rounded
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from trl_grpo_ext.diagnostics.facts.term_facts import would_fool
-from trl_grpo_ext.diagnostics.statistics.groups import NO_ADVANTAGE
+from trl_grpo_ext.figures.teaching_groups import NO_ADVANTAGE
+from trl_grpo_ext.figures.term_facts import would_fool
 from trl_grpo_ext.report.judged_batch import Group, JudgedBatch
 from trl_grpo_ext.report.plain_values import LONGEST_TEXT, bounded, plain, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_key, prompt_messages

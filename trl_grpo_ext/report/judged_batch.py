@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trl_grpo_ext.diagnostics.facts.term_facts import would_fool
-from trl_grpo_ext.diagnostics.statistics.batch import NO_SAMPLE, Batch, batch_of
+from trl_grpo_ext.figures.batch import NO_SAMPLE, Batch, batch_of
+from trl_grpo_ext.figures.term_facts import would_fool
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Status, Verdict

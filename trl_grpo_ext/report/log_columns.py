@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trl_grpo_ext.batch_figures import Mean
-from trl_grpo_ext.diagnostics.facts.moments import is_finite
+from trl_grpo_ext.figures.batch_figures import Mean
+from trl_grpo_ext.figures.moments import is_finite
 from trl_grpo_ext.report.timeline import Timeline
 
 SHOWN = (

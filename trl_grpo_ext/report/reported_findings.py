@@ -11,9 +11,9 @@ from typing import Any
 
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.documentation import read_docs
 from trl_grpo_ext.report.plain_values import plain
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.support.documentation import read_docs
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from trl_grpo_ext.batch_figures import Mean
-from trl_grpo_ext.diagnostics.statistics.drivers import driver_shares
+from trl_grpo_ext.figures.batch_figures import Mean
+from trl_grpo_ext.figures.drivers import driver_shares
 from trl_grpo_ext.report.judged_batch import GROUP_KINDS, JudgedBatch, passes
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Status
@@ -37,7 +37,7 @@ def tally(batch: JudgedBatch, settings: Mapping[str, Any] = MappingProxyType({})
     | `cut` | of all samples, as far as it is known, that were cut at the length limit |
     | `pass` | of all samples that the primary term has judged that it passes |
     | `group, <kind>` | of all groups of that kind |
-    | `driver, <term>` | of the advantages that is due to the term, see `diagnostics/statistics/drivers.py` |
+    | `driver, <term>` | of the advantages that is due to the term, see `figures/drivers.py` |
     | `length, <status>` | tokens of the samples of which the primary term says so; `length, all` of all |
     | `fooled, <shadow>` | of the samples that the primary term passes, and the shadow has judged, that it fails |
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.batch_figures import Mean
+from trl_grpo_ext.figures.batch_figures import Mean
 from trl_grpo_ext.report.plain_values import rounded
 from trl_grpo_ext.report.tally import Key, Tally, added
 

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trl_grpo_ext import __version__
-from trl_grpo_ext.diagnostics.recorded_run import RecordedRun
-from trl_grpo_ext.diagnostics.recorder import About
 from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, KeptGroups
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_findings import findings_of
 from trl_grpo_ext.report.reported_run import ReportedRun
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import About
+from trl_grpo_ext.support.version import __version__
 
 STYLES = ("uplot.min.css", "theme.css", "report.css")
 SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "panels.js", "browser.js", "report.js")

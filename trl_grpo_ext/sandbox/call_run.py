@@ -7,7 +7,6 @@ import socket
 from dataclasses import replace
 from typing import Any
 
-from trl_grpo_ext.execution.wire import DeadlineError
 from trl_grpo_ext.sandbox.inside.judge import OTHER_TESTS, SAME_TESTS
 from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
@@ -24,6 +23,7 @@ from trl_grpo_ext.sandbox.watch import (
     tell,
 )
 from trl_grpo_ext.sandbox.zygote import JudgeSession, Zygote
+from trl_grpo_ext.workers.wire import DeadlineError
 
 MESSAGE_BYTES = 4 << 20  # one value that a solution returns
 JUDGE_RUNS = 32  # programs that one judge judges, before another takes its place

@@ -23,13 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.execution.wire import Deadline, DeadlineError, write_frame
 from trl_grpo_ext.sandbox.call_run import MESSAGE_BYTES, JudgeLostError, conclude, judge_limits, judge_order
 from trl_grpo_ext.sandbox.fusion_service import Run, ending_of
 from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult
 from trl_grpo_ext.sandbox.suite import CallSuite
 from trl_grpo_ext.sandbox.watch import Inbox, NotReadyError, OverMemoryError, Watch, over_memory, over_time, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
+from trl_grpo_ext.workers.wire import Deadline, DeadlineError, write_frame
 
 MAX_REQUESTS = 64
 """The most messages of a judge to one program: each is a run of it, as long as all before together."""

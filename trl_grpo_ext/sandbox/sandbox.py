@@ -36,8 +36,8 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
         packages: Folders of packages that programs may import, besides Python's own library.
         allow_unsafe: Whether to run programs without walls where this machine has none.
     """
-    from trl_grpo_ext.execution.workers import usable_cores
     from trl_grpo_ext.sandbox.pool import LocalSandbox
+    from trl_grpo_ext.workers.pool import usable_cores
 
     return shared(
         ("local", workers, tuple(packages), allow_unsafe),

@@ -27,8 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext import __version__
-from trl_grpo_ext.commands.exit_status import refuse
+from trl_grpo_ext.cli.exit_status import refuse
 from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.sandbox import Sandbox
 from trl_grpo_ext.sandbox.wire_format import (
@@ -44,6 +43,7 @@ from trl_grpo_ext.sandbox.wire_format import (
     write_json,
     write_outcomes,
 )
+from trl_grpo_ext.support.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -418,8 +418,8 @@ def run_server(arguments: argparse.Namespace) -> int:
 
 
 def _run_server(arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.execution.workers import usable_cores
     from trl_grpo_ext.sandbox.pool import LocalSandbox
+    from trl_grpo_ext.workers.pool import usable_cores
 
     token = read_token(arguments.token_file)
     _warn_of_readers(arguments.token_file)

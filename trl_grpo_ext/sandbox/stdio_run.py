@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import FileIO
 
-from trl_grpo_ext.execution.wire import DeadlineError
 from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
 from trl_grpo_ext.sandbox.printed import first_difference, same_output
@@ -26,6 +25,7 @@ from trl_grpo_ext.sandbox.watch import (
     tell,
 )
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
+from trl_grpo_ext.workers.wire import DeadlineError
 
 _ERROR_BYTES = 1 << 14  # of what a program prints to standard error
 _CHUNK = 1 << 16

@@ -11,11 +11,11 @@ import socket
 import time
 from typing import Any
 
-from trl_grpo_ext.execution.wire import Deadline, DeadlineError, write_frame
 from trl_grpo_ext.sandbox.inside.solution import EXIT_COMPILE_ERROR, EXIT_MEMORY
 from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.outcome import Ending, TestResult
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
+from trl_grpo_ext.workers.wire import Deadline, DeadlineError, write_frame
 
 READY_SECONDS = 30.0  # from the order to fork until the walls are up, on a machine that is very busy
 STATUS_SECONDS = 1.0  # to learn how a program ended that has ended

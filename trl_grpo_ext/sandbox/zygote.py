@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import trl_grpo_ext
-from trl_grpo_ext.execution.wire import Deadline, DeadlineError
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.limits import Limits
 from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.workers.wire import Deadline, DeadlineError
 
 START_SECONDS = 60.0  # Python's start and a dozen imports, on a machine that is very busy
 END_SECONDS = 15.0  # to kill what a program has left and to clean up
@@ -251,8 +250,7 @@ def scratch_prefix() -> str:
 
 
 def _package_root() -> str:
-    assert trl_grpo_ext.__file__ is not None
-    return str(Path(trl_grpo_ext.__file__).parents[1])
+    return str(Path(__file__).resolve().parents[2])
 
 
 def _descendants(pid: int) -> list[int]:

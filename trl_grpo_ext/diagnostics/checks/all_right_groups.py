@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, judged, percent
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.figures.batch_facts import BatchFacts
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = 0.75, 0.95  # of groups of `GROUP_SIZE`; rl-doctor's critical level for dead groups, and ours

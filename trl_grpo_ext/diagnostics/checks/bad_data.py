@@ -6,8 +6,8 @@ from trl_grpo_ext.diagnostics.evidence.figures import most_common, percent
 from trl_grpo_ext.diagnostics.evidence.verdict_share import VerdictShare, verdict_share
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
-from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.figures.term_facts import TermFacts
 from trl_grpo_ext.verdict import Blame
 
 NOTHING_RETURNED = "returned_none"  # the reason of a verifier that is a function

@@ -11,8 +11,8 @@ from trl_grpo_ext.diagnostics.evidence.primary_terms import primary_terms
 from trl_grpo_ext.diagnostics.evidence.progress import has_risen
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
-from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.figures.term_facts import TermFacts
 from trl_grpo_ext.verdict import Status
 
 FLAT = 0.95  # of the groups; ours

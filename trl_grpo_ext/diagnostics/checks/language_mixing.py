@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.evidence.figures import percent
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.figures.batch_facts import BatchFacts
 
 WARN = 0.1  # of the words; ours
 GROWN = 2.0  # times the share at the start; ours

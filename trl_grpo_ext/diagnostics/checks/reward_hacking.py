@@ -9,8 +9,8 @@ from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
 from trl_grpo_ext.diagnostics.evidence.progress import has_risen
 from trl_grpo_ext.diagnostics.evidence.second_opinion import agreement, second_opinions
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, OPENING_BATCHES, Outcome, Window
-from trl_grpo_ext.diagnostics.facts.rise import SURE
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.figures.rise import SURE
 
 GAP, WIDE_GAP = 0.15, 0.30  # of the passed completions that the shadow fails, or of the rise; rl-doctor
 LEAST_PASSED = 16  # ours

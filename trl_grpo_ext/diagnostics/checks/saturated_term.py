@@ -9,8 +9,8 @@ from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
 from trl_grpo_ext.diagnostics.evidence.progress import is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, Outcome, Window
-from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.figures.term_facts import TermFacts
 from trl_grpo_ext.verdict import Status
 
 PATIENCE = 64  # optimizer steps: it is information only, so a slow rise may be taken for none now and then; ours

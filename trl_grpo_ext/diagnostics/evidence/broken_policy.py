@@ -16,8 +16,8 @@ from trl_grpo_ext.diagnostics.evidence.window import (
     Outcome,
     Window,
 )
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.facts.rise import SURE
+from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.rise import SURE
 
 GONE, LEFT = 0.02, 0.1  # a score that is as good as 0, and of the best score what is as good as nothing of it; ours
 LATEST = 5  # logs: the estimate of the KL divergence is noisy; ours

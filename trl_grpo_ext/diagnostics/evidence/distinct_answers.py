@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
+from trl_grpo_ext.figures.batch_facts import BatchFacts
 
 ONE_ANSWER = 1.5  # different answers a group, a mean; ours
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
+from trl_grpo_ext.figures.batch_facts import BatchFacts
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.facts.moments import Moments
-from trl_grpo_ext.diagnostics.facts.rise import Rise
-from trl_grpo_ext.diagnostics.statistics.batch import ROUNDING
+from trl_grpo_ext.figures.batch import ROUNDING
+from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.moments import Moments
+from trl_grpo_ext.figures.rise import Rise
 
 
 @dataclass(frozen=True, slots=True)

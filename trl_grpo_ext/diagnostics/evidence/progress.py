@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.evidence.level import LevelOf, gain, gain_within, score_level
 from trl_grpo_ext.diagnostics.evidence.window import Window
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.facts.history import fitted_rise
+from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.history import fitted_rise
 
 FLAT_BATCHES = 8  # for a score to be called flat; ours
 EARLY = 24  # optimizer steps: until then a slow rise looks flat; ours

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names
 from trl_grpo_ext.diagnostics.evidence.window import Window
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
 from trl_grpo_ext.diagnostics.finding import NotChecked
-from trl_grpo_ext.diagnostics.statistics.shadows import Agreement
+from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.shadows import Agreement
 
 SAME = 0.5  # of the answers that both have read: more, and they look at the same thing; ours
 

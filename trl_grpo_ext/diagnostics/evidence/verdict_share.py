@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trl_grpo_ext.diagnostics.evidence.window import Window
-from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Severity
+from trl_grpo_ext.figures.term_facts import TermFacts
 
 LEAST = 3  # verdicts: one or two are nobody's pattern; ours
 LEAST_BATCHES = 2  # what is in one batch only may be one prompt, or one moment of a busy machine; ours

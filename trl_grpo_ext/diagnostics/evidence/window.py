@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.evidence.level import Level
-from trl_grpo_ext.diagnostics.facts.batch_facts import BatchFacts
-from trl_grpo_ext.diagnostics.facts.history import Stretch
-from trl_grpo_ext.diagnostics.facts.moments import is_finite
-from trl_grpo_ext.diagnostics.facts.term_facts import TermFacts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.history import Stretch
+from trl_grpo_ext.figures.moments import is_finite
+from trl_grpo_ext.figures.term_facts import TermFacts
 
 RECENT_BATCHES = 16
 OPENING_BATCHES = 4

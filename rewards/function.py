@@ -1,0 +1,130 @@
+"""A verifier made of a function: what `@verifier` gives."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.objects import find_object
+from trl_grpo_ext.verdict import Verdict, as_verdict
+from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
+
+
+class FunctionVerifier(Verifier):
+    """What `@verifier` makes of a function; it pickles by the function's qualified name."""
+
+    def __init__(self, function: Callable[[Sample], object], *, name: str | None, isolated: bool, timeout: float):
+        self.function = function
+        self.name = name or function.__name__
+        self.isolated = isolated
+        self.timeout = timeout
+        self.__doc__ = function.__doc__
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.judge_samples([sample])[0] if self.isolated else as_verdict(self.function(sample))
+
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        if not self.isolated:
+            return super().judge_samples(samples)
+        self._check_findable()
+        target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
+        return judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
+
+    def run_here(self, sample: Sample) -> dict[str, Any]:
+        """Judge in this process, as a record. Called inside a worker."""
+        return as_verdict(self.function(sample)).to_record()
+
+    def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
+        try:
+            self._check_findable()
+        except ValueError as error:
+            raise pickle.PicklingError(str(error)) from None
+        return find_object, (self.function.__module__, self.function.__qualname__)
+
+    def close(self) -> None:
+        """End this process's workers, if this verifier uses them; they are started again when they are needed."""
+        if self.isolated:
+            close_workers()
+
+    def _check_findable(self) -> None:
+        """Raise a ValueError unless another process finds this verifier under its function's name."""
+        module, qualname = self.function.__module__, self.function.__qualname__
+        try:
+            found = find_object(module, qualname)
+        except (ImportError, AttributeError):
+            found = None
+        if found is not self:
+            raise ValueError(
+                f"No other process can find the verifier {self.name!r} as {module}.{qualname}. Define its function at "
+                f"the top level of a module, with @verifier on it, so that the name holds the verifier."
+            )
+
+    def __repr__(self) -> str:
+        return f"<verifier {self.function.__module__}.{self.function.__qualname__}>"
+
+
+@overload
+def verifier(function: Callable[[Sample], object], /) -> FunctionVerifier: ...
+@overload
+def verifier(
+    *, name: str | None = None, isolated: bool = False, timeout: float = 5.0
+) -> Callable[[Callable[[Sample], object]], FunctionVerifier]: ...
+def verifier(
+    function: Callable[[Sample], object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    isolated: bool = False,
+    timeout: float = 5.0,
+) -> FunctionVerifier | Callable[[Callable[[Sample], object]], FunctionVerifier]:
+    """Make a verifier of a function that takes a `Sample`.
+
+    The function returns a bool, a number or a `Verdict` (see `as_verdict` for how each is read). An exception is
+    a verdict that blames the grader, not the end of the run.
+
+    Args:
+        name: The metric key; the function's name by default.
+        isolated: Run it in a worker process that is killed after `timeout` seconds. Use it for whatever may hang
+            on hostile text. The function must then stand at the top level of an importable module, not in the
+            script that is run: workers never import `__main__`.
+        timeout: Seconds that an isolated function has for one completion.
+
+    Raises:
+        ValueError: for an isolated function that a worker could not import.
+        TypeError: for an `async` function.
+
+    Example:
+        >>> @verifier
+        ... def mentions_gold(sample):
+        ...     return sample.row["solution"] in sample.text
+        >>> mentions_gold(["It is 4.", "It is 5."], solution=["4", "4"])
+        [1.0, 0.0]
+    """
+
+    def decorate(function: Callable[[Sample], object]) -> FunctionVerifier:
+        if inspect.iscoroutinefunction(function):
+            raise TypeError(
+                f"@verifier does not take async functions, and {function.__name__!r} is one. "
+                f"Pass an async reward function to the trainer as it is."
+            )
+        if isolated:
+            _check_importable(function)
+        return FunctionVerifier(function, name=name, isolated=isolated, timeout=timeout)
+
+    return decorate if function is None else decorate(function)
+
+
+def _check_importable(function: Callable[..., object]) -> None:
+    where = None
+    if function.__module__ == "__main__":
+        where = "in the script that is run (__main__), which workers never import"
+    elif "<locals>" in function.__qualname__ or "<lambda>" in function.__qualname__:
+        where = "inside another function, where workers cannot find it"
+    if where:
+        raise ValueError(
+            f"The isolated verifier {function.__name__!r} is defined {where}. Move it to a module, at top level."
+        )

@@ -1,0 +1,57 @@
+"""`trl-grpo-ext check-data`: the rows of a recipe's data that cannot be judged."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trl_grpo_ext.cli.exit_status import FINE, FOUND, refuse
+from trl_grpo_ext.cli.train import add_config, read_recipe
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.mix.reward_mix import RewardMix
+
+
+def add_check_data_parser(commands: Any) -> None:
+    """Add the command to `argparse`'s sub-commands."""
+    parser = commands.add_parser(
+        "check-data",
+        help="list the rows of a recipe's data that cannot be judged",
+        usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
+        allow_abbrev=False,
+        description="Judge every gold of a recipe's data against itself, and list those that fail. Ends with status 1 "
+        "if there are any. Takes the flags that train takes.",
+    )
+    add_config(parser)
+
+
+def run_check_data_command(arguments: argparse.Namespace) -> int:
+    """Print what is wrong with the data; returns the exit status."""
+    try:
+        mix, splits = _load(arguments.config, arguments.flags)
+    except (ValueError, OSError, ImportError) as error:
+        return refuse(error)
+    try:
+        return FOUND if sum([_print_problems(mix, split, rows) for split, rows in splits.items()]) else FINE
+    finally:
+        mix.close()
+
+
+def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, dict[str, Any]]:
+    # Nothing is trained, so nothing may depend on what this machine could train with.
+    recipe = read_recipe(config, [*flags, "--use_cpu", "true", "--bf16", "false"])
+    from trl_grpo_ext.recipe.data import load_data
+
+    splits = load_data(recipe.data)
+    recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
+    return recipe.mix, splits
+
+
+def _print_problems(mix: RewardMix, split: str, rows: Any) -> int:
+    """Print the problems of a split; returns how many there are."""
+    from trl_grpo_ext.mix.data_check import check_rows, describe
+
+    problems = check_rows(mix, rows, thorough=True)
+    print(describe(problems, rows=len(rows), where=split) if problems else f"{split}: {len(rows)} rows, all fine")
+    return len(problems)

@@ -1,0 +1,54 @@
+"""`trl-grpo-ext diagnose RUN`: the answer on the console."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from trl_grpo_ext.cli.exit_status import FINE, refuse
+
+HOW_TO_RECORD = (
+    "TRL's own GRPOTrainer records nothing. `trl-grpo-ext train` does, and so does VerifiedGRPOTrainer, which takes "
+    "the same arguments."
+)
+
+
+def add_diagnose_parser(commands: Any) -> None:
+    """Add the command to `argparse`'s sub-commands."""
+    parser = commands.add_parser(
+        "diagnose",
+        help="say in one sentence what holds a run's reward back",
+        allow_abbrev=False,
+        description="Read what a run has recorded, and say what holds its reward back: the sentence, the findings in "
+        "order of cause, and a few completions. The run may be going on.",
+    )
+    parser.add_argument("run", metavar="RUN", help="the output_dir of a run")
+    parser.add_argument("--examples", type=int, default=3, metavar="N", help="completions to quote (default: 3)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_diagnose_command(arguments: argparse.Namespace) -> int:
+    """Print the answer; returns the exit status."""
+    from trl_grpo_ext.diagnostics.diagnosis import diagnose
+    from trl_grpo_ext.diagnostics.printed import print_diagnosis
+    from trl_grpo_ext.diagnostics.recent_drivers import recent_drivers
+    from trl_grpo_ext.runs.recorded_run import RecordedRun
+
+    if not Path(arguments.run).is_dir():
+        return refuse(f"There is no folder {arguments.run!r}.")
+    try:
+        run = RecordedRun(arguments.run)
+    except FileNotFoundError as error:
+        return refuse(f"{error} {HOW_TO_RECORD}")
+    try:
+        diagnosis = diagnose(run, most_examples=max(0, arguments.examples))
+        drivers = recent_drivers(run.iterate_logs())
+    except (OSError, ValueError) as error:
+        return refuse(error)
+    if arguments.json:
+        print(json.dumps(diagnosis.to_record() | {"drivers": drivers}, indent=2, allow_nan=False))
+    else:
+        print_diagnosis(diagnosis, drivers)
+    return FINE

@@ -1,0 +1,37 @@
+"""`trl-grpo-ext docs`: a page of the documentation, a section of one, or the list of pages."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.cli.printing import print_text
+from trl_grpo_ext.support.documentation import page_titles, read_docs
+
+
+def add_docs_parser(commands: Any) -> None:
+    """Add the command to `argparse`'s sub-commands."""
+    parser = commands.add_parser(
+        "docs",
+        help="print a page of the documentation, or a finding's explanation",
+        allow_abbrev=False,
+        description="Print a page of the documentation, or a section of one: `trl-grpo-ext docs metrics`, "
+        "`trl-grpo-ext docs findings#bad_data`. Without a page, list them.",
+    )
+    parser.add_argument("page", nargs="?", metavar="PAGE", help="a page, or PAGE#SECTION")
+
+
+def run_docs_command(arguments: argparse.Namespace) -> int:
+    """Print the page, the section or the list; returns the exit status."""
+    try:
+        print_text(_list() if arguments.page is None else read_docs(arguments.page))
+    except ValueError as error:
+        return refuse(error)
+    return FINE
+
+
+def _list() -> str:
+    titles = page_titles()
+    width = max(map(len, titles), default=0)
+    return "\n".join(f"{name:<{width}}  {title}" for name, title in titles.items())

@@ -1,0 +1,136 @@
+"""`trl-grpo-ext lab`: GRPO on ten actions as a run and a page, against REINFORCE with and without a baseline."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.lab.action import ACTIONS
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.lab.landscape import Landscape
+    from trl_grpo_ext.lab.training import LabRun
+
+PAGE = "lab.html"
+
+
+def add_lab_parser(commands: Any) -> None:
+    """Add the command to the subparsers of an argparse parser; nothing heavy is loaded."""
+    parser = commands.add_parser(
+        "lab",
+        help="train a policy of ten actions in seconds, and see each step",
+        allow_abbrev=False,
+        description="Train a softmax over ten actions by TRL's GRPO, and by REINFORCE with and without a baseline, and "
+        "write a page that shows every step. The flags bear the names of TRL's own.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--landscape", choices=("single", "double", "linear"), default="single", help="what the actions earn")
+    add("--peak", type=int, choices=ACTIONS, default=7, metavar="ACTION", help="the single peak's action, 1 to 10")
+    add("--num_generations", type=_at_least(2), default=8, metavar="G", help="the size of a group")
+    add("--num_iterations", type=_at_least(1), default=2, metavar="N", help="GRPO's updates a group")
+    add("--epsilon", type=_at_least(0.0), default=0.2, metavar="E", help="how far GRPO's ratio may go from 1")
+    add("--beta", type=_at_least(0.0), default=0.04, metavar="B", help="the weight of GRPO's KL penalty")
+    add("--learning_rate", type=_at_least(0.0), default=0.5, metavar="LR", help="the learning rate of all three")
+    add("--max_steps", type=_at_least(1), default=200, metavar="N", help="updates, of each of the three")
+    add("--seed", type=int, default=0, metavar="N", help="the seed of the samples")
+    add("--output_dir", default="runs/lab", metavar="FOLDER", help="where the runs and the page go")
+    add("--no_comparison", action="store_true", help="GRPO only")
+
+
+def _at_least(least: int | float) -> Callable[[str], int | float]:
+    """An argparse type: a finite number of the kind of `least`, no smaller."""
+    kind = type(least)
+
+    def parse(text: str) -> int | float:
+        number = kind(text)
+        if not math.isfinite(number) or number < least:
+            raise argparse.ArgumentTypeError(f"{text} is not a number of {least} or more")
+        return number
+
+    parse.__name__ = "number" if kind is float else "whole number"  # argparse names it where `kind` fails
+    return parse
+
+
+def run_lab_command(arguments: argparse.Namespace) -> int:
+    """Run the command; returns the exit status, 2 for what cannot be run."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    try:
+        runs = _train(arguments)
+    except (ValueError, OSError, FloatingPointError) as error:
+        return refuse(error)
+    landscape = _landscape(arguments)
+    page = _write_page(Path(arguments.output_dir), runs, landscape)
+    _print_table(runs, landscape)
+    print(f"\nThe page: {page}")
+    return FINE
+
+
+def _landscape(arguments: argparse.Namespace) -> Landscape:
+    from trl_grpo_ext.lab.landscape import double_peak, linear, single_peak
+
+    if arguments.landscape == "single":
+        return single_peak(arguments.peak)
+    return double_peak() if arguments.landscape == "double" else linear()
+
+
+def _train(arguments: argparse.Namespace) -> list[LabRun]:
+    from transformers.utils import logging
+
+    from trl_grpo_ext.lab.algorithm import ALGORITHMS
+    from trl_grpo_ext.lab.training import run_lab
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()  # of loading twelve weights
+    grpo_only = {name: getattr(arguments, name) for name in ("num_iterations", "epsilon", "beta")}
+    return [
+        run_lab(
+            _landscape(arguments),
+            Path(arguments.output_dir) / name,
+            steps=arguments.max_steps,
+            seed=arguments.seed,
+            algorithm=name,
+            num_generations=arguments.num_generations,
+            learning_rate=arguments.learning_rate,
+            **(grpo_only if name == "grpo" else {}),
+        )
+        for name in (["grpo"] if arguments.no_comparison else ALGORITHMS)
+    ]
+
+
+def _write_page(folder: Path, runs: Sequence[LabRun], landscape: Landscape) -> Path:
+    from trl_grpo_ext.lab.page import lab_page
+
+    page = folder / PAGE
+    page.write_text(lab_page(runs, f"GRPO on ten actions: {landscape.name}"), encoding="utf-8")
+    return page
+
+
+def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"{landscape.name}, after {runs[0].steps} updates"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for name in (f"p({landscape.best})", "max p", "entropy", "KL", "reward", "samples", "seconds"):
+        table.add_column(name, justify="right")
+    for run in runs:
+        last = run.history
+        figures = (
+            last.probabilities[-1, ACTIONS.index(landscape.best)],
+            last.max_probability[-1],
+            last.entropy[-1],
+            last.kl[-1],
+            last.expected_reward(landscape.rewards)[-1],
+        )
+        samples = sum(len(card) for card in run.cards)
+        table.add_row(
+            run.algorithm.title, *(f"{figure:z.3f}" for figure in figures), str(samples), f"{run.seconds:.1f}"
+        )
+    Console().print(table)

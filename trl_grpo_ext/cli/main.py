@@ -1,0 +1,82 @@
+"""The command line. Each command imports what it needs when it runs, so that help and typos answer at once."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.cli.check_data import add_check_data_parser, run_check_data_command
+from trl_grpo_ext.cli.diagnose import add_diagnose_parser, run_diagnose_command
+from trl_grpo_ext.cli.docs import add_docs_parser, run_docs_command
+from trl_grpo_ext.cli.doctor import add_doctor_parser, run_doctor_command
+from trl_grpo_ext.cli.lab import add_lab_parser, run_lab_command
+from trl_grpo_ext.cli.recipes import add_recipes_parser, run_recipes_command
+from trl_grpo_ext.cli.replay import add_replay_parser, run_replay_command
+from trl_grpo_ext.cli.report import add_report_parser, run_report_command
+from trl_grpo_ext.cli.sandbox_server import add_sandbox_server_parser, run_sandbox_server_command
+from trl_grpo_ext.cli.train import add_train_parser, run_train_command
+from trl_grpo_ext.support.version import __version__
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        add_parser: Adds what it takes to `argparse`'s sub-commands, without loading anything heavy.
+        run: Does it; returns the exit status.
+        parses_flags: Whether it parses flags itself, those that its parser does not know, as `arguments.flags`.
+    """
+
+    add_parser: Callable[[Any], None]
+    run: Callable[[argparse.Namespace], int]
+    parses_flags: bool = False
+
+
+COMMANDS: Mapping[str, Command] = {
+    "train": Command(add_train_parser, run_train_command, parses_flags=True),
+    "check-data": Command(add_check_data_parser, run_check_data_command, parses_flags=True),
+    "recipes": Command(add_recipes_parser, run_recipes_command),
+    "diagnose": Command(add_diagnose_parser, run_diagnose_command),
+    "report": Command(add_report_parser, run_report_command),
+    "replay": Command(add_replay_parser, run_replay_command),
+    "lab": Command(add_lab_parser, run_lab_command),
+    "docs": Command(add_docs_parser, run_docs_command),
+    "doctor": Command(add_doctor_parser, run_doctor_command),
+    "sandbox-server": Command(add_sandbox_server_parser, run_sandbox_server_command, parses_flags=True),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    _print_any_text()
+    arguments = parse(argv)
+    return COMMANDS[arguments.command].run(arguments)
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments of a command line: its `command`, what that takes, and `flags` that the command parses itself.
+
+    Raises:
+        SystemExit: for what no command takes, and where help is asked for.
+    """
+    parser = argparse.ArgumentParser(
+        prog="trl-grpo-ext", description="GRPO on TRL with rewards that can be trusted.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"trl-grpo-ext {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS.values():
+        command.add_parser(commands)
+    arguments, flags = parser.parse_known_args(argv)
+    if flags and not COMMANDS[arguments.command].parses_flags:
+        parser.error(f"unrecognized arguments: {' '.join(flags)}")
+    arguments.flags = flags
+    return arguments
+
+
+def _print_any_text() -> None:
+    """Let what stdout has no code for be escaped, as stderr does: completions and data hold any text."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")

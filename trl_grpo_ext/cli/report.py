@@ -1,0 +1,41 @@
+"""`trl-grpo-ext report`: a run as one page that opens offline, or two side by side."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from trl_grpo_ext.cli.exit_status import FINE, refuse
+
+
+def add_report_parser(commands: Any) -> None:
+    """Add the command to `argparse`'s sub-commands."""
+    parser = commands.add_parser(
+        "report",
+        help="write a run's report, or one of two runs side by side",
+        usage="trl-grpo-ext report RUN [RUN] [--output FILE] [--completions N]",
+        allow_abbrev=False,
+        description="Write what a run has recorded as one HTML file that opens offline: RUN/report.html. The run may "
+        "be going on. Of two runs, FIRST/report-vs-SECOND.html lays them side by side.",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="the output_dir of a run")
+    parser.add_argument("--output", metavar="FILE", help="where to write")
+    parser.add_argument(
+        "--completions",
+        type=int,
+        default=5000,
+        metavar="N",
+        help="about how many completions to put in; of a larger run those that matter, and a sample (default: 5000)",
+    )
+
+
+def run_report_command(arguments: argparse.Namespace) -> int:
+    """Write the report and print where; returns the exit status."""
+    from trl_grpo_ext.report.write import write_report
+
+    try:
+        path = write_report(arguments.runs, arguments.output, completions=arguments.completions)
+    except (OSError, ValueError) as error:
+        return refuse(error)
+    print(path)
+    return FINE

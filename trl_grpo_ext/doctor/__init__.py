@@ -1,0 +1,1 @@
+"""What `trl-grpo-ext doctor` runs: attacks on the sandbox of this machine."""

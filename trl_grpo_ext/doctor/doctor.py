@@ -1,0 +1,199 @@
+"""What `trl-grpo-ext doctor` says: which walls hold on this machine and against which attacks, all of it tried."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trl_grpo_ext.doctor.corpus import Program, Record, load_corpus, run_corpus
+from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.pool import LocalSandbox
+from trl_grpo_ext.sandbox.probe import Finding, probe
+from trl_grpo_ext.sandbox.zygote import IsolationError, ZygoteLostError
+
+HOLDS, BROKEN, NO_WALLS = 0, 1, 2
+"""What `run_doctor` returns: all held; something did not; there are no walls to run programs behind."""
+
+LEVELS = (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK)
+MOST_PROCESSES = 4
+
+# By a word of what is missing, in the order in which they are looked for.
+_HOW = {
+    "landlock": (
+        "A kernel of 5.13 or later with landlock in /sys/kernel/security/lsm (boot with lsm=landlock,...); in a "
+        "container, a seccomp profile that allows the landlock_ calls."
+    ),
+    "seccomp": "x86-64 or arm64, and a container runtime that lets a process filter its own system calls.",
+    "unshare": (
+        "User namespaces: sysctl kernel.unprivileged_userns_clone=1, and user.max_user_namespaces above 0; on Ubuntu "
+        "23.10 and later, sysctl kernel.apparmor_restrict_unprivileged_userns=0; in Docker, a seccomp profile that "
+        "allows unshare and mount, or --cap-add SYS_ADMIN."
+    ),
+    "user namespace": "A user that may be mapped into a user namespace, or the capability SYS_ADMIN.",
+    "mount": "The right to mount inside a user namespace: in Docker, --security-opt apparmor=unconfined as well.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """What probing one level of isolation has shown."""
+
+    isolation: Isolation
+    findings: tuple[Finding, ...] = ()
+    missing: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is there, and stopped every attack of the probe."""
+        return bool(self.findings) and all(finding.held for finding in self.findings)
+
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values."""
+        findings = [asdict(finding) for finding in self.findings]
+        return {"level": self.isolation.label, "holds": self.holds, "missing": self.missing, "findings": findings}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that the doctor found."""
+
+    levels: tuple[Level, ...]
+    best: Isolation | None
+    records: tuple[Record, ...] = ()
+    passed_over: int = 0
+
+    @property
+    def status(self) -> int:
+        """The exit status that says it in a number."""
+        if self.best is None:
+            return NO_WALLS
+        return HOLDS if all(record.held for record in self.records) else BROKEN
+
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values."""
+        return {
+            "machine": machine(),
+            "level": None if self.best is None else self.best.label,
+            "status": self.status,
+            "levels": [level.to_record() for level in self.levels],
+            "programs": [record.to_record() for record in self.records],
+            "passed_over": self.passed_over,
+        }
+
+
+def run_doctor(
+    out: Callable[[str], object] = print, *, corpus: bool = True, folder: Path | None = None, as_json: bool = False
+) -> int:
+    """Try every level of isolation, and the corpus at the best; print what held.
+
+    Args:
+        out: Takes a line of text.
+        corpus: Whether to run the corpus, which takes half a minute.
+        folder: A folder of JSON files or a JSONL file to run instead of the shipped corpus.
+        as_json: Whether to print one JSON object instead of text.
+
+    Returns:
+        0 if everything held, 1 if something did not, 2 if this machine has no walls to run programs behind.
+    """
+    report = examine(corpus=corpus, folder=folder)
+    if as_json:
+        out(json.dumps(report.to_record(), indent=2))
+        return report.status
+    for line in _lines(report, corpus):
+        out(line)
+    return report.status
+
+
+def examine(*, corpus: bool = True, folder: Path | None = None) -> Report:
+    """What `run_doctor` prints, as data."""
+    levels = tuple(probe_level(isolation) for isolation in LEVELS)
+    best = next((level.isolation for level in levels if level.holds), None)
+    if best is None or not corpus:
+        return Report(levels=levels, best=best)
+    programs = load_corpus(folder)
+    records = try_corpus(best, programs)
+    return Report(levels=levels, best=best, records=tuple(records), passed_over=len(programs) - len(records))
+
+
+def probe_level(isolation: Isolation) -> Level:
+    """Try the attacks of the probe behind these walls."""
+    try:
+        return Level(isolation=isolation, findings=tuple(probe(isolation)))
+    except (IsolationError, ZygoteLostError, OSError) as error:
+        return Level(isolation=isolation, missing=str(error) or type(error).__name__)
+
+
+def try_corpus(isolation: Isolation, programs: Iterable[Program]) -> list[Record]:
+    """Run programs behind walls that have been probed."""
+    size = max(1, min(MOST_PROCESSES, os.cpu_count() or 1))
+    with contextlib.closing(LocalSandbox(size, isolation=isolation)) as sandbox:
+        return run_corpus(sandbox, programs)
+
+
+def machine() -> str:
+    """The system, in a line."""
+    user = f"user {os.getuid()}" if hasattr(os, "getuid") else "no user number"
+    return f"{platform.system()} {platform.release()}, {platform.machine()}, Python {platform.python_version()}, {user}"
+
+
+def advice(missing: str) -> str:
+    """How to get what is missing, if that is known."""
+    return next((how for word, how in _HOW.items() if word in missing.lower()), "")
+
+
+def _lines(report: Report, corpus: bool) -> Iterable[str]:
+    yield machine()
+    for level in report.levels:
+        yield from _level_lines(level)
+    if report.best is None:
+        yield "No level holds: programs are not run here, unless allow_unsafe says so. A sandbox server may serve."
+        return
+    yield f"Programs run at the level {report.best.label}."
+    if corpus:
+        yield from _corpus_lines(report)
+
+
+def _level_lines(level: Level) -> Iterable[str]:
+    if level.missing:
+        yield f"  {level.isolation.label}: not to be had: {level.missing}"
+        if how := advice(level.missing):
+            yield f"    It takes: {how}"
+        return
+    held = sum(finding.held for finding in level.findings)
+    yield f"  {level.isolation.label}: {held} of {len(level.findings)} attacks held off"
+    for finding in level.findings:
+        if not finding.held:
+            yield f"    BROKEN {finding.attack}: {shown(finding.seen)}"
+
+
+def _corpus_lines(report: Report) -> Iterable[str]:
+    yield from summary(report.records)
+    if report.passed_over:
+        yield f"  {report.passed_over} programs need a process tree of their own, which this level does not have."
+    broken = [record for record in report.records if not record.held]
+    yield (
+        f"{len(broken)} of {len(report.records)} programs did not end as they should." if broken else "Everything held."
+    )
+
+
+def summary(records: Iterable[Record]) -> Iterable[str]:
+    """A line a category, and one for each program that did not end as it should."""
+    records = list(records)
+    total, held = Counter(each.category for each in records), Counter(each.category for each in records if each.held)
+    for category in sorted(total):
+        yield f"  {category:<16} {held[category]:>3} of {total[category]:>3} held"
+    for record in records:
+        if not record.held:
+            yield f"    BROKEN {record.id}: {shown('; '.join(record.broken))}"
+
+
+def shown(text: str) -> str:
+    """Text of a program, without anything that a terminal would obey."""
+    return ascii(text[:300])[1:-1]

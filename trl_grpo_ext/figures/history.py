@@ -1,0 +1,88 @@
+"""The scores of a whole run in little memory: what tells a slow rise from a run that is stuck."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from trl_grpo_ext.figures.batch import ROUNDING
+from trl_grpo_ext.figures.moments import Moments
+from trl_grpo_ext.figures.rise import Rise
+
+MOST_STRETCHES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A few training batches that follow each other.
+
+    Attributes:
+        middle: Where they are in the run: the mean of their optimizer steps.
+        scores: The mean scores of their groups.
+    """
+
+    middle: float
+    scores: Moments
+
+    @classmethod
+    def of(cls, parts: Sequence[Stretch]) -> Stretch:
+        """The stretch that several make together."""
+        return cls(fmean(part.middle for part in parts), Moments.sum([part.scores for part in parts]))
+
+
+@dataclass(slots=True)
+class History:
+    """The scores of all training batches, in at most `MOST_STRETCHES` stretches of as many batches each.
+
+    When there would be more, neighbours become one: a run of any length is held, and its shape is kept.
+    """
+
+    _full: list[Stretch] = field(default_factory=list)
+    _open: list[Stretch] = field(default_factory=list)
+    _length: int = 1
+    _last: float = -1.0
+
+    def add(self, step: int | None, scores: Moments) -> None:
+        """Take the group scores of the next training batch in; one whose step nobody knows comes a step after."""
+        self._last = self._last + 1.0 if step is None else float(step)
+        self._open.append(Stretch(self._last, scores))
+        if len(self._open) < self._length:
+            return
+        self._full.append(Stretch.of(self._open))
+        self._open = []
+        if len(self._full) == MOST_STRETCHES:
+            self._full = [Stretch.of(pair) for pair in zip(self._full[::2], self._full[1::2], strict=True)]
+            self._length *= 2
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The stretches, oldest first; the last may be shorter."""
+        return (*self._full, Stretch.of(self._open)) if self._open else tuple(self._full)
+
+
+def fitted_rise(stretches: Sequence[Stretch]) -> Rise | None:
+    """How much a straight line through the group scores rises from the first stretch to the last.
+
+    Least squares, each group one observation; the error is a standard error, from what the line leaves unexplained and
+    what groups differ by within a stretch.
+
+    Returns:
+        The rise, in units of score; None for fewer than three stretches with groups.
+    """
+    known = [stretch for stretch in stretches if stretch.scores.count]
+    count = sum(stretch.scores.count for stretch in known)
+    if len({stretch.middle for stretch in known}) < 3:
+        return None
+    centre = sum(stretch.scores.count * stretch.middle for stretch in known) / count
+    total = sum(stretch.scores.total for stretch in known)
+    spread = sum(stretch.scores.count * (stretch.middle - centre) ** 2 for stretch in known)
+    slope = sum(stretch.scores.total * (stretch.middle - centre) for stretch in known) / spread
+    squares = sum(stretch.scores.squares for stretch in known) - total * total / count
+    unexplained = squares - slope * slope * spread
+    if not math.isfinite(unexplained):  # scores of any size are allowed
+        return None
+    span, rounding = known[-1].middle - known[0].middle, ROUNDING * abs(total / count)
+    chance = math.sqrt(max(0.0, unexplained) / (count - 2) / spread) * span
+    return Rise(slope * span if abs(slope * span) > rounding else 0.0, max(chance, rounding))

@@ -1,0 +1,149 @@
+"""One term's column of a scorecard: its verdicts on a batch, and the values that they come to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.mix.combination import Combination
+from trl_grpo_ext.mix.gate import Gate
+from trl_grpo_ext.mix.routing import When
+from trl_grpo_ext.mix.shape import Shape
+from trl_grpo_ext.mix.term import RewardTerm
+from trl_grpo_ext.protocol import warn_once
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Status, Verdict, grader_error
+
+# Every rank's items, in the order of the ranks, and the place where this rank's begin.
+Gather = Callable[[list[Any]], tuple[list[Any], int]]
+
+GATE_CLOSED = Verdict(status=Status.SKIPPED, score=0.0, reason="gate_closed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermColumn:
+    """What a term says of n samples.
+
+    Attributes:
+        verdicts: n verdicts; None where the term does not apply.
+        values: n values, the scores after shape and gate; None where the term does not apply or could not be judged.
+        gated: n flags: whether a closed gate has set the value.
+    """
+
+    verdicts: tuple[Verdict | None, ...]
+    values: tuple[float | None, ...]
+    gated: tuple[bool, ...]
+
+
+def no_other_ranks(items: list[Any]) -> tuple[list[Any], int]:
+    """The `Gather` of a process that is alone."""
+    return items, 0
+
+
+def judge_term(
+    term: RewardTerm, samples: Sequence[Sample], columns: Mapping[str, TermColumn], gather: Gather = no_other_ranks
+) -> TermColumn:
+    """Judge samples by one term, given the columns of the terms that it needs. A verifier that fails is a verdict.
+
+    A term that compares the completions of a group calls `gather`, so all ranks must judge terms in the same order.
+    """
+    gating = columns[term.gate.term] if isinstance(term.gate, Gate) else None
+    applies = _applies(term, samples, gating)
+    if term.combine is not None:
+        verdicts = _combined(term.combine, applies, columns)
+    elif isinstance(term.verifier, GroupVerifier):
+        verdicts = _compared(term, samples, applies, gating, gather)
+    else:
+        judged = iter(_judge(term, list(itertools.compress(samples, applies))))
+        verdicts = [next(judged) if meant else None for meant in applies]
+    values, gated = _shaped(term, verdicts), [False] * len(samples)
+    if gating is not None and isinstance(term.gate, Gate):
+        values, gated = _gated(term.gate, values, gating.values)
+    if term.on_unscored == "zero":
+        values = [
+            0.0 if value is None and verdict is not None else value
+            for verdict, value in zip(verdicts, values, strict=True)
+        ]
+    return TermColumn(verdicts=tuple(verdicts), values=tuple(values), gated=tuple(gated))
+
+
+def _applies(term: RewardTerm, samples: Sequence[Sample], gating: TermColumn | None) -> list[bool]:
+    if isinstance(term.when, When):
+        applies = [term.when.applies(sample.row) for sample in samples]
+    else:
+        applies = [True] * len(samples)
+    if gating is None:
+        return applies
+    return [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
+
+
+def _combined(combine: Combination, applies: Sequence[bool], columns: Mapping[str, TermColumn]) -> list[Verdict | None]:
+    parts = [zip(columns[name].verdicts, columns[name].values, strict=True) for name in combine.terms]
+    rows = zip(*parts, strict=True)
+    return [combine.verdict(row) if meant else None for meant, row in zip(applies, rows, strict=True)]
+
+
+def _compared(
+    term: RewardTerm, samples: Sequence[Sample], applies: Sequence[bool], gating: TermColumn | None, gather: Gather
+) -> list[Verdict | None]:
+    """Verdicts on the completions that the gate lets through, compared with those of their group on other ranks too."""
+    left_out: list[Verdict | None] = [None] * len(samples)  # what those get that are not compared
+    compared = list(applies)
+    if gating is not None and isinstance(term.gate, Gate):
+        for index, value in enumerate(gating.values):
+            if value is None:
+                left_out[index] = grader_error("gate_unscored") if applies[index] else None
+            elif not term.gate.is_open(value):
+                left_out[index] = GATE_CLOSED if applies[index] else None
+            compared[index] = applies[index] and left_out[index] is None
+    everyone, first = gather(list(zip(samples, compared, strict=True)))
+    groups = {sample.group for sample in samples}
+    asked = [index for index, (sample, meant) in enumerate(everyone) if meant and sample.group in groups]
+    verdicts = dict(zip(asked, _judge(term, [everyone[index][0] for index in asked]), strict=True))
+    return [verdicts.get(first + index, verdict) for index, verdict in enumerate(left_out)]
+
+
+def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
+    """One verdict a sample, whatever the verifier does."""
+    if not samples or term.verifier is None:
+        return []
+    return term.verifier.guarded_batch(term.verifier.judge_samples, samples)
+
+
+def _shaped(term: RewardTerm, verdicts: Sequence[Verdict | None]) -> list[float | None]:
+    """The scores after the term's shapes; None where there is none."""
+    shapes = term.shapes
+    if not shapes:
+        return [None if verdict is None else verdict.score for verdict in verdicts]
+    return [None if verdict is None else _reshape(term.name, shapes, verdict) for verdict in verdicts]
+
+
+def _reshape(term: str, shapes: Sequence[Shape], verdict: Verdict) -> float | None:
+    value = verdict.score
+    if value is None or verdict.left_out:
+        return value
+    try:
+        for shape in shapes:
+            value = shape(value, verdict)
+        return float(value) if math.isfinite(value) else None
+    except Exception as error:  # a shape may be anybody's function
+        warn_once(f"shape of {term}", error)
+        return None
+
+
+def _gated(
+    gate: Gate, values: Sequence[float | None], gating: Sequence[float | None]
+) -> tuple[list[float | None], list[bool]]:
+    """The values behind a gate, and which of them it has set; none where the gating value is not known."""
+    behind: list[float | None] = []
+    closed: list[bool] = []
+    for value, gating_value in zip(values, gating, strict=True):
+        known = value is not None and gating_value is not None
+        shut = known and not gate.is_open(gating_value)  # type: ignore[arg-type]  # it is known
+        behind.append(float(gate.value(value, gating=gating_value)) if known else None)  # type: ignore[arg-type]
+        closed.append(shut)
+    return behind, closed

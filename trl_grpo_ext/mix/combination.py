@@ -1,0 +1,99 @@
+"""A combination: a reward term that is made of other terms, where their sum is not what is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, get_args
+
+from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.verdict import Blame, Status, Verdict, as_verdict
+
+Kind = Literal["product", "minimum", "first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Other terms' values made into one. Terms that do not apply to a row are left out of it.
+
+    | kind | value |
+    |---|---|
+    | `product` | all values multiplied |
+    | `minimum` | the least of the values |
+    | `first` | that of the first term that applies to the row |
+
+    One that could not be judged leaves the combination without a score too, since nobody knows what it would have
+    been. The terms that it is made of commonly have weight 0: they are logged, and only the combination is trained on.
+
+    Attributes:
+        kind: One of the above.
+        terms: The terms' names, at least one, each once.
+
+    Raises:
+        ValueError: for an unknown kind, no names, or one that is repeated.
+
+    Example:
+        >>> product("accuracy", "format")
+        Combination(kind='product', terms=('accuracy', 'format'))
+    """
+
+    kind: Kind
+    terms: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(
+                f"Terms cannot be combined by {self.kind!r}. {did_you_mean(str(self.kind), get_args(Kind))}"
+            )
+        object.__setattr__(self, "terms", tuple(self.terms))
+        if not self.terms:
+            raise ValueError(f"A {self.kind} needs a list of the names of other terms, got {self.terms!r}.")
+        for name in self.terms:
+            if not isinstance(name, str):
+                raise TypeError(f"A {self.kind} takes the names of other terms, as product('a', 'b'); got {name!r}.")
+        if len(set(self.terms)) != len(self.terms):
+            raise ValueError(f"A {self.kind} lists a term twice: {', '.join(map(str, self.terms))}.")
+
+    def verdict(self, parts: Sequence[tuple[Verdict | None, float | None]]) -> Verdict | None:
+        """The verdict on one sample, of each term's verdict and value on it; None if none of them applies."""
+        applying = [(name, *part) for name, part in zip(self.terms, parts, strict=True) if part[0] is not None]
+        if self.kind == "first":
+            applying = applying[:1]
+        values = [value for _, _, value in applying if value is not None]
+        if len(values) < len(applying):
+            return _unscored([(name, verdict) for name, verdict, value in applying if value is None and verdict])
+        if not values:
+            return None
+        score = math.prod(values) if self.kind == "product" else min(values)
+        decisive = values.index(score) if score in values else None  # a product may be none of its factors
+        return _scored(score, "" if decisive is None else applying[decisive][0])
+
+
+@lru_cache(maxsize=4096)  # a batch has few different ones
+def _scored(score: float, decisive: str) -> Verdict:
+    return replace(as_verdict(score), reason=decisive)
+
+
+def product(*terms: str) -> Combination:
+    """The terms' values multiplied."""
+    return Combination("product", terms)
+
+
+def minimum(*terms: str) -> Combination:
+    """The least of the terms' values."""
+    return Combination("minimum", terms)
+
+
+def first(*terms: str) -> Combination:
+    """The value of the first term that applies."""
+    return Combination("first", terms)
+
+
+def _unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
+    """Without a score because a part has none; the grader's fault is told before the data's."""
+    name, verdict = next((part for part in parts if part[1].blame is Blame.GRADER), parts[0])
+    blame = Blame.GRADER if verdict.blame is Blame.POLICY else verdict.blame  # a gate before it was not judged
+    status = Status.SKIPPED if blame is Blame.DATA else Status.ERROR
+    return Verdict(status=status, score=None, blame=blame, reason=f"{name}_unscored")

@@ -1,0 +1,95 @@
+"""Checking a dataset before it is trained on: can its rows be judged at all?"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.protocol import DataProblem
+
+SHOWN_ROWS = 10
+FIRST_ROWS, MOST_ROWS = 16, 256  # checked at a time, at first and where they are quick
+SECONDS_BETWEEN_LINES = 1.0
+
+
+def check_rows(
+    mix: RewardMix, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False, at_most_seconds: float = math.inf
+) -> list[DataProblem]:
+    """The problems that the verifiers of a mix find in rows of a dataset, by term and row.
+
+    How far it has got stands on stderr, once it has taken a second.
+
+    Args:
+        mix: The mix.
+        rows: The rows, as mappings.
+        thorough: Whether to look for what takes long to find.
+        at_most_seconds: When to leave the rest of the rows out, and say on stderr how many.
+
+    Example:
+        >>> from trl_grpo_ext import RewardTerm
+        >>> from trl_grpo_ext.rewards import MathVerifier
+        >>> mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
+        >>> [(p.row, p.reason) for p in check_rows(mix, [{"solution": "4"}, {"solution": ""}])]
+        [(1, 'gold_empty')]
+    """
+    problems: list[DataProblem] = []
+    progress = _Progress(len(rows))
+    done, size = 0, FIRST_ROWS
+    while done < len(rows) and not progress.is_over(done, at_most_seconds):
+        began = time.monotonic()
+        numbered = [(number, rows[number]) for number in range(done, min(done + size, len(rows)))]
+        problems += _check(mix, numbered, thorough)
+        done += len(numbered)
+        progress.show(done)
+        if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:  # few at a time would leave workers without work
+            size = min(2 * size, MOST_ROWS)
+    order = [term.name for term in mix.terms]
+    return sorted(problems, key=lambda problem: (order.index(problem.term), problem.row))
+
+
+class _Progress:
+    """Says on stderr how far a check has got: after a second, and then less and less often."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.started = self.shown = time.monotonic()
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        if done < self.total and now - self.shown > max(SECONDS_BETWEEN_LINES, 0.2 * (now - self.started)):
+            self.shown = now
+            print(f"checking data: {done} of {self.total} rows", file=sys.stderr, flush=True)
+
+    def is_over(self, done: int, at_most_seconds: float) -> bool:
+        if time.monotonic() - self.started <= at_most_seconds:
+            return False
+        rest = f"the other {self.total - done} are not checked (trl-grpo-ext check-data checks all)"
+        print(f"checked {done} of {self.total} rows; {rest}", file=sys.stderr, flush=True)
+        return True
+
+
+def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool) -> list[DataProblem]:
+    problems = []
+    for term, verifier in mix.verifiers:
+        meant = [(number, row) for number, row in numbered if term.applies(row)]
+        found = verifier.check_rows([row for _, row in meant], thorough=thorough)
+        problems += [replace(problem, row=meant[problem.row][0], term=term.name) for problem in found]
+    return problems
+
+
+def describe(problems: Sequence[DataProblem], *, rows: int, where: str) -> str:
+    """A few lines that say how many rows have which problem, which they are, and what to do."""
+    lines = [f"{len({problem.row for problem in problems})} of {rows} rows of {where} cannot be judged:"]
+    for (term, reason), count in Counter((problem.term, problem.reason) for problem in problems).most_common():
+        alike = [problem for problem in problems if (problem.term, problem.reason) == (term, reason)]
+        numbers = ", ".join(str(problem.row) for problem in alike[:SHOWN_ROWS])
+        more = ", ..." if count > SHOWN_ROWS else ""
+        lines.append(f"  {term}: {reason} in {count}, rows {numbers}{more}, such as {alike[0].value[:80]!r}")
+        lines.append(f"    {alike[0].advice}")
+    return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""A gate: a reward term counts only where another term says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trl_grpo_ext.mix.schedule import is_finite_number
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Lets a term count only where another term's value, after its own shape and gate, reaches a threshold.
+
+    | gate | value of the gated term where it is closed |
+    |---|---|
+    | `Gate("accuracy")` | 0 |
+    | `Gate("accuracy", scale=0.2)` | a fifth of what it would be |
+    | `Gate("accuracy", floor=-1.0)` | -1 |
+
+    A penalty, whose values are below 0, wants a floor: closed to 0, it would spare the wrong answers.
+
+    Where the gating term does not apply, neither does the gated one; where it could not be judged, the gated term has
+    no value. A term of weight 0 may be a gate. The gated term is judged all the same, and its raw score logged; only a
+    verifier that compares the completions of a group gets just those that the gate lets through.
+
+    Attributes:
+        term: The name of the gating term.
+        at_least: The value from which on the gate is open.
+        scale: The factor for a closed gate.
+        floor: The value for a closed gate.
+
+    Raises:
+        ValueError: for both a scale and a floor, or numbers that are not finite.
+
+    Example:
+        >>> Gate("accuracy").value(0.7, gating=0.0), Gate("accuracy").value(0.7, gating=1.0)
+        (0.0, 0.7)
+    """
+
+    term: str
+    at_least: float = 1.0
+    scale: float | None = None
+    floor: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.term, str) or not self.term:
+            raise ValueError(f"A gate needs the name of another term, got {self.term!r}.")
+        for name in ("at_least", "scale", "floor"):
+            number = getattr(self, name)
+            if not (is_finite_number(number) or (number is None and name != "at_least")):
+                raise ValueError(f"A gate's `{name}` must be a finite number, got {number!r}.")
+        if self.scale is not None and self.floor is not None:
+            raise ValueError("A gate has either a `scale` or a `floor`, not both.")
+
+    def is_open(self, gating: float) -> bool:
+        """Whether the gating term's value reaches the threshold."""
+        return gating >= self.at_least
+
+    def value(self, value: float, *, gating: float) -> float:
+        """What becomes of the gated term's value."""
+        if self.is_open(gating):
+            return value
+        if self.floor is not None:
+            return self.floor
+        return 0.0 if self.scale is None else self.scale * value

@@ -1,0 +1,101 @@
+"""A mix as TRL reward functions: one callable a term, one judging a batch."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trl_grpo_ext.figures.batch_figures import batch_figures, means
+from trl_grpo_ext.protocol import log_columns, log_figures
+from trl_grpo_ext.sample import Completion, samples_from_columns
+from trl_grpo_ext.scorecard import Scorecard
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.mix.reward_mix import RewardMix
+
+# Batches that a trainer may be scoring at once (AsyncGRPO scores groups in threads), and no memory leak beyond.
+MAX_OPEN_BATCHES = 256
+
+
+class TermReward:
+    """One term of a mix as a TRL reward function."""
+
+    def __init__(self, scorer: BatchScorer, name: str) -> None:
+        self.__name__ = name
+        self.scorer = scorer
+
+    def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+        """TRL's reward protocol; see `Verifier.__call__`."""
+        return self.scorer.read(self.__name__, completions, columns).rewards(self.__name__)
+
+    def __repr__(self) -> str:
+        return f"<reward term {self.__name__}>"
+
+
+class _OpenBatch:
+    """A batch that not every term has read yet."""
+
+    def __init__(self, completions: Sequence[Completion], unread: Collection[str], card: Scorecard | None = None):
+        self.completions = completions  # held, because the id of a list that is gone is used again
+        self.unread = set(unread)
+        self.card = card
+        self.figures: Mapping[str, float] | None = None
+        self.logged = False
+        self.lock = threading.Lock()
+
+
+class BatchScorer:
+    """Judges each batch once, though TRL asks for it once a term.
+
+    TRL hands every reward function the same list object, so the batch is recognised by identity. A card is let go
+    as soon as every term has read it.
+    """
+
+    def __init__(self, mix: RewardMix) -> None:
+        self.mix = mix
+        self._lock = threading.Lock()
+        self._batches: OrderedDict[int, _OpenBatch] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"mix": self.mix}  # locks and open batches stay in their process
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["mix"])  # type: ignore[misc]
+
+    def prime(self, completions: Sequence[Completion], card: Scorecard, figures: Mapping[str, float]) -> None:
+        """Let the terms read this card for this list of completions, and log these figures of it."""
+        with self._lock:
+            batch = self._open(completions, card)
+            batch.figures = figures
+
+    def read(self, term: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> Scorecard:
+        """The card of this batch, on behalf of one term; judged and logged at the first call."""
+        with self._lock:
+            batch = self._batches.get(id(completions))
+            if batch is None or batch.completions is not completions or term not in batch.unread:
+                batch = self._open(completions, None)
+            batch.unread.discard(term)
+            if not batch.unread:
+                del self._batches[id(completions)]
+        with batch.lock:
+            if batch.card is None:
+                samples = samples_from_columns(completions, columns)
+                if samples:
+                    self.mix.check_columns(samples[0].row)
+                batch.card = self.mix.score(samples)
+            if not batch.logged:
+                batch.logged = True
+                figures = means(batch_figures(self.mix, batch.card)) if batch.figures is None else batch.figures
+                log_figures(figures, columns.get("log_metric"))
+                for term in batch.card.terms:
+                    log_columns(term, batch.card.verdicts[term], columns.get("log_extra"))
+        return batch.card
+
+    def _open(self, completions: Sequence[Completion], card: Scorecard | None) -> _OpenBatch:
+        batch = _OpenBatch(completions, [term.name for term in self.mix.terms], card)
+        self._batches[id(completions)] = batch
+        while len(self._batches) > MAX_OPEN_BATCHES:
+            self._batches.popitem(last=False)
+        return batch

@@ -1,0 +1,243 @@
+"""The reward mix: an ordered list of terms that turns verdicts into one reward. It is not a trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.mix.column import Gather, TermColumn, judge_term, no_other_ranks
+from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
+from trl_grpo_ext.mix.routing import When
+from trl_grpo_ext.mix.schedule import weight_at
+from trl_grpo_ext.mix.term import RewardTerm
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.scorecard import Mode, Scorecard
+from trl_grpo_ext.support.names import did_you_mean
+
+
+class UnscoredError(RuntimeError):
+    """A sample could not be judged, and its term's `on_unscored` is `"raise"`."""
+
+
+class RewardMix:
+    """An ordered list of terms. Scores a batch into a scorecard, and hands TRL one reward function a term.
+
+    The total of a sample is the sum of weight times value over the terms in force, those whose weight is not 0 now.
+    A sample is *void* if a term in force could not judge it, by the grader's or the data's fault, or if none of them
+    applies to it. A void sample has no total, and TRL leaves it out of its group's baseline.
+
+    Args:
+        terms: At least one, each with a name of its own. A gate or a combination may name any other, in any order.
+
+    Raises:
+        ValueError: for no terms, two with one name, or a gate or combination that names no term, or in a circle.
+
+    Example:
+        >>> from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+        >>> mix = RewardMix([
+        ...     RewardTerm(name="accuracy", verifier=MathVerifier(), weight=1.0),
+        ...     RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), weight=0.1, gate="accuracy"),
+        ... ])
+        >>> mix.weights
+        [1.0, 0.1]
+    """
+
+    def __init__(self, terms: Sequence[RewardTerm]) -> None:
+        if isinstance(terms, RewardTerm):
+            raise TypeError("A RewardMix takes a list of terms: RewardMix([RewardTerm(...)]).")
+        self.terms = tuple(terms)
+        for term in self.terms:
+            if not isinstance(term, RewardTerm):
+                raise TypeError(f"A RewardMix is made of RewardTerms, got {term!r}; give it a name and a weight.")
+        if not self.terms:
+            raise ValueError("A RewardMix needs at least one RewardTerm, got none.")
+        names = [term.name for term in self.terms]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(
+                f"Two reward terms have the name {repeated[0]!r}; their metrics would be mixed up. "
+                f"Give each term a name of its own."
+            )
+        self._order = _in_order(self.terms)
+
+    def __repr__(self) -> str:
+        return f"RewardMix({list(self.terms)!r})"
+
+    @property
+    def verifiers(self) -> Iterator[tuple[RewardTerm, Verifier]]:
+        """The terms that have a verifier, with it; those that are combinations of others have none."""
+        return ((term, term.verifier) for term in self.terms if term.verifier is not None)
+
+    @property
+    def weights(self) -> list[float]:
+        """The terms' weights, in order, as TRL's `reward_weights` takes them.
+
+        Raises:
+            ValueError: if one is on a schedule, since nothing in plain TRL would move it.
+        """
+        for term in self.terms:
+            if not isinstance(term.weight, float):
+                raise ValueError(
+                    f"The weight of the reward term {term.name!r} is on a schedule, and plain TRL moves no weights. "
+                    f"Train with VerifiedGRPOTrainer, or give it a number."
+                )
+        return list(self.weights_at(0.0).values())
+
+    def weights_at(self, progress: float, step: int | None = None) -> dict[str, float]:
+        """The weights in force, by name.
+
+        Args:
+            progress: The share of training that is done, in [0, 1].
+            step: The optimizer steps that are done; None only where no schedule counts them.
+
+        Raises:
+            ValueError: naming the term, for a schedule that gives no weight at this moment.
+        """
+        if not 0.0 <= progress <= 1.0:
+            raise ValueError(f"Progress is the share of training that is done, in [0, 1]; got {progress}.")
+        weights = {}
+        for term in self.terms:
+            try:
+                weights[term.name] = weight_at(term.weight, progress, step)
+            except ValueError as error:
+                raise ValueError(f"The weight of the reward term {term.name!r}: {error}") from None
+        return weights
+
+    def score(
+        self,
+        samples: Sequence[Sample],
+        progress: float = 0.0,
+        *,
+        step: int | None = None,
+        mode: Mode = "train",
+        alone: bool = True,
+        gather: Gather = no_other_ranks,
+    ) -> Scorecard:
+        """Judge every sample by every term, once.
+
+        Args:
+            samples: n samples.
+            progress: The share of training that is done, in [0, 1].
+            step: The optimizer steps that are done, for schedules that count them.
+            mode: Whether the batch is for training or for evaluation.
+            alone: Whether this mix is the only source of reward; if not, a sample that none of its terms in force
+                applies to is not void, since others may have scored it.
+            gather: Brings the items of all ranks together, where a group may be split between them.
+
+        Raises:
+            ValueError: for a progress outside [0, 1], or a schedule that gives no weight.
+            UnscoredError: for a sample that a term in force whose `on_unscored` is `"raise"` could not judge.
+        """
+        weights = self.weights_at(progress, step)
+        columns: dict[str, TermColumn] = {}
+        for term in self._order:
+            columns[term.name] = judge_term(term, samples, columns, gather)
+        in_force = {name: columns[name] for name, weight in weights.items() if weight != 0}
+        void = _void_rows(in_force.values(), len(samples), alone=alone)
+        totals = _totals([(weights[name], column.values) for name, column in in_force.items()], len(samples))
+        card = Scorecard(
+            samples=tuple(samples),
+            weights=weights,
+            verdicts={name: columns[name].verdicts for name in weights},
+            values={name: columns[name].values for name in weights},
+            gated={name: columns[name].gated for name in weights},
+            totals=tuple(None if out else total for out, total in zip(void, totals, strict=True)),
+            void=void,
+            mode=mode,
+        )
+        self._raise_if_asked(card)
+        return card
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise a ValueError, naming the term, if a dataset with these columns cannot be judged."""
+        for term in self.terms:
+            try:
+                for column in term.when.columns if isinstance(term.when, When) else ():
+                    if column not in columns:
+                        raise ValueError(
+                            f"`when` looks at the dataset column `{column}`, which is not there. "
+                            f"{did_you_mean(column, columns)}"
+                        )
+                if term.verifier is not None:
+                    term.verifier.check_columns(columns)
+            except ValueError as error:
+                raise ValueError(f"Reward term {term.name!r}: {error}") from None
+
+    def reward_funcs(self) -> list[TermReward]:
+        """One TRL reward function a term, in order, for any TRL trainer that has `reward_weights`: pass `mix.weights`.
+
+        AsyncGRPO has none, and adds all rewards up; give it a mix whose weights are all 1.
+
+        However many of them TRL calls on a batch, the batch is judged once.
+
+        Raises:
+            ValueError: for a mix that needs `VerifiedGRPOTrainer`: weights on a schedule, or terms that compare the
+                completions of a group.
+        """
+        _ = self.weights
+        for term, verifier in self.verifiers:
+            if isinstance(verifier, GroupVerifier):
+                raise ValueError(
+                    f"The reward term {term.name!r} compares the completions of a group, and plain TRL does not tell a "
+                    f"reward function its groups; train with VerifiedGRPOTrainer."
+                )
+        scorer = BatchScorer(self)
+        return [TermReward(scorer, term.name) for term in self.terms]
+
+    def close(self) -> None:
+        """Close every verifier."""
+        for _, verifier in self.verifiers:
+            verifier.close()
+
+    def _raise_if_asked(self, card: Scorecard) -> None:
+        for term in self.terms:
+            if term.on_unscored != "raise" or card.weights[term.name] == 0:
+                continue
+            cells = zip(card.verdicts[term.name], card.values[term.name], strict=True)
+            for row, (verdict, value) in enumerate(cells):
+                if verdict is not None and value is None:
+                    raise UnscoredError(
+                        f"The reward term {term.name!r} could not judge a completion ({verdict.status}, "
+                        f"{verdict.reason or 'no value'}, by the fault of the {verdict.blame}), and its on_unscored is "
+                        f"'raise'. The row: {dict(card.samples[row].row)!r:.500}"
+                    )
+
+
+def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
+    """The terms, each after those that it needs."""
+    named = {term.name: term for term in terms}
+    for term in terms:
+        for needed in term.needs:
+            if needed not in named:
+                raise ValueError(
+                    f"The reward term {term.name!r} names the term {needed!r}, which this mix does not have. "
+                    f"{did_you_mean(needed, named)}"
+                )
+    try:
+        order = list(TopologicalSorter({term.name: term.needs for term in terms}).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ValueError(f"Reward terms wait for each other in a circle: {circle}. Take out a gate.") from None
+    return tuple(named[name] for name in order)
+
+
+def _void_rows(in_force: Collection[TermColumn], size: int, *, alone: bool) -> tuple[bool, ...]:
+    void, applied = [False] * size, [not alone] * size
+    for column in in_force:
+        for row, (verdict, value) in enumerate(zip(column.verdicts, column.values, strict=True)):
+            if verdict is not None:
+                applied[row] = True
+                if value is None:
+                    void[row] = True
+    return tuple(out or not any_ for out, any_ in zip(void, applied, strict=True))
+
+
+def _totals(weighted: Sequence[tuple[float, Sequence[float | None]]], size: int) -> list[float]:
+    totals = [0.0] * size
+    for weight, values in weighted:
+        for row, value in enumerate(values):
+            if value is not None:
+                totals[row] += weight * value
+    return totals

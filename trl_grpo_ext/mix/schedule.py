@@ -1,0 +1,173 @@
+"""A schedule: how the weight of a reward term moves over training."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, get_args
+
+from trl_grpo_ext.support.names import did_you_mean
+
+Curve = Literal["linear", "cosine", "hold"]
+Unit = Literal["progress", "step"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A weight over training: points, and a curve from each to the next. Before the first and after the last, it holds.
+
+    What it is at a step depends on that step alone, so that a resumed run has the weights that it would have had.
+
+    Attributes:
+        points: Pairs of (when, weight), in order; weights are finite, and may be negative.
+        curve: From a point to the next in a straight line, along half a cosine, or holding the earlier weight.
+        unit: What `when` counts: `"progress"`, the share of the run's `max_steps` that is done, in [0, 1], or
+            `"step"`, optimizer steps from 0, which do not stretch when a run is made longer.
+
+    Raises:
+        ValueError: for no points, points out of order, and times or weights that cannot be.
+
+    Example:
+        >>> fading = linear(0.3, 0.0, until=0.4)
+        >>> [round(fading.at(progress), 3) for progress in (0.0, 0.2, 0.4, 1.0)]
+        [0.3, 0.15, 0.0, 0.0]
+        >>> piecewise({0: 1.0, 100: 0.5}, curve="hold", unit="step").at(0.0, step=99)
+        1.0
+    """
+
+    points: tuple[tuple[float, float], ...]
+    curve: Curve = "linear"
+    unit: Unit = "progress"
+
+    def __post_init__(self) -> None:
+        _check_name("curve", self.curve, get_args(Curve))
+        _check_name("unit", self.unit, get_args(Unit))
+        if not self.points:
+            raise ValueError("A schedule needs at least one point, (when, weight).")
+        for point in self.points:
+            if not isinstance(point, tuple | list) or len(point) != 2:
+                raise ValueError(f"A schedule's points are pairs of a time and a weight, got {point!r}.")
+            when, weight = point
+            self._check_time(when)
+            if not is_finite_number(weight):
+                raise ValueError(f"A schedule's weights must be finite numbers, got {weight!r}.")
+        for (earlier, _), (later, _) in zip(self.points, self.points[1:], strict=False):
+            if not earlier < later:
+                raise ValueError(
+                    f"A schedule cannot end before it begins: its points must be in order of time, and one goes from "
+                    f"{self.unit} {earlier} to {later}."
+                )
+        points = tuple((float(when), float(weight)) for when, weight in self.points)
+        object.__setattr__(self, "points", points)
+
+    def _check_time(self, when: object) -> None:
+        if not is_finite_number(when) or when < 0:  # type: ignore[operator]  # it is a number
+            raise ValueError(f"A schedule's times must be finite numbers, 0 or more; got {when!r}.")
+        if self.unit == "step" and when != int(when):  # type: ignore[call-overload]
+            raise ValueError(f"Steps are counted in whole numbers, and a schedule has a point at {when}.")
+        if self.unit == "progress" and when > 1:  # type: ignore[operator]
+            raise ValueError(
+                f"Progress is the share of training that is done, in [0, 1], and a schedule has a point at {when}. "
+                f"To count optimizer steps, say unit: step."
+            )
+
+    def at(self, progress: float, step: int | None = None) -> float:
+        """The weight at this moment.
+
+        Args:
+            progress: The share of training that is done, in [0, 1].
+            step: The optimizer steps that are done; needed by a schedule over steps.
+
+        Raises:
+            ValueError: for a schedule over steps where nobody knows the step.
+        """
+        now = progress if self.unit == "progress" else step
+        if now is None:
+            raise ValueError("A schedule over steps needs to know the step.")
+        after = bisect.bisect_right(self.points, now, key=lambda point: point[0])
+        if after == 0 or after == len(self.points) or self.curve == "hold":
+            return self.points[max(after - 1, 0)][1]
+        (begin, first), (end, last) = self.points[after - 1], self.points[after]
+        share = (now - begin) / (end - begin)
+        if self.curve == "cosine":
+            share = (1 - math.cos(math.pi * share)) / 2
+        return first + (last - first) * share
+
+
+Weight = float | Schedule | Callable[[float], float]
+
+
+def constant(weight: float) -> Schedule:
+    """The same weight all along."""
+    return Schedule(points=((0.0, weight),))
+
+
+def linear(start: float, end: float, *, begin: float = 0.0, until: float = 1.0, unit: Unit = "progress") -> Schedule:
+    """From weight `start` to weight `end`, in a straight line from `begin` until `until`."""
+    return Schedule(points=((begin, start), (until, end)), unit=unit)
+
+
+def cosine(start: float, end: float, *, begin: float = 0.0, until: float = 1.0, unit: Unit = "progress") -> Schedule:
+    """From weight `start` to weight `end`, along half a cosine from `begin` until `until`: slow at both ends."""
+    return Schedule(points=((begin, start), (until, end)), curve="cosine", unit=unit)
+
+
+def piecewise(points: Mapping[float, float], *, curve: Curve = "linear", unit: Unit = "progress") -> Schedule:
+    """Through these weights by time, in the order given; `curve="hold"` for steps."""
+    if not isinstance(points, Mapping):
+        raise TypeError(f"piecewise takes a mapping of times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
+    return Schedule(points=tuple(points.items()), curve=curve, unit=unit)
+
+
+def check_weight(weight: object) -> Weight:
+    """The weight as it is kept; raises a ValueError if it is neither a finite number, a schedule nor a function."""
+    if isinstance(weight, Schedule):
+        return weight
+    if is_finite_number(weight):
+        return float(weight)  # type: ignore[arg-type]
+    if callable(weight) and not isinstance(weight, type):
+        for progress in (0.0, 0.5, 1.0):
+            weight_at(weight, progress)
+        return weight
+    raise ValueError(f"must be a finite number, a schedule, or a function of the progress in [0, 1]: {weight!r}")
+
+
+def weight_at(weight: Weight, progress: float, step: int | None = None) -> float:
+    """The weight in force at this moment, a finite number.
+
+    Raises:
+        ValueError: for a function that gives no finite number.
+    """
+    if isinstance(weight, Schedule):
+        return weight.at(progress, step)
+    if not callable(weight):
+        return weight
+    try:
+        found = weight(progress)
+    except Exception as error:  # anybody's function
+        raise ValueError(
+            f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
+        ) from None
+    if not is_finite_number(found):
+        raise ValueError(f"must be a finite number, and the function gives {found!r} at progress {progress}")
+    return float(found)
+
+
+def is_shadow(weight: Weight) -> bool:
+    """Whether this weight is 0 for ever."""
+    if isinstance(weight, Schedule):
+        return all(value == 0 for _, value in weight.points)
+    return weight == 0
+
+
+def is_finite_number(value: object) -> bool:
+    """Whether this can be a weight: a number that is no bool, NaN or infinity."""
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+def _check_name(what: str, name: Any, valid: tuple[str, ...]) -> None:
+    if name not in valid:
+        raise ValueError(f"A schedule has no {what} {name!r}. {did_you_mean(str(name), valid)}")

@@ -1,0 +1,1 @@
+"""A run from a file: the recipe, its data, the training, the summary."""

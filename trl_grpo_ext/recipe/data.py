@@ -1,0 +1,144 @@
+"""The data of a recipe: loaded by name, and mapped to the `prompt` column that TRL reads."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from datasets import Dataset, load_dataset
+
+from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.recipe.recipe import RecipeArguments
+from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.prompt_template import PromptTemplate
+
+REASONING_GYM = "reasoning_gym:"
+REASONING_GYM_SIZES = {"train": 1000, "test": 100}
+REASONING_GYM_TEST_SEED = 100_000_000  # beyond every item of train
+REASONING_GYM_TRIES = 20  # times as many problems are drawn before a task counts as exhausted
+
+logger = logging.getLogger(__name__)
+
+
+def load_data(arguments: RecipeArguments) -> dict[str, Any]:
+    """Load the splits of a recipe and map their prompts.
+
+    `dataset_name` is a Hub id or a folder, as `load_dataset` takes it; `bundled:NAME` for what is shipped with the
+    package; or `reasoning_gym:TASK`, problems made on the spot, with the task's options as in
+    `reasoning_gym:chain_sum?max_terms=3`.
+
+    Raises:
+        ValueError: for a task, a split or a column that is not there.
+    """
+    name = arguments.dataset_name or ""
+    if name.startswith(REASONING_GYM):
+        data = _reasoning_gym(name.removeprefix(REASONING_GYM))
+    else:
+        data = _load(name, arguments)
+    if arguments.dataset_train_split not in data:
+        raise ValueError(
+            f"The dataset {name!r} has no split {arguments.dataset_train_split!r} to train on "
+            f"(dataset_train_split). {did_you_mean(arguments.dataset_train_split, data)}"
+        )
+    return {split: _map_prompts(rows, arguments) for split, rows in data.items()}
+
+
+def _load(name: str, arguments: RecipeArguments) -> Any:
+    try:
+        return load_dataset(resolve(name), name=arguments.dataset_config, streaming=arguments.dataset_streaming)
+    except Exception as error:  # datasets raises many kinds, some without a message
+        cause = error.__cause__ or error
+        said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+        raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
+
+
+def _map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
+    column, system = arguments.prompt_column, arguments.system_prompt
+    if arguments.prompt_template is not None:
+        return _fill_prompts(rows, PromptTemplate.parse(arguments.prompt_template), system)
+    if column is None and system is None:
+        return rows
+    source = column or "prompt"
+    if rows.column_names and source not in rows.column_names:
+        have = ", ".join(f"`{name}`" for name in rows.column_names)
+        near = did_you_mean(source, rows.column_names)
+        raise ValueError(
+            f"The dataset has no column `{source}` to make prompts of (prompt_column). "
+            + (f"{near} The columns are: {have}." if near.startswith("Did") else f"The columns are: {have}.")
+        )
+    mapped = rows.map(lambda row: {"prompt": _conversation(row[source], system)})
+    return mapped if source == "prompt" else mapped.remove_columns(source)
+
+
+def _fill_prompts(rows: Any, template: PromptTemplate, system: str | None) -> Any:
+    """Prompts of a template; the columns that they are made of stay, as tests and answers are among them."""
+    if rows.column_names:
+        template.check(rows.column_names)
+    return rows.map(lambda row: {"prompt": _conversation(template.fill(row), system)})
+
+
+def _conversation(prompt: Any, system: str | None) -> list[dict[str, Any]]:
+    messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": str(prompt)}]
+    return [{"role": "system", "content": system}, *messages] if system else messages
+
+
+def _reasoning_gym(spec: str) -> dict[str, Dataset]:
+    """Problems of a reasoning-gym task: `question` and `answer`. No question of test is in train, or in test twice."""
+    try:
+        from reasoning_gym.factory import DATASETS
+    except ImportError:
+        raise ValueError(
+            "Data from reasoning_gym needs that package: pip install 'trl-grpo-ext[reasoning-gym]'"
+        ) from None
+    task, _, query = spec.partition("?")
+    if task not in DATASETS:
+        raise ValueError(f"reasoning_gym has no task {task!r}. {did_you_mean(task, DATASETS)}")
+    options = {key: _number(value) for key, value in parse_qsl(query)}
+    sizes = {split: int(options.pop(f"{split}_size", size)) for split, size in REASONING_GYM_SIZES.items()}
+    seed = int(options.pop("seed", 0))
+    # Item i of a task is drawn from seed + i, so that neighbouring seeds give nearly the same problems.
+    test = _problems(task, sizes["test"], seed + REASONING_GYM_TEST_SEED, options, distinct=True)
+    asked = {problem["question"] for problem in test}
+    train = _problems(task, sizes["train"], seed, options, without=asked)
+    return {"train": Dataset.from_list(train), "test": Dataset.from_list(test)}
+
+
+def _problems(
+    task: str,
+    size: int,
+    seed: int,
+    options: Mapping[str, Any],
+    *,
+    without: Collection[str] = (),
+    distinct: bool = False,
+) -> list[dict[str, Any]]:
+    import reasoning_gym
+
+    seen = set(without)
+    problems: list[dict[str, Any]] = []
+    try:
+        drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
+    except (TypeError, AssertionError) as error:
+        raise ValueError(f"reasoning_gym:{task} does not take these options: {error}") from None
+    for item in drawn:
+        if len(problems) == size:
+            return problems
+        if item["question"] not in seen:
+            problem = {"question": item["question"], "entry": json.dumps(item, default=str)}
+            problems.append(problem | {"answer": None if item["answer"] is None else str(item["answer"])})
+        if distinct:
+            seen.add(item["question"])
+    logger.warning("reasoning_gym:%s gave %d of the %d problems asked for; it has no more.", task, len(problems), size)
+    return problems
+
+
+def _number(value: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(value.lower(), value)

@@ -1,0 +1,69 @@
+"""A recipe as a file: where it lies, what is in it. Nothing here needs TRL, so `recipes` and typos answer at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trl_grpo_ext.support.names import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFile:
+    """A recipe's name, its path and its keys."""
+
+    name: str
+    path: Path
+    keys: Mapping[str, Any]
+
+    @property
+    def summary(self) -> str:
+        """The first line of the comment that the file begins with."""
+        first = self.path.read_text(encoding="utf-8").splitlines()[0]
+        return first.removeprefix("#").strip() if first.startswith("#") else ""
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that come with the package, by name."""
+    folder = Path(str(resources.files("trl_grpo_ext.recipes")))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_recipe(name_or_path: str) -> RecipeFile:
+    """Read a shipped recipe by its name, or any recipe by its path.
+
+    Raises:
+        ValueError: if there is no such recipe, or the file is not a YAML mapping.
+    """
+    shipped = shipped_recipes()
+    path = shipped.get(name_or_path, Path(name_or_path))
+    if not path.is_file():
+        raise ValueError(
+            f"There is no recipe {name_or_path!r}: it is neither a file nor a shipped recipe. "
+            f"{did_you_mean(name_or_path, shipped)}"
+        )
+    try:
+        keys = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"The recipe {path} is not valid YAML: {error}") from None
+    if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys):
+        raise ValueError(f"The recipe {path} must be a YAML mapping of names to values.")
+    return RecipeFile(path.stem, path, keys)
+
+
+def set_environment(file: RecipeFile) -> None:
+    """Set the environment variables of a recipe's `env`; libraries read some of them when they are imported.
+
+    Raises:
+        ValueError: if `env` is no mapping.
+    """
+    variables = file.keys.get("env") or {}
+    if not isinstance(variables, dict):
+        raise ValueError("`env` in a recipe is a mapping of environment variables to their values.")
+    os.environ.update({str(key): str(value) for key, value in variables.items()})

@@ -1,0 +1,207 @@
+"""Running a recipe: data, trainer, evaluation before and after, training, and what it came to."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from huggingface_hub.errors import HFValidationError
+from trl import get_peft_config, get_quantization_config
+
+from trl_grpo_ext.diagnostics.diagnosis import diagnose
+from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
+from trl_grpo_ext.diagnostics.printed import print_diagnosis
+from trl_grpo_ext.mix.data_check import check_rows, describe
+from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.recipe import Recipe
+from trl_grpo_ext.recipe.stopwatch import Stopwatch
+from trl_grpo_ext.recipe.summary import print_summary, summarise_run, write_summary
+from trl_grpo_ext.recipe.training_tally import TrainingTally
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import Recorder
+from trl_grpo_ext.runs.set_aside import set_aside
+from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
+from trl_grpo_ext.trainer.console import use_console
+from trl_grpo_ext.trainer.evaluation import Evaluation, evaluate
+from trl_grpo_ext.trainer.halt import find_halt
+from trl_grpo_ext.trainer.preflight import check_writable
+from trl_grpo_ext.trainer.report_callback import one_last_report
+from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 20.0  # for each split, before training; `trl-grpo-ext check-data` checks all
+
+
+def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
+    """The trainer of a recipe, its data and model loaded.
+
+    Raises:
+        ValueError, OSError: for data, columns, folders or a model that cannot be used.
+    """
+    if not sys.stderr.isatty():  # their bars become a line an update in a log file
+        datasets.disable_progress_bars()
+        transformers.logging.disable_progress_bar()
+    if recipe.data.torch_threads is not None:
+        torch.set_num_threads(recipe.data.torch_threads)
+    check_writable(recipe.training.output_dir)
+    splits = load_data(recipe.data)
+    test = splits.get(recipe.data.dataset_test_split)
+    wants_test = recipe.data.evaluate_before_and_after or recipe.training.eval_strategy != "no"
+    if wants_test and test is None:
+        raise ValueError(
+            f"The dataset {recipe.data.dataset_name!r} has no split {recipe.data.dataset_test_split!r} to evaluate on; "
+            f"set dataset_test_split, or evaluate_before_and_after: false."
+        )
+    _set_model_arguments(recipe)
+    try:
+        trainer = _RecipeTrainer(
+            model=recipe.model.model_name_or_path,
+            reward_funcs=recipe.mix,
+            args=recipe.training,
+            train_dataset=splits[recipe.data.dataset_train_split],
+            eval_dataset=test if wants_test else None,
+            peft_config=get_peft_config(recipe.model),
+        )
+    except (OSError, HFValidationError) as error:
+        raise _model_error(str(recipe.model.model_name_or_path), error) from error
+    if not recipe.training.record_scorecards:
+        _set_earlier_run_aside(recipe.training)
+    use_console(trainer, [term.name for term in recipe.mix.terms])
+    return trainer
+
+
+def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> dict[str, Any]:
+    """Train, measure and save; returns the content of the run's `summary.json`.
+
+    A run that `halt_on` ends is not measured again: its policy may not even generate.
+    """
+    facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
+    for term, found in facts.items():
+        _announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
+    with stopwatch.part("checking data"):
+        _check_data(recipe, trainer)
+    before = _measure(recipe, trainer, stopwatch, "before")
+    with one_last_report(trainer):
+        tally = _train(recipe, trainer, stopwatch)
+        halt = find_halt(trainer)
+        after = _measure(recipe, trainer, stopwatch, "after") if halt is None else None
+    with stopwatch.part("saving"):
+        trainer.save_model(recipe.training.output_dir)
+    summary = summarise_run(
+        recipe,
+        steps=trainer.state.global_step,
+        seconds=stopwatch.seconds,
+        before=before,
+        after=after,
+        facts=facts,
+        halted_by=halt.watch.halted_by if halt is not None else None,
+        nothing_learned=tally.nothing_learned,
+    )
+    if trainer.accelerator.is_main_process:
+        _conclude(recipe, summary)
+    _close(recipe, trainer)
+    return summary
+
+
+class _RecipeTrainer(VerifiedGRPOTrainer):
+    """Renames what an earlier run has recorded once all has been loaded: a start that fails leaves it where it is."""
+
+    def _record(self, args: Any) -> Recorder:
+        _set_earlier_run_aside(args)
+        return super()._record(args)
+
+
+def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
+    if not training.resume_from_checkpoint and training.process_index == 0:
+        for recorded in ("scorecards", FINDINGS):
+            set_aside(Path(training.output_dir) / recorded)
+
+
+def _model_error(name: str, error: Exception) -> Exception:
+    """What to say of a model that cannot be loaded: of a path, that it is none."""
+    if name.startswith(("/", ".", "~")) and not Path(name).is_dir():
+        return ValueError(f"There is no folder {name} to load the model from (model_name_or_path).")
+    return error
+
+
+def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
+    """Evaluate on the test split, if the recipe wants it."""
+    if not recipe.data.evaluate_before_and_after:
+        return None
+    _announce(trainer, f"evaluating {when} training ...")
+    with stopwatch.part(f"evaluating {when}"):
+        return evaluate(trainer)
+
+
+def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> TrainingTally:
+    _announce(trainer, "training ...")
+    tally = TrainingTally()
+    trainer.add_scorecard_listener(tally)
+    with stopwatch.part("training"):
+        trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
+    return tally
+
+
+def _conclude(recipe: Recipe, summary: Mapping[str, Any]) -> None:
+    """Write down and print what the run came to."""
+    folder = Path(recipe.training.output_dir)
+    write_summary(summary, folder)
+    print_summary(summary, folder)
+    _print_answer(recipe, folder)
+    if summary["nothing_learned"]:
+        logger.error("Nothing was learned. %s %s has every verdict.", summary["nothing_learned"], folder / "scorecards")
+
+
+def _close(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
+    recipe.mix.close()
+    if recipe.training.push_to_hub:
+        trainer.push_to_hub(dataset_name=recipe.data.dataset_name)
+    # A launcher ends the other ranks as soon as one has ended with a status, and the main one writes longest.
+    trainer.accelerator.wait_for_everyone()
+    if hasattr(trainer, "end"):  # closes trackers and the process group, where transformers has it
+        trainer.end()
+
+
+def _print_answer(recipe: Recipe, folder: Path) -> None:
+    """What held the reward back, if anything. Never raises: the run is over, and its results are safe."""
+    if not recipe.training.record_scorecards:
+        return
+    try:
+        print_diagnosis(diagnose(RecordedRun(folder), most_examples=0), short=True)
+    except Exception:
+        logger.warning("The run could not be diagnosed.", exc_info=True)
+
+
+def _announce(trainer: VerifiedGRPOTrainer, what: str) -> None:
+    if trainer.accelerator.is_main_process:
+        print(what, file=sys.stderr, flush=True)
+
+
+def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
+    """Warn of rows that cannot be judged: they cost generation and teach nothing."""
+    if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
+        return
+    for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):
+        if dataset is not None and (problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)):
+            logger.warning("%s", describe(problems, rows=len(dataset), where=where))
+
+
+def _set_model_arguments(recipe: Recipe) -> None:
+    """What `trl grpo` does with the model's part of a config."""
+    recipe.training.model_init_kwargs = {
+        "revision": recipe.model.model_revision,
+        "trust_remote_code": getattr(recipe.training, "trust_remote_code", False),
+        "attn_implementation": recipe.model.attn_implementation,
+        "dtype": recipe.model.dtype,
+        **(recipe.training.model_init_kwargs or {}),
+    }
+    quantization = get_quantization_config(recipe.model)
+    if quantization is not None:  # here, because the trainer of TRL 1.6 does not take it as an argument
+        recipe.training.model_init_kwargs["quantization_config"] = quantization

@@ -1,0 +1,126 @@
+"""What a run came to: `summary.json`, and the small table at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.recipe.recipe import Recipe
+from trl_grpo_ext.support.interval import Interval
+from trl_grpo_ext.support.version import __version__
+from trl_grpo_ext.trainer.evaluation import Evaluation
+
+LIBRARIES = ("trl", "transformers", "datasets", "accelerate", "torch", "math-verify")
+
+
+def summarise_run(
+    recipe: Recipe,
+    *,
+    steps: int,
+    seconds: Mapping[str, float],
+    before: Evaluation | None,
+    after: Evaluation | None,
+    facts: Mapping[str, Mapping[str, str]],
+    halted_by: Finding | None = None,
+    nothing_learned: str | None = None,
+) -> dict[str, Any]:
+    """The content of `summary.json`: plain JSON values, null for what was not measured.
+
+    `accuracy` is the first term with weight; `terms` has them all. Each has `before` and `after`, with `mean`,
+    `low` and `high`. `facts` has, by term, where its verifier works, such as the isolation of programs. `halted_by` is
+    the `code`, `step` and `sentence` of the finding that ended the run, null where none did. `nothing_learned` says why
+    no completion of the training could be judged, null where some could. `seconds` is the whole run; `seconds_by_part`
+    its parts.
+    """
+    terms = {term.name: _before_after(term.name, before, after) for term in recipe.mix.terms}
+    primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
+    measured = after or before
+    return {
+        "recipe": recipe.name,
+        "model": recipe.model.model_name_or_path,
+        "dataset": recipe.data.dataset_name,
+        "seed": recipe.training.seed,
+        "steps": steps,
+        "halted_by": _halted_by(halted_by),
+        "nothing_learned": nothing_learned,
+        "versions": {"trl_grpo_ext": __version__, "python": platform.python_version()}
+        | {library: version(library) for library in LIBRARIES},
+        "facts": dict(facts),
+        "primary_term": primary,
+        "accuracy": terms[primary],
+        "terms": terms,
+        "tokens": _pair(before and before.tokens, after and after.tokens),
+        "prompts": measured.prompts if measured else None,
+        "completions": measured.completions if measured else None,
+        "void": _pair(before and before.void, after and after.void),
+        "seconds": round(sum(seconds.values()), 2),
+        "seconds_by_part": {part: round(value, 2) for part, value in seconds.items()},
+    }
+
+
+def write_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> Path:
+    """Write `summary.json` into the run's folder, whole or not at all."""
+    path = Path(folder) / "summary.json"
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    unfinished.replace(path)
+    return path
+
+
+def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], console: Console | None = None) -> None:
+    """Print the gain of each term with its intervals, the lengths and the time."""
+    table = Table(title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left")
+    table.add_column("held out")
+    table.add_column("before", justify="right")
+    table.add_column("after", justify="right")
+    for name, measured in summary["terms"].items():
+        table.add_row(name, _shown(measured["before"]), _shown(measured["after"]))
+    tokens = summary["tokens"]
+    table.add_row("tokens a completion", *(_number(tokens[when]) for when in ("before", "after")))
+    console = console or Console()
+    if summary["prompts"]:
+        console.print(table)
+        _say(
+            console, f"{summary['prompts']} prompts, {summary['completions']} completions; in brackets, 95 % intervals."
+        )
+    parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
+    _say(
+        console,
+        f"{summary['seconds']:.0f} seconds ({parts}). Model, scorecards, report.html and summary.json: {folder}",
+    )
+    if halted := summary["halted_by"]:
+        _say(console, f"Halted after step {summary['steps']} by the finding {halted['code']} (halt_on).")
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _halted_by(finding: Finding | None) -> dict[str, Any] | None:
+    return None if finding is None else {"code": finding.code, "step": finding.step, "sentence": finding.sentence}
+
+
+def _before_after(term: str, before: Evaluation | None, after: Evaluation | None) -> dict[str, Any]:
+    measured = (evaluation.terms.get(term) if evaluation else None for evaluation in (before, after))
+    return _pair(*(interval.to_record() if interval else None for interval in measured))
+
+
+def _pair(before: Any, after: Any) -> dict[str, Any]:
+    return {"before": before, "after": after}
+
+
+def _shown(measured: Mapping[str, float] | None) -> str:
+    return "not measured" if measured is None else str(Interval(**measured))
+
+
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.1f}"

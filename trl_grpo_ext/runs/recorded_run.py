@@ -1,0 +1,214 @@
+"""A run on disk, read back as what it was: settings, scorecards, logs. It may be read while it goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trl_grpo_ext.runs.recorder import About, about_of, read_about
+from trl_grpo_ext.runs.sessions import is_repeated, session_starts
+from trl_grpo_ext.sample import Prompt, Sample
+from trl_grpo_ext.scorecard import Mode, Scorecard
+from trl_grpo_ext.verdict import Verdict
+
+logger = logging.getLogger(__name__)
+
+# What reading a part raises that is torn, has just been thinned out, or is none of ours.
+_UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException)
+
+VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
+SAMPLE_FIELDS = ("text", "completion_ids", "truncated", "group", "step", "prefill")
+# Those that a scorecard is made of; the others say the same again, for people who read the files.
+SAMPLES_READ = (*SAMPLE_FIELDS, "prompt", "row", "total", "advantage", "void")
+VERDICTS_READ = (*VERDICT_FIELDS, "sample", "term", "value", "gated", "weight", "details")
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run's folder.
+
+    Attributes:
+        folder: The run's `output_dir`.
+
+    Raises:
+        FileNotFoundError: if there are no scorecards in it.
+    """
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
+        if not (self.folder / "scorecards").is_dir():
+            raise FileNotFoundError(
+                f"{os.fspath(self.folder)!r} holds no scorecards/ folder, so it is no run that was recorded. Name the "
+                f"output_dir of a run; record_scorecards must have been on."
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The trainer's settings that figures depend on, as `run.json` has them; empty without it."""
+        path = self.folder / "scorecards" / "run.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def logs(self) -> list[dict[str, Any]]:
+        """TRL's logs, one dict a logging step, with `step`; a later session's take the place of those it repeats.
+
+        Lines that were cut off, or that nobody here has written, are passed over.
+        """
+        return list(self.iterate_logs())
+
+    def iterate_logs(self) -> Iterator[dict[str, Any]]:
+        """`logs` one by one: those of a long run are large."""
+        path = self.folder / "scorecards" / "log.jsonl"
+        starts = session_starts((entry["session"], entry["step"]) for entry in _entries(path) if "loss" in entry)
+        for entry in _entries(path):
+            if not is_repeated(entry["session"], entry["step"], starts):
+                yield entry
+
+    def parts(self, mode: Mode | None = None) -> list[tuple[int, About]]:
+        """The numbers of the batches that count, in order, with what each says of itself.
+
+        A run that was resumed from an earlier checkpoint repeats steps; the earlier batches of those do not count. Of
+        a folder in which training began again at step 0, nothing counts that was there before, evaluations included.
+        Files that are no parts, damaged, or have just been thinned out, are passed over.
+        """
+        paths = sorted((self.folder / "scorecards").glob("samples-*.parquet"))
+        parts = [part for path in paths if (part := _part(path)) is not None]
+        starts = session_starts(
+            (about.session, about.step) for _, about in parts if about.mode == "train" and about.step is not None
+        )
+        return [
+            (number, about)
+            for number, about in parts
+            if (mode is None or about.mode == mode)
+            and not is_repeated(about.session, about.step, starts, is_evaluation=about.mode == "eval")
+        ]
+
+    def card(self, number: int) -> Scorecard:
+        """The scorecard of one batch.
+
+        Raises:
+            OSError, ValueError: for a part that is damaged, or has just been thinned out.
+        """
+        folder = self.folder / "scorecards"
+        about, samples = _read(folder / f"samples-{number:08d}.parquet", SAMPLES_READ)
+        _, verdicts = _read(folder / f"verdicts-{number:08d}.parquet", VERDICTS_READ)
+        if max(verdicts["sample"], default=-1) >= len(samples["text"]):
+            raise ValueError(f"Batch {number} has verdicts of samples that it does not have.")
+        return _scorecard(about, samples, verdicts)
+
+    def readable(self, number: int) -> Scorecard | None:
+        """The scorecard of one batch; None, with a warning, if it is damaged or has just been thinned out."""
+        try:
+            return self.card(number)
+        except _UNREADABLE as error:
+            logger.warning("Batch %d of %s is left out, since it cannot be read: %s", number, self.folder, error)
+            return None
+
+    def cards(self, mode: Mode | None = None) -> Iterator[Scorecard]:
+        """The scorecards of the batches that count, in order; those that are not `readable` are passed over."""
+        for number, _ in self.parts(mode):
+            card = self.readable(number)
+            if card is not None:
+                yield card
+
+
+def _part(path: Path) -> tuple[int, About] | None:
+    """A part's number and what it says of itself; None for a file that is not, or no longer, a whole part."""
+    try:
+        return int(path.stem.removeprefix("samples-")), read_about(path)
+    except (OSError, ValueError, TypeError) as error:  # ArrowInvalid is a ValueError
+        logger.warning("%s is passed over: %s", path, error)
+        return None
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    """The entries of a log, of which there may be none yet."""
+    if path.exists():
+        with open(path, encoding="utf-8", errors="replace") as file:
+            yield from (entry for line in file if (entry := _entry(line)) is not None)
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    """A line of the log; None for one that was cut off in the middle of writing, or is no entry."""
+    try:
+        entry = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    is_ours = isinstance(entry, dict) and all(isinstance(entry.get(name), int) for name in ("step", "session"))
+    return entry if is_ours else None
+
+
+def _read(path: Path, columns: Sequence[str]) -> tuple[About, Columns]:
+    """What a part says of its batch, and its columns; those that an older version has not written are missing."""
+    with pq.ParquetFile(path) as file:
+        # A part is small: threads, and the machinery for folders of files, take longer than reading it.
+        return about_of(file.schema_arrow.metadata), file.read(columns=list(columns), use_threads=False).to_pydict()
+
+
+def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
+    weights = about.weights or dict(zip(verdicts["term"], verdicts["weight"], strict=True))
+    return Scorecard(
+        samples=_samples(samples, conversational=about.conversational),
+        weights=weights,
+        verdicts=_by_term(weights, len(samples["text"]), verdicts, _verdicts(verdicts), None),
+        values=_by_term(weights, len(samples["text"]), verdicts, verdicts["value"], None),
+        gated=_by_term(weights, len(samples["text"]), verdicts, map(bool, _column(verdicts, "gated")), False),
+        totals=tuple(samples["total"]),
+        void=tuple(samples["void"]),
+        advantages=None if None in samples["advantage"] else tuple(samples["advantage"]),
+        mode=about.mode,
+    )
+
+
+def _by_term(
+    terms: Iterable[str], size: int, verdicts: Columns, found: Iterable[Any], absent: Any
+) -> dict[str, tuple[Any, ...]]:
+    """What was found, one a verdict, as a column of `size` samples a term."""
+    columns = {term: [absent] * size for term in terms}
+    for term, sample, value in zip(verdicts["term"], verdicts["sample"], found, strict=True):
+        columns[term][sample] = value
+    return {term: tuple(column) for term, column in columns.items()}
+
+
+def _verdicts(verdicts: Columns) -> Iterator[Verdict]:
+    details = map(_reader(), verdicts["details"])
+    for *fields, detail in zip(*(verdicts[name] for name in VERDICT_FIELDS), details, strict=True):
+        yield Verdict(**dict(zip(VERDICT_FIELDS, fields, strict=True)), details=detail or {})
+
+
+def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
+    read = _reader()
+    prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
+    fields = zip(*(_column(samples, name, like="text") for name in SAMPLE_FIELDS), strict=True)
+    return tuple(
+        Sample(prompt=prompt, row=read(row) or {}, **dict(zip(SAMPLE_FIELDS, values, strict=True)))
+        for prompt, row, values in zip(prompts, samples["row"], fields, strict=True)
+    )
+
+
+def _column(columns: Columns, name: str, *, like: str = "sample") -> Iterable[Any]:
+    """A column, or as many times None as another has rows."""
+    return columns[name] if name in columns else repeat(None, len(columns[like]))
+
+
+def _reader() -> Callable[[str | None], Any]:
+    """A reader of JSON; what was read before, as the row of a group is by its members, is the same object."""
+    return cache(lambda text: json.loads(text) if text else None)

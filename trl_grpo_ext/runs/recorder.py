@@ -1,0 +1,298 @@
+"""The recorder: scorecards to disk as parquet, readable while the run goes on.
+
+Each generation batch becomes two parts, `samples-*.parquet` and `verdicts-*.parquet`. A part is written under
+another name and then renamed, so whatever has the right name is whole. Parts are numbered on; none is overwritten.
+`runs/recorded_run.py` reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.runs.sessions import is_repeated, session_starts
+from trl_grpo_ext.scorecard import Mode, Scorecard
+
+SAMPLES_SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("mode", pa.string()),
+        ("group", pa.int64()),
+        ("sample", pa.int64()),
+        ("prompt", pa.string()),  # text as it is, a conversation as JSON
+        ("text", pa.string()),
+        ("tokens", pa.int64()),
+        ("truncated", pa.bool_()),
+        ("total", pa.float64()),
+        ("advantage", pa.float64()),
+        ("void", pa.bool_()),
+        ("row", pa.string()),  # the dataset's columns as JSON
+        ("prefill", pa.string()),  # the start of the assistant's turn that was part of the prompt
+        ("completion_ids", pa.list_(pa.int32())),
+    ]
+)
+VERDICTS_SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("mode", pa.string()),
+        ("group", pa.int64()),
+        ("sample", pa.int64()),
+        ("term", pa.string()),
+        ("status", pa.string()),
+        ("blame", pa.string()),
+        ("score", pa.float64()),
+        ("value", pa.float64()),
+        ("gated", pa.bool_()),  # a closed gate has set the value
+        ("weight", pa.float64()),
+        ("answer", pa.string()),
+        ("reason", pa.string()),
+        ("seconds", pa.float64()),
+        ("details", pa.string()),  # how the verdict came about, as JSON
+    ]
+)
+
+
+ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
+RECENT = 64  # training batches that are all there, whatever is thinned out; more than a finding looks at
+
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
+_PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
+
+
+class Recorder:
+    """Writes each scorecard that it is called with to `run_folder/scorecards/`.
+
+    With `keep_every` above 1, training batches are thinned out once they are older than the last `RECENT`. What was
+    recent when a run ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
+
+    Where the steps of training begin again, in this process or in another, a new session begins: what it repeats stays
+    on disk and counts no more.
+
+    Args:
+        run_folder: The run's `output_dir`.
+        keep_every: Of older training batches, only each n-th is kept, the first few that checks compare with, and
+            those that `cite` named; 1 keeps all. Evaluations are always kept.
+
+    Raises:
+        OSError: when the disk does not take it.
+    """
+
+    def __init__(self, run_folder: str | os.PathLike[str], *, keep_every: int = 1) -> None:
+        self.folder = Path(run_folder) / "scorecards"
+        self.keep_every = keep_every
+        self._next: int | None = None
+        self._session = 0
+        self._step = 0  # of the latest batch
+        self._opening = 0  # how many of the session's first training batches are kept: what the run has not had
+        self._trained = 0
+        self._recent: deque[_Recent] = deque()
+
+    def __call__(self, card: Scorecard) -> None:
+        if card.step is not None:
+            if card.mode == "train" and card.step < self._step:
+                self._next = None
+            self._step = card.step
+        number = self._take_number()
+        about = _about(card, self._session)
+        # Verdicts first: a reader that finds a sample finds its verdicts too.
+        _write_part(self.folder / f"verdicts-{number:08d}.parquet", card.verdict_records(), VERDICTS_SCHEMA, about)
+        _write_part(self.folder / f"samples-{number:08d}.parquet", card.sample_records(), SAMPLES_SCHEMA, about)
+        if self.keep_every > 1 and card.mode == "train":
+            self._thin_out(number, card.step)
+
+    def cite(self, steps: Collection[int]) -> None:
+        """Keep what findings at these optimizer steps have looked at, as far as it is still there.
+
+        That is the `RECENT_BATCHES` training batches up to each step.
+        """
+        for step in steps:
+            seen = [batch for batch in self._recent if batch.step is None or batch.step <= step]
+            for batch in seen[-RECENT_BATCHES:]:
+                batch.is_kept = True
+
+    def _thin_out(self, number: int, step: int | None) -> None:
+        if not self._trained:
+            self._opening = OPENING_BATCHES - self._trained_before(step)
+        is_opening = self._trained < self._opening
+        self._recent.append(_Recent(number, step, is_kept=is_opening or self._trained % self.keep_every == 0))
+        self._trained += 1
+        if len(self._recent) > RECENT and not (old := self._recent.popleft()).is_kept:
+            # Samples first: what has samples has verdicts.
+            for kind in ("samples", "verdicts"):
+                (self.folder / f"{kind}-{old.number:08d}.parquet").unlink(missing_ok=True)
+
+    def groups_recorded(self) -> int:
+        """One more than the highest group number on disk: where a resumed run goes on numbering."""
+        parts = [path for _, path in sorted(self._parts(), reverse=True) if path.name.startswith("samples")]
+        for path in parts:
+            try:
+                groups = pq.read_table(path, columns=["group"]).column("group").to_pylist()
+            except (OSError, ValueError):  # damaged; ArrowInvalid is a ValueError
+                continue
+            return max((group for group in groups if group is not None), default=-1) + 1
+        return 0
+
+    def _parts(self) -> list[tuple[int, Path]]:
+        """The parts on disk with their numbers; other people's files in the folder are passed over."""
+        found = ((_PART.fullmatch(path.name), path) for path in self.folder.glob("*.parquet"))
+        return [(int(match[1]), path) for match, path in found if match]
+
+    def _take_number(self) -> int:
+        if self._next is None:  # a resumed run goes on after the parts that are there
+            self.folder.mkdir(parents=True, exist_ok=True)
+            parts = sorted(self._parts(), reverse=True)
+            abouts = (_readable_about(path) for _, path in parts)  # sessions rise with the numbers of parts
+            self._session = 1 + next((about.session for about in abouts if about is not None), -1)
+            self._next = max((number for number, _ in parts), default=-1) + 1
+            self._trained = 0
+            self._recent.clear()
+        self._next += 1
+        return self._next - 1
+
+    def _trained_before(self, step: int | None) -> int:
+        """How many training batches on disk, of earlier sessions, count beside a session that began at this step."""
+        abouts = [_readable_about(path) for _, path in self._parts() if path.name.startswith("samples")]
+        earlier = [
+            (about.session, about.step)
+            for about in abouts
+            if about is not None and about.mode == "train" and about.step is not None and about.session < self._session
+        ]
+        starts = session_starts(earlier if step is None else [*earlier, (self._session, step)])
+        return sum(not is_repeated(session, when, starts) for session, when in earlier)
+
+
+@dataclass(slots=True)
+class _Recent:
+    """A training batch that may still be thinned out."""
+
+    number: int
+    step: int | None
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a part says of its whole batch, in the parquet file's own metadata.
+
+    Attributes:
+        step: The optimizer step, None if nobody knew it.
+        mode: Training or evaluation.
+        session: How many times the run had been started before: batches of a later one take the place of those that it
+            repeats.
+        weights: The weights in force, of terms without a verdict in this batch too.
+        conversational: Whether prompts are conversations, stored as JSON.
+    """
+
+    step: int | None
+    mode: Mode
+    session: int
+    weights: dict[str, float]
+    conversational: bool
+
+
+class LogRecorder:
+    """Appends the trainer's logs to `run_folder/scorecards/log.jsonl`, a line a logging step."""
+
+    def __init__(self, run_folder: str | os.PathLike[str]) -> None:
+        self.path = Path(run_folder) / "scorecards" / "log.jsonl"
+        self._session: int | None = None
+        self._step = 0  # of the latest log of training
+
+    def write(self, step: int, logs: Mapping[str, Any]) -> None:
+        """Append the figures of a step; what is no finite number becomes null."""
+        begins_again = "loss" in logs and step <= self._step
+        if self._session is None or begins_again:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._session = self._sessions_before()
+        self._step = step if "loss" in logs else self._step
+        entry = {"step": step, "session": self._session} | {key: _plain(value) for key, value in logs.items()}
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry, allow_nan=False, default=str) + "\n")
+
+    def _sessions_before(self) -> int:
+        if not self.path.exists():
+            return 0
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        if text and not text.endswith("\n"):  # a line that was cut off must not swallow the next
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write("\n")
+        return 1 + max((int(number) for number in re.findall(r'"session": (\d+)', text)), default=-1)
+
+
+def read_about(path: Path) -> About:
+    """What the part at `path` says of its batch; nothing but the file's footer is read."""
+    return about_of(pq.read_schema(path).metadata)
+
+
+def about_of(metadata: Mapping[bytes, bytes] | None) -> About:
+    """What a part with this metadata says of its batch."""
+    if not metadata or ABOUT not in metadata:  # a part of version 0.1.0 or before
+        return About(step=None, mode="train", session=0, weights={}, conversational=False)
+    return About(**json.loads(metadata[ABOUT]))
+
+
+def _readable_about(path: Path) -> About | None:
+    """What a part says of its batch; None for one that is damaged."""
+    try:
+        return read_about(path)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _about(card: Scorecard, session: int) -> About:
+    prompts = [sample.prompt for sample in card.samples]
+    return About(
+        step=card.step,
+        mode=card.mode,
+        session=session,
+        weights=dict(card.weights),
+        conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
+    )
+
+
+def _write_part(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Schema, about: About) -> None:
+    schema = schema.with_metadata({ABOUT: json.dumps(asdict(about))})
+    columns = {field.name: _column([record[field.name] for record in records], field.type) for field in schema}
+    unfinished = path.with_name(path.name + ".unfinished")
+    with open(unfinished, "wb") as file:
+        pq.write_table(pa.table(columns, schema=schema), file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
+    """Values that parquet holds: null for what is no number, and what is not text in a column of text as JSON."""
+    if pa.types.is_floating(kind):
+        return [value if value is not None and math.isfinite(value) else None for value in values]
+    return [_text(value) for value in values] if pa.types.is_string(kind) else values
+
+
+def _text(value: Any) -> str | None:
+    """The value as text without lone surrogates."""
+    if value is None:
+        return None
+    text: str = value if isinstance(value, str) else _JSON.encode(_plain(value))
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """The value with null in the place of NaN and infinity, which JSON does not know."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,1 @@
+"""What every room may use: text, files, numbers. It knows nothing of rewards."""

@@ -1,0 +1,126 @@
+"""A recipe's `prompt_template`: text with places for a row's columns. Only data is put in; nothing is looked up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trl_grpo_ext.support.names import did_you_mean
+
+_PIECE = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+")
+_PLACE = re.compile(r"\{([^{}\[\].!:]+)((?:\[[^{}\[\]]+\])*)\}")
+_STEP = re.compile(r"\[([^\]]+)\]")
+_LIKE = "a place is `{column}`, `{column[0]}` of a list or `{column[key]}` of a mapping, and a brace itself is `{{`"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a template: a column, and the way from its value to the part that is put in."""
+
+    column: str
+    steps: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "{" + self.column + "".join(f"[{step}]" for step in self.steps) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """A template as its pieces, in order: texts, and places for columns.
+
+    What is put in is not looked at again, so that braces in the data stay as they are. A text is put in as it is, a
+    list as one line for each item, and None as nothing.
+
+    Example:
+        >>> template = PromptTemplate.parse("{text}\\n\\nIt must pass:\\n{test_list[0]}")
+        >>> template.fill({"text": "Return {x}.", "test_list": ["assert f(1) == {1}", "assert f(2) == {2}"]})
+        'Return {x}.\\n\\nIt must pass:\\nassert f(1) == {1}'
+    """
+
+    pieces: tuple[str | Place, ...]
+
+    @classmethod
+    def parse(cls, template: str) -> PromptTemplate:
+        """Read a template.
+
+        Raises:
+            ValueError: for a brace that is no part of a place, such as a format, and for a template without places.
+        """
+        pieces = tuple(_piece(match[0]) for match in _PIECE.finditer(template))
+        if not any(isinstance(piece, Place) for piece in pieces):
+            raise ValueError(f"`prompt_template` has no place for a column, so that every prompt is the same: {_LIKE}.")
+        return cls(pieces)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are put in."""
+        return list(dict.fromkeys(piece.column for piece in self.pieces if isinstance(piece, Place)))
+
+    def check(self, columns: Collection[str]) -> None:
+        """See that a dataset has the columns.
+
+        Raises:
+            ValueError: for the first that it has not, naming the nearest that it has.
+        """
+        for column in self.columns:
+            if column not in columns:
+                raise ValueError(
+                    f"The dataset has no column `{column}` to make prompts of (prompt_template). "
+                    f"{did_you_mean(column, columns)}"
+                )
+
+    def fill(self, row: Mapping[str, Any]) -> str:
+        """The prompt of a row.
+
+        Raises:
+            ValueError: if the row has nothing at a place, or something that is no text.
+        """
+        return "".join(piece if isinstance(piece, str) else _value(piece, row) for piece in self.pieces)
+
+
+def _piece(text: str) -> str | Place:
+    if text in ("{{", "}}"):
+        return text[0]
+    if text[0] not in "{}":
+        return text
+    place = _PLACE.fullmatch(text)
+    if place is None or not place[1].strip():
+        raise ValueError(f"`prompt_template` cannot have {text!r}: {_LIKE}.")
+    return Place(place[1].strip(), tuple(_STEP.findall(place[2])))
+
+
+def _value(place: Place, row: Mapping[str, Any]) -> str:
+    found: Any = row[place.column]
+    for step in place.steps:
+        try:
+            found = _part(found, step)
+        except LookupError:
+            shown = f"{row[place.column]!r:.100}"
+            raise ValueError(
+                f"A row has nothing at `{place}` (prompt_template): `{place.column}` is {shown}."
+            ) from None
+    return _text(found, place)
+
+
+def _part(value: Any, step: str) -> Any:
+    """An item of a list or of a mapping; never of a text, nor an attribute."""
+    if isinstance(value, list) and step.isdecimal():
+        return value[int(step)]
+    if isinstance(value, Mapping):
+        return value[step]
+    raise LookupError(step)
+
+
+def _text(value: Any, place: Place) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(_text(item, place) for item in value)
+    if isinstance(value, Mapping):
+        raise ValueError(
+            f"`{place}` (prompt_template) is no text but has the keys {', '.join(map(str, value))}: name one of them, "
+            f"as in `{{{place.column}[{next(iter(value), 'key')}]}}`."
+        )
+    return str(value)

@@ -1,0 +1,1 @@
+"""All that touches TRL: the trainer, its configuration, its callback, and what is known of TRL."""

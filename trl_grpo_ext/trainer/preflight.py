@@ -1,0 +1,141 @@
+"""What can be known to be wrong with a run before its model is loaded."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.reward_plan import RewardPlan
+from trl_grpo_ext.mix.routing import When
+
+SHOWN_VALUES = 10
+
+
+def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any, *, needs_prompt: bool = True) -> None:
+    """Raise a ValueError, or an OSError for a folder or a model, that says what is wrong, why, and what to do.
+
+    Args:
+        plan: The rewards. The columns of its verifiers must be in the data, and its reward models must be there.
+        train_dataset: A datasets object; one whose columns are not known (a stream) is not checked.
+        eval_dataset: The same, a dict of them, or None.
+        args: The trainer's configuration.
+        needs_prompt: Whether prompts come from the data, as they do unless environments make them.
+    """
+    check_writable(args.output_dir)
+    if train_dataset is None:
+        raise ValueError("The trainer needs a train_dataset, got None.")
+    named = {"train_dataset": train_dataset}
+    if isinstance(eval_dataset, Mapping):
+        named |= {f"eval_dataset[{key!r}]": dataset for key, dataset in eval_dataset.items()}
+    elif eval_dataset is not None:
+        named["eval_dataset"] = eval_dataset
+    for name, dataset in named.items():
+        _check_dataset(name, dataset, plan.mix, needs_prompt)
+    if plan.mix is not None:
+        _check_routing(train_dataset, plan.mix)
+    if plan.mix is not None and args.remove_unused_columns:
+        raise ValueError(
+            "remove_unused_columns=True would take the dataset's columns away from the verifiers; leave it False."
+        )
+    if eval_dataset is not None:
+        _check_eval_batch(args)
+    for function in plan.functions:
+        if isinstance(function, str):
+            _check_reward_model(function)
+
+
+def _check_eval_batch(args: Any) -> None:
+    # TRL checks this only where eval_strategy is set, though evaluate() may be called anyway.
+    size, group = args.per_device_eval_batch_size * args.world_size, args.num_generations_eval or args.num_generations
+    if size % group:
+        raise ValueError(
+            f"An evaluation batch must hold whole groups: {size} completions (per_device_eval_batch_size over all "
+            f"processes) are no multiple of {group} generations. Set per_device_eval_batch_size to a multiple of it, "
+            f"or num_generations_eval."
+        )
+
+
+def _check_reward_model(name: str) -> None:
+    from transformers import AutoConfig
+
+    try:
+        AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"reward_funcs holds {name!r}, which TRL takes for the name of a reward model, and it cannot be loaded "
+            f"({str(error).splitlines()[0]}). For a function, pass the function itself."
+        ) from None
+
+
+def check_writable(folder: str | os.PathLike[str]) -> None:
+    """Make the folder if it is not there; raise an OSError that names it if it cannot be written to."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise type(error)(
+            f"The output folder {os.fspath(folder)!r} cannot be written to ({error.strerror or error}); "
+            f"set output_dir to a folder of yours."
+        ) from None
+
+
+def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt: bool) -> None:
+    if isinstance(dataset, list):
+        raise ValueError(f"{name} is a list of rows; make a dataset of it: datasets.Dataset.from_list(rows).")
+    if hasattr(dataset, "__len__") and len(dataset) == 0:
+        raise ValueError(f"{name} is empty; a run needs at least one row.")
+    columns = getattr(dataset, "column_names", None)
+    if not columns:
+        return
+    if needs_prompt:
+        _check_prompts(name, dataset, columns)
+    if mix is not None:
+        try:
+            mix.check_columns(columns)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
+def _check_routing(dataset: Any, mix: RewardMix) -> None:
+    """Refuse a term that is for rows which the training data does not have."""
+    if not hasattr(dataset, "unique"):  # a stream
+        return
+    for term in mix.terms:
+        for column, wanted in term.when.conditions if isinstance(term.when, When) else ():
+            found = _unique(dataset, column, term.name)
+            if not any(value in wanted for value in found):
+                shown = ", ".join(repr(value) for value in found[:SHOWN_VALUES])
+                more = ", ..." if len(found) > SHOWN_VALUES else ""
+                raise ValueError(
+                    f"The reward term {term.name!r} applies to no row of train_dataset: its `when` wants "
+                    f"`{column}` to be {' or '.join(map(repr, wanted))}, and the column has {shown}{more}."
+                )
+
+
+def _unique(dataset: Any, column: str, term: str) -> list[Any]:
+    try:
+        found: list[Any] = dataset.unique(column)
+    except Exception:  # pyarrow has several for columns of lists and mappings
+        raise ValueError(
+            f"The reward term {term!r} looks at the column `{column}` in its `when`, whose values cannot be compared "
+            f"({dataset.features[column]}); it takes a column of texts, numbers or truth values."
+        ) from None
+    return found
+
+
+def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
+    if "prompt" not in columns:
+        have = ", ".join(f"`{column}`" for column in columns)
+        raise ValueError(
+            f"{name} has no `prompt` column, and TRL reads prompts from it; the columns are: {have}. "
+            f"Rename one, or in a recipe name it: prompt_column: {columns[0]}"
+        )
+    if hasattr(dataset, "__len__") and not isinstance(dataset[0]["prompt"], str | list):
+        raise ValueError(
+            f"The prompts of {name} must be texts or lists of messages; the first is {dataset[0]['prompt']!r}."
+        )

@@ -1,0 +1,1 @@
+"""Worker processes, for verifiers that may hang."""
