@@ -16,7 +16,7 @@ from pathlib import Path
 from trl_grpo_ext.doctor.corpus import leftover_processes, load_corpus, parent_memory_kb, run_corpus
 from trl_grpo_ext.doctor.doctor import probe_level, shown, summary
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.pool import LocalSandbox
+from trl_grpo_ext.sandbox.local import LocalSandbox
 
 
 def main() -> int:

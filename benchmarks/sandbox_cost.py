@@ -21,10 +21,9 @@ from statistics import median, quantiles
 import psutil
 
 from trl_grpo_ext.sandbox.call_run import run_calls
-from trl_grpo_ext.sandbox.outcome import Ending, Job
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.zygote import Zygote
 
 NOTHING = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))

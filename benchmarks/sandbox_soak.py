@@ -15,10 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job
-from trl_grpo_ext.sandbox.pool import LocalSandbox
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.local import LocalSandbox
 
 ADD = CallSuite(tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"), names=("add",))
 SUM = StdioSuite(tests=(StdioCase(stdin="1 2\n", stdout="3\n"),))

@@ -18,10 +18,8 @@ from trl_grpo_ext.rewards.unit_test_suites.non_solutions import non_solutions
 from trl_grpo_ext.rewards.unit_test_suites.read_row import ReadRow, read_row
 from trl_grpo_ext.rewards.unit_test_suites.scoring import SCORINGS, Groups, Scoring, score
 from trl_grpo_ext.sample import Prompt, Sample
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome
+from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, Suite
 from trl_grpo_ext.sandbox.sandbox import local_sandbox
-from trl_grpo_ext.sandbox.suite import Suite
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
@@ -252,7 +250,7 @@ class UnitTestVerifier(Verifier):
         whole = self._row(row, row.get("prompt")).whole(program)
         return [(_REFERENCE, replace(job, program=whole)), *trials]
 
-    def _fooled(self, judged: Sequence[tuple[Any, Outcome]]) -> dict[Job, bool]:
+    def _fooled(self, judged: Sequence[tuple[Any, RunResult]]) -> dict[Job, bool]:
         """Which of the jobs that did not pass a naive grader would have passed."""
         failed = [task.job for task, outcome in judged if outcome.ending not in _NOT_THE_PROGRAM]
         asked = {job: naive for job in dict.fromkeys(failed) if (naive := naive_job(job)) is not None}
@@ -260,7 +258,7 @@ class UnitTestVerifier(Verifier):
         answered = [(job, outcome) for job, outcome in zip(asked, outcomes, strict=True) if outcome.tests]
         return {job: passed_naively(outcome) for job, outcome in answered}
 
-    def _verdict(self, task: _Task, outcome: Outcome, fooled: bool | None) -> Verdict:
+    def _verdict(self, task: _Task, outcome: RunResult, fooled: bool | None) -> Verdict:
         if outcome.ending is Ending.NO_VERDICT:
             return replace(grader_error("sandbox_failed", seconds=outcome.seconds), details=_details(outcome))
         if outcome.ending is Ending.BAD_TESTS:
@@ -298,13 +296,13 @@ _REFERENCE = "the reference"
 _NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
 
 
-def _failed_status(value: float | None, outcome: Outcome) -> Status:
+def _failed_status(value: float | None, outcome: RunResult) -> Status:
     if value:
         return Status.PARTIAL if value < 1 else Status.CORRECT
     return Status.TIMEOUT if outcome.ending is Ending.TIMEOUT else Status.INCORRECT
 
 
-def _details(outcome: Outcome) -> dict[str, str]:
+def _details(outcome: RunResult) -> dict[str, str]:
     passed = sum(test.ending is Ending.PASSED for test in outcome.tests)
     details = {"ending": str(outcome.ending), "why": outcome.detail, "isolation": outcome.level}
     if outcome.tests:
@@ -313,7 +311,7 @@ def _details(outcome: Outcome) -> dict[str, str]:
     return {name: value for name, value in details.items() if value}
 
 
-def _row_problem(what: str, outcome: Outcome) -> str | None:
+def _row_problem(what: str, outcome: RunResult) -> str | None:
     """What is wrong with a row of which `what` had this outcome."""
     if outcome.ending is Ending.NO_VERDICT:
         return "sandbox_failed"

@@ -19,7 +19,7 @@ def child(role: str, *ends: socket.socket) -> subprocess.Popen[bytes]:
     numbers = [end.fileno() for end in ends]
     code = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"
-        f"from trl_grpo_ext.sandbox.inside.{'judge' if role == 'judge' else 'solution'} import {role}\n"
+        f"from trl_grpo_ext.sandbox.inside.{'judge' if role == 'judge' else 'answers'} import {role}\n"
         f"{role}(*{numbers})"
     )
     return subprocess.Popen([sys.executable, "-E", "-S", "-c", code], pass_fds=numbers, stdin=subprocess.DEVNULL)

@@ -11,7 +11,7 @@ import pytest
 
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import ADVICE, BadTests
 from trl_grpo_ext.rewards.unit_test_suites.columns import suite_from_row
-from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.sandbox.job import CallSuite
 
 FENCE = "`" * 3
 FIELDS = ("inputs", "outputs", "input", "output", "fn_name", "test_cases", "language")

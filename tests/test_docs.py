@@ -33,7 +33,7 @@ MODULES = sorted(
 )
 
 # What runs programs, and is passed over where there is nothing to run them behind.
-SANDBOXED = {"trl_grpo_ext.sandbox.pool", "trl_grpo_ext.rewards.unit_test", "unit_tests.md", "recipes.md", "README.md"}
+SANDBOXED = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_test", "unit_tests.md", "recipes.md", "README.md"}
 
 # What needs an extra that `dev` does not bring.
 REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym", "trl_grpo_ext.rewards.reasoning_gym_tasks.scoring")

@@ -14,7 +14,7 @@ from trl_grpo_ext.rewards.unit_test_suites.names import SOLUTION, is_solution_im
 from trl_grpo_ext.rewards.unit_test_suites.prompt_code import PromptCode
 from trl_grpo_ext.rewards.unit_test_suites.source import Statement, joined, packed, statements, unparsed
 from trl_grpo_ext.rewards.unit_test_suites.test_module import Module
-from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.sandbox.job import CallSuite
 
 
 def call_suite(module: Module, code: PromptCode) -> CallSuite:

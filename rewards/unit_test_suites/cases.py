@@ -10,7 +10,7 @@ from typing import Any
 from trl_grpo_ext.rewards.unit_test_suites import function_case
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_test_suites.source import packed
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite, Suite
+from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 
 _INPUTS = ("input", "stdin", "inputs")
 _OUTPUTS = ("output", "stdout", "outputs", "expected_output")

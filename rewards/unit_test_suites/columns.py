@@ -15,7 +15,7 @@ from trl_grpo_ext.rewards.unit_test_suites.prompt_code import PromptCode, prompt
 from trl_grpo_ext.rewards.unit_test_suites.source import Statement, parse, statements
 from trl_grpo_ext.rewards.unit_test_suites.test_module import Module, has_test_functions, read_test_module
 from trl_grpo_ext.sample import Prompt
-from trl_grpo_ext.sandbox.suite import Suite
+from trl_grpo_ext.sandbox.job import Suite
 
 _PYTHON = frozenset({"python", "python3", "py", "py3", "pypy3"})
 

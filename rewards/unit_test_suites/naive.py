@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite
 
 
 def naive_job(job: Job) -> Job | None:
@@ -21,6 +20,6 @@ def naive_job(job: Job) -> Job | None:
     return replace(job, program=program, suite=StdioSuite(tests=(StdioCase(stdin="", stdout=""),)))
 
 
-def passed_naively(outcome: Outcome) -> bool:
+def passed_naively(outcome: RunResult) -> bool:
     """Whether the naive grader was content. The program may have printed anything; only its status counts."""
     return outcome.ending in (Ending.PASSED, Ending.FAILED)

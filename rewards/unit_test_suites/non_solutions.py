@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator
 
-from trl_grpo_ext.sandbox.suite import CallSuite, Suite
+from trl_grpo_ext.sandbox.job import CallSuite, Suite
 
 CONSTANTS = ("None", "True", "False", "0", "1", "''", "[]")
 

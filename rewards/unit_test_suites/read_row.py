@@ -13,7 +13,7 @@ from trl_grpo_ext.rewards.unit_test_suites.program import complete_program
 from trl_grpo_ext.rewards.unit_test_suites.prompt_code import PromptCode, prompt_code
 from trl_grpo_ext.rewards.unit_test_suites.scoring import Groups, groups_of
 from trl_grpo_ext.sample import Prompt
-from trl_grpo_ext.sandbox.suite import Suite
+from trl_grpo_ext.sandbox.job import Suite
 
 _REMEMBERED_ROWS = 512  # tests of contests are megabytes each
 

@@ -13,7 +13,7 @@ from walls import walls_or_skip
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
 from trl_grpo_ext.mix.data_check import check_rows, describe
 from trl_grpo_ext.rewards import UnitTestVerifier, unit_test_reward
-from trl_grpo_ext.sandbox.pool import LocalSandbox
+from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.server import SandboxServer
 
 walls_or_skip()

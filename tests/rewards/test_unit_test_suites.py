@@ -18,7 +18,7 @@ from trl_grpo_ext.rewards.unit_test_suites.names import solution_names
 from trl_grpo_ext.rewards.unit_test_suites.program import complete_program
 from trl_grpo_ext.rewards.unit_test_suites.prompt_code import prompt_code
 from trl_grpo_ext.rewards.unit_test_suites.source import statements
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite
 
 
 def names_of(source: str, entry_point: str | None = None) -> tuple[str, ...]:

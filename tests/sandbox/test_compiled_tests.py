@@ -9,9 +9,8 @@ import pytest
 
 from trl_grpo_ext.rewards.unit_test_suites.source import packed
 from trl_grpo_ext.sandbox.inside.compiled import compile_tests, may_change_python, pack, unpack, with_inner
-from trl_grpo_ext.sandbox.outcome import Ending, Job
-from trl_grpo_ext.sandbox.pool import LocalSandbox
-from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job
+from trl_grpo_ext.sandbox.local import LocalSandbox
 
 SETUP = "def check(f):\n    assert f(1) == 2, 'one'\n    assert f(2) == 4\n"
 TESTS = ("check(double)", "assert double(0) == 0")

@@ -22,10 +22,8 @@ from trl_grpo_ext.doctor.corpus import (
 )
 from trl_grpo_ext.doctor.doctor import LEVELS, Level, probe_level
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult
-from trl_grpo_ext.sandbox.pool import LocalSandbox
-from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult
+from trl_grpo_ext.sandbox.local import LocalSandbox
 
 # What the walls hold off, as opposed to the judge, which is the same behind all of them.
 BEHIND_WALLS = ("benign", "host", "network", "persistence", "resource", "secrets", "read_tests")
@@ -40,10 +38,10 @@ class Credulous:
     def __init__(self, detail: str = "") -> None:
         self._detail = detail
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         passed = TestResult(ending=Ending.PASSED)
         return [
-            Outcome(ending=Ending.PASSED, detail=self._detail, tests=(passed,) * len(job.suite.tests)) for job in jobs
+            RunResult(ending=Ending.PASSED, detail=self._detail, tests=(passed,) * len(job.suite.tests)) for job in jobs
         ]
 
 
@@ -107,7 +105,7 @@ def test_a_printed_secret_is_broken() -> None:
 
 def test_a_sandbox_that_raises_for_one_program_is_found_out() -> None:
     class Fragile(Credulous):
-        def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        def run(self, jobs: Sequence[Job]) -> list[RunResult]:
             if any(job == programs[3].job for job in jobs):
                 raise ValueError("40 is not a valid Signals")
             return super().run(jobs)

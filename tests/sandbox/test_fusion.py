@@ -14,16 +14,14 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.sandbox import fusion, nodes, replay_run
+from trl_grpo_ext.sandbox import fusion, fusion_calls, nodes
 from trl_grpo_ext.sandbox.fusion import FusionSandbox
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome
-from trl_grpo_ext.sandbox.pool import LocalSandbox
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.local import LocalSandbox
+from trl_grpo_ext.sandbox.monitor import Inbox, Monitor, tell
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError, remote_sandbox
 from trl_grpo_ext.sandbox.stdio_run import _pipe, _sockets, _talk
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
-from trl_grpo_ext.sandbox.watch import Inbox, Watch, tell
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote
 from trl_grpo_ext.workers.wire import DeadlineError
 
@@ -59,11 +57,11 @@ class StandIn:
             try:
                 for end in (given, stdout, stderr, inner):
                     end.close()
-                watch = Watch(self._zygote, limits)
+                monitor = Monitor(self._zygote, limits)
                 tell(control, {"program": code})
-                watch.await_ready(Inbox(control.fileno()))
-                watch.start(seconds)
-                printed, errors = _talk(self._zygote, program, watch, case, feed, out, err, limits)
+                monitor.await_ready(Inbox(control.fileno()))
+                monitor.start(seconds)
+                printed, errors = _talk(self._zygote, program, monitor, case, feed, out, err, limits)
                 status = os.waitstatus_to_exitcode(self._zygote.exits[program].status)
                 return finished(printed.decode(), errors.decode(), status if status < 100 else 1)
             except DeadlineError:
@@ -158,11 +156,11 @@ def cases(program: str, *pairs: tuple[str, str], stop_at_first: bool = False, li
     return Job(program=program, suite=StdioSuite(tests=tests), limits=limits, stop_at_first=stop_at_first)
 
 
-def endings(outcome: Outcome) -> list[str]:
+def endings(outcome: RunResult) -> list[str]:
     return [str(test.ending) for test in outcome.tests]
 
 
-def one(sandbox: FusionSandbox, job: Job) -> Outcome:
+def one(sandbox: FusionSandbox, job: Job) -> RunResult:
     (outcome,) = sandbox.run([job])
     return outcome
 
@@ -404,7 +402,7 @@ def test_an_answer_that_cannot_be_unpacked_ends_the_run_as_the_programs_fault(te
 def test_too_many_requests_have_no_verdict_and_too_long_an_answer_is_the_programs_doing(
     there: FusionSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay_run, "MAX_REQUESTS", 4)
+    monkeypatch.setattr(fusion_calls, "MAX_REQUESTS", 4)
     outcome = one(there, calls("def f(x): return x", *["assert f(1) == 1"] * 5, names="f"))
     assert (outcome.ending, outcome.tests) == (Ending.NO_VERDICT, ())
     assert "more than 4 times" in outcome.detail
@@ -425,13 +423,13 @@ def test_the_judge_works_without_walls_of_this_machine_too(stand_in: StandIn, mo
 
 
 def test_the_driver_is_python_3_10_which_the_service_has() -> None:
-    ast.parse(replay_run.driver(), feature_version=(3, 10))
+    ast.parse(fusion_calls.driver(), feature_version=(3, 10))
     sources: dict[str, str] = {}
-    replay_run._collect("replay", sources)
+    fusion_calls._collect("replay", sources)
     for source in sources.values():
         ast.parse(source, feature_version=(3, 10))
     order = {"program": "def f(): return 5", "messages": [{"id": 0, "do": "names", "values": ["f"]}], "marker": "MARK"}
-    code = "import builtins; del builtins.BaseExceptionGroup, builtins.ExceptionGroup\n" + replay_run.driver()
+    code = "import builtins; del builtins.BaseExceptionGroup, builtins.ExceptionGroup\n" + fusion_calls.driver()
     done = subprocess.run(
         [sys.executable, "-I", "-c", code],
         input=json.dumps({**order, "most": 10_000}),
@@ -441,4 +439,4 @@ def test_the_driver_is_python_3_10_which_the_service_has() -> None:
         timeout=60,
     )
     _, text, _ = done.stdout.split("MARK")
-    assert json.loads(replay_run._unpack(text))["value"][0][0]["handle"][2] == "f"
+    assert json.loads(fusion_calls._unpack(text))["value"][0][0]["handle"][2] == "f"

@@ -20,11 +20,9 @@ import pytest
 from walls import walls_or_skip
 
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job
-from trl_grpo_ext.sandbox.pool import LocalSandbox
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
-from trl_grpo_ext.sandbox.watch import Inbox, Watch
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.local import LocalSandbox
+from trl_grpo_ext.sandbox.monitor import Inbox, Monitor
 from trl_grpo_ext.sandbox.zygote import SCRATCH_PREFIX, IsolationError, Zygote, remove_stale_folders
 
 BEST = walls_or_skip()
@@ -277,9 +275,9 @@ def _kill_one(victim: str) -> None:
 
 TRAINER = """
 import sys
-from trl_grpo_ext.sandbox.outcome import Job
-from trl_grpo_ext.sandbox.pool import LocalSandbox
-from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.sandbox.job import Job
+from trl_grpo_ext.sandbox.local import LocalSandbox
+from trl_grpo_ext.sandbox.job import CallSuite
 suite = CallSuite(tests=("assert add(1, 2) == 3",), names=("add",))
 sandbox = LocalSandbox(2)
 sandbox.run([Job(program="def add(a, b): return a + b", suite=suite)])
@@ -333,7 +331,7 @@ def test_without_walls_programs_are_refused_unless_asked_for(monkeypatch: pytest
     def none() -> Isolation:
         raise IsolationError("no walls here")
 
-    monkeypatch.setattr("trl_grpo_ext.sandbox.pool.best_isolation", none)
+    monkeypatch.setattr("trl_grpo_ext.sandbox.local.best_isolation", none)
     with pytest.raises(IsolationError, match="no walls here"):
         LocalSandbox(1).check()
     unsafe = LocalSandbox(1, allow_unsafe=True)
@@ -410,7 +408,7 @@ def test_what_a_program_writes_on_the_channel_to_the_trainer_is_not_read() -> No
     try:
         ready = json.dumps({"ready": True}).encode()
         there.sendall(len(ready).to_bytes(4) + ready + bytes(4) + b"\xff" * 9)
-        Watch(zygote, QUICK).await_ready(Inbox(here.fileno()))
+        Monitor(zygote, QUICK).await_ready(Inbox(here.fileno()))
     finally:
         zygote.kill()
         here.close()

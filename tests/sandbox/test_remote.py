@@ -18,12 +18,11 @@ import pytest
 
 from trl_grpo_ext.sandbox import nodes, remote
 from trl_grpo_ext.sandbox import sandbox as sandbox_module
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
-from trl_grpo_ext.sandbox.pool import LocalSandbox
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, TestResult, run_result_of
+from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError, RemoteSandbox, remote_sandbox
 from trl_grpo_ext.sandbox.server import SandboxServer, Settings
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.wire_format import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 
 TOKEN = "0123456789abcdef-token"
@@ -40,15 +39,15 @@ class Telling:
         self.ran: list[Job] = []
         self._other, self._seconds = ending, seconds
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         time.sleep(self._seconds)
         self.ran += jobs
         return [self._outcome(job) for job in jobs]
 
-    def _outcome(self, job: Job) -> Outcome:
+    def _outcome(self, job: Job) -> RunResult:
         if self._other is Ending.NO_VERDICT:
-            return Outcome(ending=Ending.NO_VERDICT, detail="no space left on device")
-        return outcome_of((TestResult(ending=Ending.PASSED if job.program.endswith("+ 1") else self._other),))
+            return RunResult(ending=Ending.NO_VERDICT, detail="no space left on device")
+        return run_result_of((TestResult(ending=Ending.PASSED if job.program.endswith("+ 1") else self._other),))
 
     def check(self) -> None:
         pass
@@ -134,7 +133,7 @@ def sandbox(*addresses: str, **options: Any) -> RemoteSandbox:
     return RemoteSandbox(addresses, **{"token": TOKEN, **options})
 
 
-def endings(found: Sequence[Outcome]) -> list[Ending]:
+def endings(found: Sequence[RunResult]) -> list[Ending]:
     return [outcome.ending for outcome in found]
 
 
@@ -249,9 +248,9 @@ def test_addresses_of_two_kinds_do_not_mix() -> None:
 
 FORKS = """
 import os, sys
-from trl_grpo_ext.sandbox.outcome import Job
+from trl_grpo_ext.sandbox.job import Job
 from trl_grpo_ext.sandbox.remote import remote_sandbox
-from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.sandbox.job import CallSuite
 suite = CallSuite(tests=("assert f(1) == 2",), names=("f",))
 jobs = [Job(program=f"def f(x): return x + {number}", suite=suite) for number in range(40)]
 def passed():
@@ -448,7 +447,7 @@ def test_closing_ends_what_is_under_way_and_it_can_be_used_again(start: Start) -
     blocked, let_go = threading.Event(), threading.Event()
 
     class Blocked(Telling):
-        def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        def run(self, jobs: Sequence[Job]) -> list[RunResult]:
             blocked.set()
             let_go.wait(60)
             return super().run(jobs)

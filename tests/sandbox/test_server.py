@@ -20,11 +20,19 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
+from trl_grpo_ext.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    RunResult,
+    StdioCase,
+    StdioSuite,
+    TestResult,
+    run_result_of,
+)
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.server import SandboxServer, Settings, add_arguments, run_server
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.wire_format import (
     FORMAT,
     TOKEN_FILE_VARIABLE,
@@ -52,10 +60,10 @@ class Passing:
         self.closed = 0
         self.ran: list[Job] = []
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         self.ran += jobs
         self.may_end.wait(60)
-        return [outcome_of((TestResult(ending=Ending.PASSED),) * len(job.suite.tests)) for job in jobs]
+        return [run_result_of((TestResult(ending=Ending.PASSED),) * len(job.suite.tests)) for job in jobs]
 
     def check(self) -> None:
         pass
@@ -294,7 +302,7 @@ def test_a_sandbox_that_raises_gives_no_word_of_the_program_away(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Passing):
-        def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        def run(self, jobs: Sequence[Job]) -> list[RunResult]:
             raise RuntimeError(jobs[0].program)
 
     with caplog.at_level(logging.DEBUG):

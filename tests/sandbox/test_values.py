@@ -19,8 +19,7 @@ from trl_grpo_ext.sandbox.inside.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.exceptions import Exceptions
 from trl_grpo_ext.sandbox.inside.frames import Channel, FrameError
-from trl_grpo_ext.sandbox.inside.shared import Shared
-from trl_grpo_ext.sandbox.inside.values import MalformedError, TooDeepError, reading
+from trl_grpo_ext.sandbox.inside.values import MalformedError, Shared, TooDeepError, reading
 
 
 def refuse(*_: Any) -> Any:

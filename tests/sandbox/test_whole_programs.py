@@ -17,7 +17,7 @@ def main(program: str, stdin: str = "") -> tuple[int, str, str]:
     ours, theirs = socket.socketpair()
     code = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"
-        f"from trl_grpo_ext.sandbox.inside.solution import run_program\nrun_program({theirs.fileno()})"
+        f"from trl_grpo_ext.sandbox.inside.program import run_program\nrun_program({theirs.fileno()})"
     )
     with ours, theirs:
         Channel(ours.fileno()).send({"program": program})

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, TestResult, outcome_of
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite, TestResult, run_result_of
 from trl_grpo_ext.sandbox.wire_format import (
     FORMAT,
     OverLimitError,
@@ -42,7 +40,7 @@ def test_a_job_crosses_the_wire_unchanged(job: Job) -> None:
 
 def test_an_outcome_crosses_the_wire_with_a_level_that_says_that_it_came_from_elsewhere() -> None:
     tests = (TestResult(ending=Ending.PASSED), TestResult(ending=Ending.FAILED, detail="é\ud800"))
-    outcome = replace(outcome_of(tests), level="landlock+seccomp", seconds=1.5, cpu_seconds=1.0)
+    outcome = replace(run_result_of(tests), level="landlock+seccomp", seconds=1.5, cpu_seconds=1.0)
     (found,) = read_outcomes(write_outcomes([outcome], "landlock+seccomp"), [CALLS])
     assert found == replace(outcome, level="remote:landlock+seccomp")
 

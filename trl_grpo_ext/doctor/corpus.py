@@ -22,9 +22,7 @@ from typing import Any, Protocol
 
 from trl_grpo_ext.rewards.unit_test_suites.columns import suite_from_row
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome
-from trl_grpo_ext.sandbox.suite import StdioCase, StdioSuite, Suite
+from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite
 from trl_grpo_ext.sandbox.zygote import scratch_prefix
 
 SHIPPED = Path(__file__).parents[1] / "assets" / "sandbox_programs.jsonl"
@@ -97,7 +95,7 @@ class Runner(Protocol):
     def isolation(self) -> Isolation:
         """The walls that programs run behind."""
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """One outcome a job, in order."""
 
 
@@ -121,7 +119,7 @@ def run_corpus(sandbox: Runner, programs: Iterable[Program]) -> list[Record]:
     namespaces = sandbox.isolation.namespaces
     kept = [program for program in programs if namespaces or not program.needs_namespaces]
     kept.sort(key=lambda program: not _seconds_to_wait([program]))  # what shows late is done early
-    outcomes: dict[str, list[Outcome]] = {program.id: [] for program in kept}
+    outcomes: dict[str, list[RunResult]] = {program.id: [] for program in kept}
     with HostWatch(kept) as host:
         for turn in range(max((program.repeat for program in kept), default=0)):
             again = [program for program in kept if program.repeat > turn]
@@ -131,13 +129,13 @@ def run_corpus(sandbox: Runner, programs: Iterable[Program]) -> list[Record]:
         return [_record(program, outcomes[program.id], host, left) for program in kept]
 
 
-def _run_all(sandbox: Runner, jobs: Sequence[Job]) -> list[Outcome]:
+def _run_all(sandbox: Runner, jobs: Sequence[Job]) -> list[RunResult]:
     """An outcome a job; NO_VERDICT for one that makes the sandbox itself raise, which is found by halving."""
     try:
         return sandbox.run(jobs)
     except Exception as error:
         if len(jobs) == 1:
-            return [Outcome(ending=Ending.NO_VERDICT, detail=f"the sandbox raised {type(error).__name__}: {error}")]
+            return [RunResult(ending=Ending.NO_VERDICT, detail=f"the sandbox raised {type(error).__name__}: {error}")]
         middle = len(jobs) // 2
         return _run_all(sandbox, jobs[:middle]) + _run_all(sandbox, jobs[middle:])
 
@@ -314,7 +312,7 @@ def _limits(limits: Mapping[str, Any]) -> Limits:
     )
 
 
-def _record(program: Program, outcomes: Sequence[Outcome], host: HostWatch, left: Sequence[int]) -> Record:
+def _record(program: Program, outcomes: Sequence[RunResult], host: HostWatch, left: Sequence[int]) -> Record:
     broken = [text for outcome in outcomes for text in _wrong(program, outcome)] + host.broken(program)
     if left and any(check["type"] == "no_leftover_process" for check in program.checks):
         broken.append(f"processes were left: {list(left)}")
@@ -328,7 +326,7 @@ def _record(program: Program, outcomes: Sequence[Outcome], host: HostWatch, left
     )
 
 
-def _wrong(program: Program, outcome: Outcome) -> Iterator[str]:
+def _wrong(program: Program, outcome: RunResult) -> Iterator[str]:
     """What is wrong with how one run ended."""
     if outcome.ending in _NO_ANSWER:  # a program that can have its verdict thrown out never loses
         yield f"it ended without a verdict: {outcome.ending}, {outcome.detail}"

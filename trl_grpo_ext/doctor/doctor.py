@@ -14,7 +14,7 @@ from typing import Any
 
 from trl_grpo_ext.doctor.corpus import Program, Record, load_corpus, run_corpus
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.pool import LocalSandbox
+from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.probe import Finding, probe
 from trl_grpo_ext.sandbox.zygote import IsolationError, ZygoteLostError
 

@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.judge import OTHER_TESTS, SAME_TESTS
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
-from trl_grpo_ext.sandbox.suite import CallSuite
-from trl_grpo_ext.sandbox.watch import (
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
+from trl_grpo_ext.sandbox.monitor import (
     Inbox,
+    Monitor,
     NotReadyError,
     OverMemoryError,
-    Watch,
     await_exit,
     over_memory,
     over_time,
@@ -36,7 +34,7 @@ class JudgeLostError(Exception):
     """The judge ended in the middle: something killed it, or it could not cope with what the program sent."""
 
 
-def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> Outcome:
+def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """Run the tests against the program.
 
     Raises:
@@ -124,21 +122,21 @@ def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
     }
 
 
-def _follow(zygote: Zygote, job: Job, program: int, solution: socket.socket, judge: JudgeSession) -> Outcome:
-    watch = Watch(zygote, job.limits)
+def _follow(zygote: Zygote, job: Job, program: int, solution: socket.socket, judge: JudgeSession) -> RunResult:
+    monitor = Monitor(zygote, job.limits)
     inbox = Inbox(judge.control.fileno(), _REPORT_BYTES)
-    watch.await_ready(Inbox(solution.fileno()))
+    monitor.await_ready(Inbox(solution.fileno()))
     if judge.runs == 1:  # its start is not the program's time
-        watch.await_ready(inbox)
-    watch.start(job.limits.wall_seconds)
-    watch.add(judge.control.fileno())
+        monitor.await_ready(inbox)
+    monitor.start(job.limits.wall_seconds)
+    monitor.add(judge.control.fileno())
     results: list[TestResult] = []
     cut: TestResult | None = None
     try:
-        while not (done := _read(inbox, watch, results, judge)):
+        while not (done := _read(inbox, monitor, results, judge)):
             if inbox.ended:
                 raise JudgeLostError
-        if isinstance(done, Outcome):
+        if isinstance(done, RunResult):
             return done
     except DeadlineError:
         cut = over_time(job.limits)
@@ -147,20 +145,20 @@ def _follow(zygote: Zygote, job: Job, program: int, solution: socket.socket, jud
     return conclude(job, _explain(results, zygote, program, job.limits), cut)
 
 
-def conclude(job: Job, results: list[TestResult], cut: TestResult | None) -> Outcome:
+def conclude(job: Job, results: list[TestResult], cut: TestResult | None) -> RunResult:
     """The outcome of the results that a judge has reported, and of what cut the run short, if anything did."""
     rest = cut or TestResult(ending=Ending.NOT_RUN)
     if cut and job.stop_at_first:
         results, rest = [*results, cut], TestResult(ending=Ending.NOT_RUN)
     missing = len(job.suite.tests) - len(results)
-    return outcome_of((*results, *[rest] * missing))
+    return run_result_of((*results, *[rest] * missing))
 
 
-def _read(inbox: Inbox, watch: Watch, results: list[TestResult], judge: JudgeSession) -> Outcome | bool:
+def _read(inbox: Inbox, monitor: Monitor, results: list[TestResult], judge: JudgeSession) -> RunResult | bool:
     """Take what the judge says; True when it is done, an outcome when the tests do not even run."""
     frames = inbox.take()
     # Not when only a child has ended: a judge that is busy would be waited for without end.
-    if not frames and inbox.descriptor in watch.wait():
+    if not frames and inbox.descriptor in monitor.wait():
         inbox.read()
         frames = inbox.take()
     for frame in frames:
@@ -168,7 +166,7 @@ def _read(inbox: Inbox, watch: Watch, results: list[TestResult], judge: JudgeSes
         if "failed" in frame:
             raise NotReadyError(frame["failed"])
         if "bad_tests" in frame:
-            return Outcome(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
+            return RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
         if "test" in frame:
             results.append(TestResult(ending=Ending(frame["ending"]), detail=frame["detail"]))
         if "done" in frame:

@@ -9,17 +9,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.sandbox.call_run import JudgeLostError
+from trl_grpo_ext.sandbox.fusion_calls import UnsupportedError, run_calls
 from trl_grpo_ext.sandbox.fusion_service import FusionService, Run, ending_of
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.limits import Limits
+from trl_grpo_ext.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    RunResult,
+    StdioCase,
+    StdioSuite,
+    TestResult,
+    run_result_of,
+)
+from trl_grpo_ext.sandbox.monitor import NotReadyError, over_time
 from trl_grpo_ext.sandbox.nodes import NodeError, spread
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
 from trl_grpo_ext.sandbox.printed import first_difference, same_output
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError, no_verdict
-from trl_grpo_ext.sandbox.replay_run import UnsupportedError, run_calls
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite
-from trl_grpo_ext.sandbox.watch import NotReadyError, over_time
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote, ZygoteLostError
 
 logger = logging.getLogger(__name__)
@@ -57,7 +65,7 @@ class FusionSandbox:
         self._idle: list[Zygote] = []
         self._alive: set[Zygote] = set()
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program, or the service, does."""
         distinct = list(dict.fromkeys(jobs))
         answers = spread(self._run, distinct, threads=self._parallel, cancel=self.close)
@@ -93,14 +101,14 @@ class FusionSandbox:
         for zygote in self._alive:
             zygote.close_control()
 
-    def _run(self, job: Job) -> Outcome:
+    def _run(self, job: Job) -> RunResult:
         started = time.perf_counter()
         outcome = self._judge(job)
         return replace(outcome, level=LEVEL, seconds=time.perf_counter() - started)
 
-    def _judge(self, job: Job) -> Outcome:
+    def _judge(self, job: Job) -> RunResult:
         if not _is_text(job.program):
-            return outcome_of((_NOT_TEXT,) * len(job.suite.tests))
+            return run_result_of((_NOT_TEXT,) * len(job.suite.tests))
         try:
             if isinstance(job.suite, StdioSuite):
                 return self._run_cases(job, job.suite)
@@ -108,7 +116,7 @@ class FusionSandbox:
         except (NodeError, UnsupportedError) as error:
             return no_verdict(str(error))
 
-    def _run_cases(self, job: Job, suite: StdioSuite) -> Outcome:
+    def _run_cases(self, job: Job, suite: StdioSuite) -> RunResult:
         results: list[TestResult] = []
         left = job.limits.wall_seconds
         for case in suite.tests:
@@ -118,7 +126,7 @@ class FusionSandbox:
             if result.ending is not Ending.PASSED and (job.stop_at_first or result.ending in _HOPELESS):
                 break
         rest = TestResult(ending=Ending.NOT_RUN) if job.stop_at_first else results[-1]
-        return outcome_of((*results, *[rest] * (len(suite.tests) - len(results))))
+        return run_result_of((*results, *[rest] * (len(suite.tests) - len(results))))
 
     def _run_case(self, job: Job, case: StdioCase, seconds: float) -> tuple[Run, TestResult]:
         if not _is_text(case.stdin):
@@ -130,7 +138,7 @@ class FusionSandbox:
             raise UnsupportedError("what the program is to print is too long for the service to carry")
         return run, _case_result(run, case, job.limits)
 
-    def _run_calls(self, job: Job, suite: CallSuite) -> Outcome:
+    def _run_calls(self, job: Job, suite: CallSuite) -> RunResult:
         outcome = no_verdict("")
         for _ in range(_ATTEMPTS):
             zygote: Zygote | None = None
@@ -141,7 +149,7 @@ class FusionSandbox:
                 return outcome
             except JudgeLostError:
                 # Twice on two judges: it is what this program sends that a judge cannot cope with.
-                outcome = outcome_of((_JUDGE_LOST,) * len(suite.tests))
+                outcome = run_result_of((_JUDGE_LOST,) * len(suite.tests))
             except (NotReadyError, ZygoteLostError, IsolationError, OSError) as error:
                 outcome = no_verdict(f"{type(error).__name__}: {error}")
             except (NodeError, UnsupportedError):

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.sandbox.limits import Limits
+from trl_grpo_ext.sandbox.job import Ending, Limits, TestResult
+from trl_grpo_ext.sandbox.monitor import over_memory
 from trl_grpo_ext.sandbox.nodes import Node, NodeError, Nodes, Request
-from trl_grpo_ext.sandbox.outcome import Ending, TestResult
-from trl_grpo_ext.sandbox.watch import over_memory
 from trl_grpo_ext.sandbox.wire_format import WireError, read_json, write_json
 
 RUN_CODE_PATH = "/run_code"

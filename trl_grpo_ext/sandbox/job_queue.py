@@ -7,10 +7,9 @@ from collections import OrderedDict, deque
 from collections.abc import Collection
 from concurrent.futures import Future
 
-from trl_grpo_ext.sandbox.outcome import Job, Outcome
-from trl_grpo_ext.sandbox.suite import Suite
+from trl_grpo_ext.sandbox.job import Job, RunResult, Suite
 
-Waiting = tuple[Job, "Future[Outcome]"]
+Waiting = tuple[Job, "Future[RunResult]"]
 
 
 class JobQueue:
@@ -20,9 +19,9 @@ class JobQueue:
         self._lock = threading.Lock()
         self._suites: OrderedDict[Suite, deque[Waiting]] = OrderedDict()
 
-    def add(self, job: Job) -> Future[Outcome]:
+    def add(self, job: Job) -> Future[RunResult]:
         """Let a job wait; its outcome, in the future."""
-        future: Future[Outcome] = Future()
+        future: Future[RunResult] = Future()
         with self._lock:
             self._suites.setdefault(job.suite, deque()).append((job, future))
         return future

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
+from trl_grpo_ext.sandbox.job import Ending, Job, RunResult
 from trl_grpo_ext.sandbox.nodes import BusyError, NodeError, Nodes, RefusedError, Request, spread
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome
 from trl_grpo_ext.sandbox.sandbox import Sandbox, shared
 from trl_grpo_ext.sandbox.wire_format import (
     FORMAT,
@@ -47,7 +47,7 @@ class RemoteSandbox:
     It keeps no thread and no connection between two calls. What fails on the way is the grader's fault: the request
     goes to another server, or to the same again after a pause, and when it has failed too often the outcome is
     `NO_VERDICT` with the reason. What a server answers is checked and taken for data; its claim of isolation, which
-    nobody here can check, is in `Outcome.level` behind the word `remote`.
+    nobody here can check, is in `RunResult.level` behind the word `remote`.
 
     Args:
         addresses: `http://host:port` or `https://host:port`, one or several.
@@ -63,13 +63,13 @@ class RemoteSandbox:
         self._nodes = Nodes(addresses, attempts=attempts)
         self._token = None if token is None else check_token(token, "the argument token")
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program, or a server, does."""
         distinct = list(dict.fromkeys(jobs))
         batches = list(_batches(distinct, nodes=len(self._nodes.all)))
         threads = THREADS_A_NODE * len(self._nodes.all)
         answers = spread(self._run_batch, batches, threads=threads, cancel=self._nodes.close)
-        outcomes: dict[Job, Outcome] = {}
+        outcomes: dict[Job, RunResult] = {}
         for batch, answer in zip(batches, answers, strict=True):
             outcomes.update(zip((job for job, _ in batch), answer, strict=True))
         return [outcomes[job] for job in jobs]
@@ -104,7 +104,7 @@ class RemoteSandbox:
         """End the requests that are under way; they get no verdict."""
         self._nodes.close()
 
-    def _run_batch(self, batch: Sequence[tuple[Job, bytes]]) -> list[Outcome]:
+    def _run_batch(self, batch: Sequence[tuple[Job, bytes]]) -> list[RunResult]:
         jobs = [job for job, _ in batch]
         try:
             request = Request(
@@ -128,9 +128,9 @@ class RemoteSandbox:
         return {"Authorization": f"Bearer {self._token or read_token()}"}
 
 
-def no_verdict(detail: str) -> Outcome:
+def no_verdict(detail: str) -> RunResult:
     """The outcome of a job that the grader has failed."""
-    return Outcome(ending=Ending.NO_VERDICT, detail=detail)
+    return RunResult(ending=Ending.NO_VERDICT, detail=detail)
 
 
 def remote_sandbox(address: str, *, token: str | None = None) -> Sandbox:
@@ -177,7 +177,7 @@ def _batches(jobs: Sequence[Job], *, nodes: int) -> Iterator[list[tuple[Job, byt
         yield batch
 
 
-def _read_answer(body: bytes, jobs: Sequence[Job]) -> list[Outcome]:
+def _read_answer(body: bytes, jobs: Sequence[Job]) -> list[RunResult]:
     outcomes = read_outcomes(body, jobs)
     if all(outcome.ending is Ending.NO_VERDICT for outcome in outcomes):
         # A server that fails fast always has least to do; were it not left to rest, it would get all the work.

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from trl_grpo_ext.sandbox.outcome import Job, Outcome
+from trl_grpo_ext.sandbox.job import Job, RunResult
 
 
 class Sandbox(Protocol):
     """Runs programs against tests, here or elsewhere."""
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """One outcome a job, in order. Never raises for what a program does; its own failures are NO_VERDICT."""
 
     def check(self) -> str:
@@ -36,7 +36,7 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
         packages: Folders of packages that programs may import, besides Python's own library.
         allow_unsafe: Whether to run programs without walls where this machine has none.
     """
-    from trl_grpo_ext.sandbox.pool import LocalSandbox
+    from trl_grpo_ext.sandbox.local import LocalSandbox
     from trl_grpo_ext.workers.pool import usable_cores
 
     return shared(

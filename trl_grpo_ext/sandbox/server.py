@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.cli.exit_status import refuse
-from trl_grpo_ext.sandbox.limits import Limits
+from trl_grpo_ext.sandbox.job import Limits
 from trl_grpo_ext.sandbox.sandbox import Sandbox
 from trl_grpo_ext.sandbox.wire_format import (
     FORMAT,
@@ -418,7 +418,7 @@ def run_server(arguments: argparse.Namespace) -> int:
 
 
 def _run_server(arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.sandbox.pool import LocalSandbox
+    from trl_grpo_ext.sandbox.local import LocalSandbox
     from trl_grpo_ext.workers.pool import usable_cores
 
     token = read_token(arguments.token_file)

@@ -11,19 +11,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import FileIO
 
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
-from trl_grpo_ext.sandbox.printed import first_difference, same_output
-from trl_grpo_ext.sandbox.suite import StdioCase, StdioSuite
-from trl_grpo_ext.sandbox.watch import (
+from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, TestResult, run_result_of
+from trl_grpo_ext.sandbox.monitor import (
     Inbox,
+    Monitor,
     OverMemoryError,
-    Watch,
     over_memory,
     over_time,
     read_exit,
     tell,
 )
+from trl_grpo_ext.sandbox.printed import first_difference, same_output
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
 from trl_grpo_ext.workers.wire import DeadlineError
 
@@ -33,7 +31,7 @@ _CHUNK = 1 << 16
 _HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)
 
 
-def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> Outcome:
+def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
     """Run the program on each case, one after another; the wall time is for all of them together.
 
     Raises:
@@ -49,7 +47,7 @@ def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> Outcome:
         if result.ending is not Ending.PASSED and (job.stop_at_first or result.ending in _HOPELESS):
             break
     rest = TestResult(ending=Ending.NOT_RUN) if job.stop_at_first else results[-1]
-    return outcome_of((*results, *[rest] * (len(suite.tests) - len(results))))
+    return run_result_of((*results, *[rest] * (len(suite.tests) - len(results))))
 
 
 def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
@@ -60,13 +58,13 @@ def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tupl
         try:
             for end in (stdin, stdout, stderr, inner):
                 end.close()
-            watch = Watch(zygote, job.limits)
+            monitor = Monitor(zygote, job.limits)
             tell(control, {"program": job.program})
-            watch.await_ready(Inbox(control.fileno()))
-            watch.start(seconds)
+            monitor.await_ready(Inbox(control.fileno()))
+            monitor.start(seconds)
             started = time.monotonic()
             try:
-                printed, errors = _talk(zygote, program, watch, case, feed, out, err, job.limits)
+                printed, errors = _talk(zygote, program, monitor, case, feed, out, err, job.limits)
                 result = _compare(printed, errors, case, zygote.exits[program], job.limits)
             except DeadlineError:
                 result = over_time(job.limits)
@@ -84,7 +82,14 @@ class _TooMuchPrintedError(Exception):
 
 
 def _talk(
-    zygote: Zygote, program: int, watch: Watch, case: StdioCase, feed: FileIO, out: FileIO, err: FileIO, limits: Limits
+    zygote: Zygote,
+    program: int,
+    monitor: Monitor,
+    case: StdioCase,
+    feed: FileIO,
+    out: FileIO,
+    err: FileIO,
+    limits: Limits,
 ) -> tuple[bytes, bytes]:
     """Feed the program and read what it prints until it has ended; standard output and error."""
     unread = memoryview(case.stdin.encode("utf-8", "surrogatepass"))
@@ -94,22 +99,22 @@ def _talk(
     going = set(read)
     os.set_blocking(feed.fileno(), False)
     feeder = feed.fileno()
-    watch.add(feeder, select.POLLOUT)
+    monitor.add(feeder, select.POLLOUT)
     for descriptor in read:
-        watch.add(descriptor)
+        monitor.add(descriptor)
     while going or program not in zygote.exits:
-        ready = watch.wait()
+        ready = monitor.wait()
         if feeder in ready:
             unread = _write(feeder, unread)
             if not unread:
-                watch.remove(feeder)
+                monitor.remove(feeder)
                 feed.close()
                 feeder = -1
         for descriptor in going & ready:
             chunk = os.read(descriptor, _CHUNK)
             if not chunk:
                 going.discard(descriptor)
-                watch.remove(descriptor)
+                monitor.remove(descriptor)
             read[descriptor] += chunk[: keep[descriptor] - len(read[descriptor])]
         if len(read[out.fileno()]) > most:
             raise _TooMuchPrintedError

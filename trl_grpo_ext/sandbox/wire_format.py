@@ -1,7 +1,7 @@
 """Jobs and outcomes as JSON, for a sandbox elsewhere. What comes over the network is checked, and nothing is unpickled.
 
 A request is `{"format": 1, "jobs": [...]}`, each job as `Job.to_record` gives it; its answer is
-`{"format": 1, "isolation": "...", "outcomes": [...]}`, each outcome as `Outcome.to_record` gives it. Every key must
+`{"format": 1, "isolation": "...", "outcomes": [...]}`, each outcome as `RunResult.to_record` gives it. Every key must
 be there, none may be added, and every value has the type that it has here: `true` is no number, `"1"` neither.
 """
 
@@ -16,9 +16,18 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
-from trl_grpo_ext.sandbox.suite import CallSuite, StdioCase, StdioSuite, Suite
+from trl_grpo_ext.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    RunResult,
+    StdioCase,
+    StdioSuite,
+    Suite,
+    TestResult,
+    run_result_of,
+)
 
 FORMAT = 1
 RUN_PATH, HEALTH_PATH = "/v1/run", "/v1/health"
@@ -157,13 +166,13 @@ def job_from_record(record: Any, *, maxima: Limits) -> Job:
     )
 
 
-def write_outcomes(outcomes: Sequence[Outcome], isolation: str) -> bytes:
+def write_outcomes(outcomes: Sequence[RunResult], isolation: str) -> bytes:
     """The answer to a request."""
     records = [outcome.to_record() for outcome in outcomes]
     return write_json({"format": FORMAT, "isolation": isolation, "outcomes": records})
 
 
-def read_outcomes(body: bytes, jobs: Sequence[Job]) -> list[Outcome]:
+def read_outcomes(body: bytes, jobs: Sequence[Job]) -> list[RunResult]:
     """The outcomes of `jobs`, each with a level that says where it came from.
 
     Raises:
@@ -176,8 +185,8 @@ def read_outcomes(body: bytes, jobs: Sequence[Job]) -> list[Outcome]:
     return [outcome_from_record(each, job) for each, job in zip(record["outcomes"], jobs, strict=True)]
 
 
-def outcome_from_record(record: Any, job: Job) -> Outcome:
-    """The outcome of `job` that `Outcome.to_record` was called on.
+def outcome_from_record(record: Any, job: Job) -> RunResult:
+    """The outcome of `job` that `RunResult.to_record` was called on.
 
     Raises:
         WireError: if it is none, or it contradicts itself.
@@ -189,7 +198,7 @@ def outcome_from_record(record: Any, job: Job) -> Outcome:
     if ending in _NOT_OF_A_PROGRAM:
         if found["tests"]:
             raise WireError("an outcome that says nothing of the program, and of its tests something")
-        outcome = Outcome(ending=ending, detail=detail)
+        outcome = RunResult(ending=ending, detail=detail)
     else:
         outcome = _judged(found["tests"], ending, job)
     return replace(
@@ -216,11 +225,11 @@ def answer_bytes(jobs: Sequence[Job]) -> int:
     return _ANSWER_BYTES + _BYTES_A_JOB * len(jobs) + _BYTES_A_TEST * tests
 
 
-def _judged(records: list[Any], ending: Ending, job: Job) -> Outcome:
+def _judged(records: list[Any], ending: Ending, job: Job) -> RunResult:
     if len(records) != len(job.suite.tests):
         raise WireError(f"{len(records)} results of {len(job.suite.tests)} tests")
     tests = tuple(_result(each) for each in records)
-    outcome = outcome_of(tests)
+    outcome = run_result_of(tests)
     if outcome.ending is not ending or ending is Ending.NOT_RUN:
         raise WireError("an outcome that does not follow from its tests")
     return outcome

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.suite import CallSuite
+from trl_grpo_ext.sandbox.job import CallSuite, Limits
 from trl_grpo_ext.workers.wire import Deadline, DeadlineError
 
 START_SECONDS = 60.0  # Python's start and a dozen imports, on a machine that is very busy

@@ -6,29 +6,23 @@ fails, or its words are taken for the program's own, which they may as well be.
 
 from __future__ import annotations
 
-import copy
+import sys
 from _thread import RLock  # not threading, which costs every fork
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum, EnumMeta
-from time import perf_counter
-from types import FunctionType, MappingProxyType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.decoder import Decoder
-from trl_grpo_ext.sandbox.inside.encoder import Encoder, is_plain_type
+from trl_grpo_ext.sandbox.inside.encoder import Encoder, has_methods, is_plain_type
 from trl_grpo_ext.sandbox.inside.exceptions import Exceptions
 from trl_grpo_ext.sandbox.inside.frames import Channel
-from trl_grpo_ext.sandbox.inside.handle import AWAITABLE, CALLABLE, CLASS, EQUATES, FINITE, ITERATOR, TRUTHY
-from trl_grpo_ext.sandbox.inside.program import Capture
-from trl_grpo_ext.sandbox.inside.shared import MISSING, Shared, Table
-from trl_grpo_ext.sandbox.inside.values import Json, MalformedError
+from trl_grpo_ext.sandbox.inside.handle import flags_of
+from trl_grpo_ext.sandbox.inside.operations import OPERATIONS, on_names
+from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
+from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, Shared, Table
 
-PRINTED = 64 << 10
-"""The most characters that a call may print; the rest is dropped."""
-
-_CHUNK_BYTES, _CHUNK_SECONDS = 32 << 10, 0.005
-_SAMPLES: tuple[Any, ...] = ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"", "é")
-_FINITE = tuple(type(iter(sample)) for sample in _SAMPLES)
 _BUILTINS = dict(vars(__import__("builtins")))
 
 
@@ -77,7 +71,7 @@ class Answers:
         self._handles = Table()
         self._callbacks: dict[int, Callback] = {}
         self._exceptions = Exceptions()
-        self._own_operations = {**_on_names(self._namespace, self._keep_methods), "call": self._call}
+        self._own_operations = {**on_names(self._namespace, self._keep_methods), "call": self._call}
 
     def serve(self) -> None:
         """Answer until the channel is closed."""
@@ -153,7 +147,7 @@ class Answers:
         first = len(values) - len(names)
         named = dict(zip(names, values[first:], strict=True)) if names else {}
         do = message["do"]
-        return (self._own_operations.get(do) or _OPERATIONS[do])(*values[:first], **named)
+        return (self._own_operations.get(do) or OPERATIONS[do])(*values[:first], **named)
 
     def _put(self, shared: Shared, reply: dict[str, Json], key: str, value: Any) -> None:
         mark, encoder = shared.mark(), Encoder(shared, self._write, self._known)
@@ -195,7 +189,7 @@ class Answers:
 
     def _keep_methods(self, value: Any) -> None:
         """Send `value` as a handle, though it is a list, a dict and so on, if its class has methods of its own."""
-        if not is_plain_type(type(value)) and not isinstance(value, type | Enum) and _has_methods(type(value)):
+        if not is_plain_type(type(value)) and not isinstance(value, type | Enum) and has_methods(type(value)):
             self._number(value)
 
     def _number(self, value: Any) -> int:
@@ -220,7 +214,7 @@ class Answers:
     def _handle(self, value: Any) -> Json:
         kind = type(value)
         name = value.__name__ if isinstance(value, type | FunctionType) else None
-        return {"handle": [self._number(value), _flags(value, kind), name if type(name) is str else kind.__name__]}
+        return {"handle": [self._number(value), flags_of(value), name if type(name) is str else kind.__name__]}
 
     def _new_instances(self, shared: Shared, message: dict[str, Json]) -> list[Any]:
         new = [self._blank(name) for name, _ in message.get("new", ())]
@@ -267,133 +261,27 @@ class Answers:
         return self._callbacks[number]
 
 
-def _flags(value: Any, kind: type) -> int:
-    flags = CALLABLE if callable(value) else 0
-    if not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
-        flags |= TRUTHY
-    if isinstance(value, type):
-        flags |= CLASS
-    if hasattr(kind, "__await__"):
-        flags |= AWAITABLE
-    if hasattr(kind, "__next__"):
-        flags |= ITERATOR
-    if vars(object)["__eq__"] is not getattr(kind, "__eq__", None):
-        flags |= EQUATES
-    return flags | FINITE if kind in _FINITE else flags
+_printed = Capture(PRINTED)  # made before the fork, which costs each child less
 
 
-def _has_methods(kind: type) -> bool:
-    for base in kind.__mro__:
-        if is_plain_type(base) or base is object:
-            continue
-        for name, value in vars(base).items():
-            if not name.startswith("_") and (callable(value) or isinstance(value, property | staticmethod)):
-                return True
-    return False
+def serve(control: int, rpc: int) -> None:
+    """Load the program that comes by `control`, then answer the judge's calls until it closes `rpc`.
 
-
-def _on_names(namespace: dict[str, Any], found: Callable[[Any], None]) -> dict[str, Callable[..., Any]]:
-    """The operations on the program's global names."""
-
-    def names(*wanted: str) -> list[list[Any]]:
-        values = [namespace.get(name, MISSING) for name in wanted]
-        for value in values:
-            found(value)
-        return [[] if value is MISSING else [value] for value in values]
-
-    def set_name(name: str, value: Any) -> None:
-        namespace[name] = value
-
-    def delete_name(name: str) -> None:
-        namespace.pop(name, None)
-
-    def public() -> list[str]:
-        return [name for name in namespace if not name.startswith("_")]
-
-    return {"names": names, "set_name": set_name, "delete_name": delete_name, "public": public}
-
-
-def _get(target: Any, name: str) -> Any:
-    value = getattr(target, name)
-    return dict(value) if isinstance(value, MappingProxyType) else value
-
-
-def _setitem(target: Any, key: Any, value: Any) -> None:
-    target[key] = value
-
-
-def _delitem(target: Any, key: Any) -> None:
-    del target[key]
-
-
-def _chunk(iterator: Any, size: int) -> tuple[list[Any], BaseException | None]:
-    """The next items, up to `size`, and what ended them, if anything did."""
-    items: list[Any] = []
-    room, until = _CHUNK_BYTES, perf_counter() + _CHUNK_SECONDS
-    try:
-        while len(items) < size and (not items or (room > 0 and perf_counter() < until)):
-            items.append(next(iterator))
-            room -= _size(items[-1])
-    except BaseException as error:
-        error.__traceback__ = None
-        return items, error
-    return items, None
-
-
-def _size(item: Any) -> int:
-    if isinstance(item, list | tuple | set | frozenset | dict):
-        return 64 + 16 * len(item)
-    return len(item) if isinstance(item, str | bytes) else 16
-
-
-def _exit(target: Any, error: BaseException | None) -> bool:
-    return bool(type(target).__exit__(target, None if error is None else type(error), error, None))
-
-
-_loops: list[Any] = []
-
-
-def _await(target: Any) -> Any:
-    """Run to its end what can be awaited, all in one event loop: locks and queues belong to theirs."""
-    import asyncio
-
-    async def wait() -> Any:
-        return await target
-
-    if not _loops:
-        _loops.append(asyncio.new_event_loop())
-    return _loops[0].run_until_complete(wait())
-
-
-def _seed(value: Any) -> None:
-    import random
-
-    random.seed(value)
-
-
-_OPERATIONS: dict[str, Callable[..., Any]] = {
-    "get": _get,
-    "set": setattr,
-    "delete": delattr,
-    "dir": dir,
-    "getitem": lambda target, key: target[key],
-    "setitem": _setitem,
-    "delitem": _delitem,
-    "seed": _seed,
-    "eq": lambda one, other: bool(one == other),
-    "hash": hash,
-    "len": len,
-    "bool": bool,
-    "str": str,
-    "repr": repr,
-    "format": format,
-    "iter": iter,
-    "next": _chunk,
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "enter": lambda target: type(target).__enter__(target),
-    "exit": _exit,
-    "isinstance": isinstance,
-    "issubclass": issubclass,
-    "await": _await,
-}
+    Args:
+        control: To the trainer, which is told that the program is about to run.
+        rpc: To the judge, which is told first whether the program was loaded.
+    """
+    trainer, judge = Channel(control), Channel(rpc)
+    trainer.send({"ready": True})
+    source = trainer.receive()["program"]
+    sys.stdout = _printed
+    module = new_module("solution")
+    failed = load(source, module.__dict__)
+    if failed is not None:
+        judge.send({"failed": failed})
+        return
+    answers = Answers(judge, module, _printed)
+    with suppress(ValueError):  # the program has closed it
+        _printed.take()
+    judge.send({"loaded": True})
+    answers.serve()

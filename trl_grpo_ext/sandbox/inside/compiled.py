@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
 import marshal
+import os
+import resource
+import sys
 from collections.abc import Iterator, Sequence
 from opcode import opmap
 from types import CodeType
+from typing import Any
 
 TestCode = tuple[CodeType, list[CodeType]]
 """The setup, and the tests."""
@@ -102,3 +107,73 @@ def with_inner(code: CodeType) -> Iterator[CodeType]:
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from with_inner(each)
+
+
+# What a judge has ever taken counts against the memory of the programs after; Python does not always give it back.
+_GROWTH_KB = 48 << 10
+
+
+class Baseline:
+    """Python as it is before the first tests."""
+
+    def __init__(self) -> None:
+        self._loaded = dict(sys.modules)
+        self._environment = dict(os.environ)
+        self._folder = os.getcwd()
+        self._sys = self._of_sys()
+        self._peak_kb = _peak_kb()
+
+    def restore(self) -> bool:
+        """Put back what can be; False if something else is not as it was."""
+        generator = sys.modules.get("random")
+        if generator is not None:
+            generator.seed()
+        decimal.setcontext(decimal.Context())
+        for name in ("tests", "solution"):
+            sys.modules.pop(name, None)
+        threads = sys.modules.get("threading")
+        return (
+            (threads is None or threads.active_count() == 1)
+            and _peak_kb() - self._peak_kb < _GROWTH_KB
+            and os.getcwd() == self._folder
+            and dict(os.environ) == self._environment
+            and self._of_sys() == self._sys
+            and all(sys.modules.get(name) is module for name, module in self._loaded.items())
+        )
+
+    def _of_sys(self) -> list[object]:
+        return [list(sys.path), list(sys.argv), sys.stdin, sys.getrecursionlimit(), sys.getprofile(), sys.gettrace()]
+
+
+def _peak_kb() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+class Tests:
+    """What is run against each program."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._order = order
+        self._compiled: TestCode | None = None
+        self.confined = False
+        self.words: frozenset[str] = frozenset()
+        self.sources = {file_of(number): test for number, test in enumerate(order["tests"])}
+        self.sources[SETUP_FILE] = order["setup"]
+        self.names: list[str] = order["names"]
+        self.stop_at_first: bool = order["stop_at_first"]
+        self.message_bytes: int = order["message_bytes"]
+
+    def compiled(self) -> TestCode:
+        """The setup and the tests as code, made at the first call unless it came with them.
+
+        Raises:
+            BadTestsError: if they are not Python.
+        """
+        if self._compiled is None:
+            packed = self._order.get("code")
+            made = unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])
+            self._compiled = made
+            codes = [code for each in (made[0], *made[1]) for code in with_inner(each)]
+            self.confined = not any(map(may_change_python, codes))
+            self.words = frozenset(name.partition(".")[0] for code in codes for name in code.co_names)
+        return self._compiled

@@ -11,8 +11,19 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.shared import Shared, attributes, is_attribute, set_attributes
-from trl_grpo_ext.sandbox.inside.values import MAX_DEPTH, MAX_FIELDS, TYPES, Json, MalformedError, checked, is_field
+from trl_grpo_ext.sandbox.inside.values import (
+    MAX_DEPTH,
+    MAX_FIELDS,
+    TYPES,
+    Json,
+    MalformedError,
+    Shared,
+    attributes,
+    checked,
+    is_attribute,
+    is_field,
+    set_attributes,
+)
 
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 _NESTED = frozenset({list, dict})
@@ -26,10 +37,10 @@ class Decoder:
         other: Reads the tags that are none of plain data's.
     """
 
-    __slots__ = ("_depth", "_other", "_shared", "touched")
+    __slots__ = ("_depth", "_other", "shared", "touched")
 
     def __init__(self, shared: Shared, other: Callable[[Decoder, str, Json], Any]) -> None:
-        self._shared = shared
+        self.shared = shared
         self._other = other
         self._depth = 0
         self.touched: list[Any] = []
@@ -71,7 +82,7 @@ class Decoder:
 
     def _enter(self, container: Any) -> None:
         self.touched.append(container)
-        self._shared.containers.add(container)
+        self.shared.containers.add(container)
 
     def enter(self, container: Any) -> Any:
         """Give a new container its number, which it must have before what it holds."""
@@ -90,10 +101,10 @@ class Decoder:
         changed = []
         for kind, number, content in checked(changes, list):
             if kind == "container":
-                value = self.reference(self._shared.containers.objects, number)
+                value = self.reference(self.shared.containers.objects, number)
                 _refill(self, value, content)
             else:
-                value = self.reference(self._shared.instances.objects, number)
+                value = self.reference(self.shared.instances.objects, number)
                 state = self._read_state(content)
                 if any(callable(getattr(type(value), name, None)) for name in state.keys() - attributes(value).keys()):
                     raise MalformedError("a method that was replaced")
@@ -203,8 +214,8 @@ def _by_string(make: Callable[[str], Any]) -> Callable[[Decoder, Json], Any]:
 _CONSTANTS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 
 _READERS: dict[str, Callable[[Decoder, Json], Any]] = {
-    "ref": lambda decoder, data: decoder.reference(decoder._shared.containers.objects, data),
-    "instance": lambda decoder, data: decoder.reference(decoder._shared.instances.objects, data),
+    "ref": lambda decoder, data: decoder.reference(decoder.shared.containers.objects, data),
+    "instance": lambda decoder, data: decoder.reference(decoder.shared.instances.objects, data),
     "int": _read_int,
     "float": _read_float,
     "str": _by_string(lambda data: bytes.fromhex(data).decode("utf-8", "surrogatepass")),

@@ -10,7 +10,6 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.shared import Shared, attributes, keys_of, values_of
 from trl_grpo_ext.sandbox.inside.values import (
     LARGEST,
     MAX_DEPTH,
@@ -18,8 +17,12 @@ from trl_grpo_ext.sandbox.inside.values import (
     SMALLEST,
     TYPE_NAMES,
     Json,
+    Shared,
     TooDeepError,
+    attributes,
     is_field,
+    keys_of,
+    values_of,
 )
 
 _VIEWS = {type({}.keys()): "keys", type({}.values()): "dict_values", type({}.items()): "items"}
@@ -269,3 +272,14 @@ def _written_contents(encoder: Encoder, value: Any) -> Json:
     if isinstance(value, bytearray):
         return value.hex()
     return encoder.encode_all(value)
+
+
+def has_methods(kind: type) -> bool:
+    """Whether a class adds public methods to the plain types that it is made of."""
+    for base in kind.__mro__:
+        if is_plain_type(base) or base is object:
+            continue
+        for name, value in vars(base).items():
+            if not name.startswith("_") and (callable(value) or isinstance(value, property | staticmethod)):
+                return True
+    return False

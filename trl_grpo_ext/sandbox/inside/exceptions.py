@@ -16,8 +16,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.encoder import Encoder
-from trl_grpo_ext.sandbox.inside.shared import Shared, Table
-from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, checked
+from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, Shared, Table, checked
 
 MAX_MESSAGE = 500
 _MAX_ARGS = 8

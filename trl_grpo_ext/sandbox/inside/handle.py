@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from opcode import opmap
+from types import ModuleType
 from typing import Any, NoReturn, Protocol
 
 MAX_ITEMS = 1_000_000
@@ -31,6 +32,9 @@ class Requester(Protocol):
 
     def request(self, operation: str, /, *values: Any, **named: Any) -> Any:
         """What the program answers, or the exception that it raised."""
+
+    def look_up(self, names: list[str]) -> dict[str, list[Any]]:
+        """What the program has by each of these global names: a list of one, or none."""
 
     def overflow(self) -> NoReturn:
         """End the run: the program has sent too much."""
@@ -231,3 +235,52 @@ def _may_be_swallowed(error: BaseException) -> bool:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
     return code.co_filename.startswith("<test") and code.co_code[trace.tb_lasti] == opmap["RAISE_VARARGS"]
+
+
+_SAMPLES: tuple[Any, ...] = ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"", "é")
+_FINITE = tuple(type(iter(sample)) for sample in _SAMPLES)
+
+
+def flags_of(value: Any) -> int:
+    """The flags of an object, as the program's end sends them."""
+    kind = type(value)
+    flags = CALLABLE if callable(value) else 0
+    if not hasattr(kind, "__bool__") and not hasattr(kind, "__len__"):
+        flags |= TRUTHY
+    if isinstance(value, type):
+        flags |= CLASS
+    if hasattr(kind, "__await__"):
+        flags |= AWAITABLE
+    if hasattr(kind, "__next__"):
+        flags |= ITERATOR
+    if vars(object)["__eq__"] is not getattr(kind, "__eq__", None):
+        flags |= EQUATES
+    return flags | FINITE if kind in _FINITE else flags
+
+
+class SolutionModule(ModuleType):
+    """What `import solution` gives the tests."""
+
+    def __init__(self, program: Requester) -> None:
+        super().__init__("solution")
+        self.__dict__["_remote"] = program
+
+    def __getattr__(self, name: str) -> Any:
+        program: Requester = self.__dict__["_remote"]
+        if name == "__all__":
+            return program.request("public")
+        if name.startswith("__"):
+            raise AttributeError(f"module 'solution' has no attribute {name!r}", name=name, obj=self)
+        found = program.look_up([name])[name]
+        if not found:
+            raise AttributeError(f"module 'solution' has no attribute {name!r}", name=name, obj=self)
+        return found[0]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            self.__dict__["_remote"].request("set_name", name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self.__dict__["_remote"].request("delete_name", name)

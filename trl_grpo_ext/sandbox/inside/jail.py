@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside import filesystem, kernel, landlock, seccomp
+from trl_grpo_ext.sandbox.inside import filesystem, kernel, seccomp
 
 _OPEN_FILES = 128
 DESCRIPTORS = 8
@@ -42,14 +42,14 @@ class Cell:
     namespaces: bool
     filtered: bool
     scratch: str
-    rules: dict[bool, landlock.Ruleset]
+    rules: dict[bool, filesystem.Ruleset]
     null: int
     user: int | None = None
     base_bytes: int = 0
     tasks: int | None = None
     _filter: bytes = field(default=b"", repr=False)
 
-    def walls(self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool) -> list[kernel.Call]:
+    def walls(self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool) -> list[kernel.PreparedCall]:
         """The calls that put a child into its jail, once its descriptors are in their places; for `lock`.
 
         Args:
@@ -70,12 +70,12 @@ class Cell:
             *([seccomp.installing(self._filter)] if self.filtered and self.namespaces else ()),
         ]
 
-    def place(self, descriptors: Sequence[int]) -> list[kernel.Call]:
+    def place(self, descriptors: Sequence[int]) -> list[kernel.PreparedCall]:
         """The calls that put these at 0, 1 and so on, /dev/null for -1."""
         sources = [self.null if descriptor < 0 else descriptor for descriptor in descriptors]
         return [kernel.dup2(source, target) for target, source in enumerate(sources)]
 
-    def lock(self, calls: Iterable[kernel.Call]) -> None:
+    def lock(self, calls: Iterable[kernel.PreparedCall]) -> None:
         """Put this process, a fresh child, into its jail.
 
         Raises:
@@ -89,7 +89,7 @@ class Cell:
         if os.getppid() == 1:  # the zygote went while PDEATHSIG was not yet set
             os._exit(1)
 
-    def _places(self, limits: dict[str, Any]) -> Iterator[kernel.Call]:
+    def _places(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
         if self.namespaces:
             size = f"size={limits['disk_mb']}m,nr_inodes=4096,mode=700"
             owner = "" if self.user is None else f",uid={self.user},gid={self.user}"
@@ -100,7 +100,7 @@ class Cell:
             yield kernel.call("prctl", kernel.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         yield kernel.call("chdir", os.fsencode(self.scratch))
 
-    def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.Call]:
+    def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
         yield _lowering(resource.RLIMIT_CPU, max(1, math.ceil(limits["cpu_seconds"])))
         yield _lowering(resource.RLIMIT_AS, self.base_bytes + (limits["memory_mb"] << 20))
         yield _lowering(resource.RLIMIT_FSIZE, limits["disk_mb"] << 20)
@@ -130,22 +130,24 @@ def prepare(*, namespaces: bool, landlock_abi: int, filtered: bool, scratch: str
     )
 
 
-def _rules(version: int, namespaces: bool, scratch: str, readable: list[str]) -> dict[bool, landlock.Ruleset]:
-    rights = dict.fromkeys(["/"] if namespaces else readable, landlock.READ)
-    rights |= dict.fromkeys(["/dev"] if namespaces else filesystem.DEVICES, landlock.READ_FILE | landlock.WRITE_FILE)
+def _rules(version: int, namespaces: bool, scratch: str, readable: list[str]) -> dict[bool, filesystem.Ruleset]:
+    rights = dict.fromkeys(["/"] if namespaces else readable, filesystem.READ)
+    rights |= dict.fromkeys(
+        ["/dev"] if namespaces else filesystem.DEVICES, filesystem.READ_FILE | filesystem.WRITE_FILE
+    )
     # In a file system of its own, each child's folder is mounted in this one, which is read-only.
-    keeping = rights | {os.path.dirname(scratch) if namespaces else scratch: landlock.KEEP_FILES}
-    return {keeps: landlock.Ruleset(version, keeping if keeps else rights) for keeps in (False, True)}
+    keeping = rights | {os.path.dirname(scratch) if namespaces else scratch: filesystem.KEEP_FILES}
+    return {keeps: filesystem.Ruleset(version, keeping if keeps else rights) for keeps in (False, True)}
 
 
-def _lowering(limit: int, value: int) -> kernel.Call:
+def _lowering(limit: int, value: int) -> kernel.PreparedCall:
     """Set a limit, hard and soft, unless it is lower already: the signal that a soft one sends could be caught."""
     _, hard = resource.getrlimit(limit)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     return kernel.call("setrlimit", limit, struct.pack("QQ", value, value))
 
 
-def becoming(user: int) -> list[kernel.Call]:
+def becoming(user: int) -> list[kernel.PreparedCall]:
     """Change to another user and group for good, with no other groups."""
     return [
         kernel.call("setgroups", 0, None),

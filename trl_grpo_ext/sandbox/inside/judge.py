@@ -6,10 +6,12 @@ rebuilt from plain data.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import io
 import os
+import reprlib
 import socket
 import sys
 from collections.abc import Iterator
@@ -19,17 +21,12 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.compiled import (
     SETUP_FILE,
     BadTestsError,
-    TestCode,
-    compile_tests,
-    file_of,
-    may_change_python,
-    unpack,
-    with_inner,
+    Baseline,
+    Tests,
 )
-from trl_grpo_ext.sandbox.inside.failure import detail_of
 from trl_grpo_ext.sandbox.inside.frames import Channel
-from trl_grpo_ext.sandbox.inside.remote import Remote
-from trl_grpo_ext.sandbox.inside.unchanged import Baseline
+from trl_grpo_ext.sandbox.inside.handle import Handle, SolutionModule
+from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
 
 TOTAL_BYTES = 64 << 20
 """The most that the program may send in all."""
@@ -42,34 +39,6 @@ class _Nowhere(io.StringIO):
 
     def write(self, text: str, /) -> int:
         return len(text)
-
-
-class SolutionModule(ModuleType):
-    """What `import solution` gives the tests."""
-
-    def __init__(self, remote: Remote) -> None:
-        super().__init__("solution")
-        self.__dict__["_remote"] = remote
-
-    def __getattr__(self, name: str) -> Any:
-        remote: Remote = self.__dict__["_remote"]
-        if name == "__all__":
-            return remote.request("public")
-        if name.startswith("__"):
-            raise AttributeError(f"module 'solution' has no attribute {name!r}", name=name, obj=self)
-        found = remote.look_up([name])[name]
-        if not found:
-            raise AttributeError(f"module 'solution' has no attribute {name!r}", name=name, obj=self)
-        return found[0]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("__"):
-            super().__setattr__(name, value)
-        else:
-            self.__dict__["_remote"].request("set_name", name, value)
-
-    def __delattr__(self, name: str) -> None:
-        self.__dict__["_remote"].request("delete_name", name)
 
 
 SAME_TESTS, OTHER_TESTS = b"=", b"+"
@@ -109,7 +78,7 @@ def _judge_one(tests: Tests, trainer: Channel, rpc: Channel) -> dict[str, Any]:
     """Report on each test of a program; the last of the report."""
     sys.stdout = sys.stderr = _Nowhere()
     try:
-        for number, (ending, detail) in enumerate(_results(tests, Remote(rpc))):
+        for number, (ending, detail) in enumerate(_results(tests, ProgramProxy(rpc))):
             trainer.send({"test": number, "ending": ending, "detail": detail})
             if ending != "passed" and tests.stop_at_first:
                 break
@@ -118,70 +87,40 @@ def _judge_one(tests: Tests, trainer: Channel, rpc: Channel) -> dict[str, Any]:
     return {"done": True}
 
 
-class Tests:
-    """What is run against each program."""
-
-    def __init__(self, order: dict[str, Any]) -> None:
-        self._order = order
-        self._compiled: TestCode | None = None
-        self.confined = False
-        self.words: frozenset[str] = frozenset()
-        self.sources = {file_of(number): test for number, test in enumerate(order["tests"])}
-        self.sources[SETUP_FILE] = order["setup"]
-        self.names: list[str] = order["names"]
-        self.stop_at_first: bool = order["stop_at_first"]
-        self.message_bytes: int = order["message_bytes"]
-
-    def compiled(self) -> TestCode:
-        """The setup and the tests as code, made at the first call unless it came with them.
-
-        Raises:
-            BadTestsError: if they are not Python.
-        """
-        if self._compiled is None:
-            packed = self._order.get("code")
-            made = unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])
-            self._compiled = made
-            codes = [code for each in (made[0], *made[1]) for code in with_inner(each)]
-            self.confined = not any(map(may_change_python, codes))
-            self.words = frozenset(name.partition(".")[0] for code in codes for name in code.co_names)
-        return self._compiled
-
-
-def _results(tests: Tests, remote: Remote) -> Iterator[tuple[str, str]]:
+def _results(tests: Tests, program: ProgramProxy) -> Iterator[tuple[str, str]]:
     """How each test ends, and why."""
     setup, snippets = tests.compiled()
-    namespace, early = _prepare(remote, setup, tests)
+    namespace, early = _prepare(program, setup, tests)
     for test in snippets:
-        yield early or _run(remote, test, dict(namespace), tests)
+        yield early or _run(program, test, dict(namespace), tests)
 
 
-def _prepare(remote: Remote, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
+def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
     """The namespace that the setup leaves, and how every test ends if they cannot begin."""
-    namespace = _new_namespace(remote)
+    namespace = _new_namespace(program)
     try:
-        failed = remote.loaded()
+        failed = program.loaded()
         if failed is not None:
-            _check_setup(remote, setup, tests.names)
+            _check_setup(program, setup, tests.names)
             return namespace, (failed["ending"], failed["detail"])
-        stand_ins = remote.look_up(tests.names) if tests.names else {}
+        stand_ins = program.look_up(tests.names) if tests.names else {}
     except BadTestsError:
         raise
     except BaseException as error:
-        return namespace, detail_of(remote, error, tests.sources)
+        return namespace, detail_of(program, error, tests.sources)
     _bind(namespace, stand_ins)
     if "seed" in tests.words:
-        _share_seeds(remote)
+        _share_seeds(program)
     if tests.sources[SETUP_FILE]:
-        early = _run(remote, setup, namespace, tests)
+        early = _run(program, setup, namespace, tests)
         if early[0] != "passed":
-            _check_setup(remote, setup, tests.names)
+            _check_setup(program, setup, tests.names)
             return namespace, early
         _bind(namespace, stand_ins)
     return namespace, None
 
 
-def _share_seeds(remote: Remote) -> None:
+def _share_seeds(program: ProgramProxy) -> None:
     """Have the program's generator seeded with the tests', as in one process; never the other way round."""
     import random
 
@@ -189,16 +128,16 @@ def _share_seeds(remote: Remote) -> None:
 
     def seed_both(a: Any = None, *rest: Any, **options: Any) -> None:
         seed(a, *rest, **options)
-        remote.request("seed", a)
+        program.request("seed", a)
 
     random.seed = seed_both
 
 
-def _new_namespace(remote: Remote) -> dict[str, Any]:
+def _new_namespace(program: ProgramProxy) -> dict[str, Any]:
     module = ModuleType("tests")
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["tests"] = module
-    sys.modules["solution"] = SolutionModule(remote)
+    sys.modules["solution"] = SolutionModule(program)
     return module.__dict__
 
 
@@ -210,37 +149,37 @@ def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
             namespace[name] = found[0]
 
 
-def _check_setup(remote: Remote, setup: CodeType, names: list[str]) -> None:
+def _check_setup(program: ProgramProxy, setup: CodeType, names: list[str]) -> None:
     """Run the setup with nothing of the program in reach.
 
     Raises:
         BadTestsError: if it fails even so. What fails because of the program is no fault of the tests, or a program
             could have its verdict thrown out.
     """
-    remote.untouchable, remote.missed = True, False
+    program.untouchable, program.missed = True, False
     try:
-        exec(setup, _new_namespace(remote))
+        exec(setup, _new_namespace(program))
     except BaseException as error:
-        if not remote.missed and not (isinstance(error, NameError) and error.name in names):
+        if not program.missed and not (isinstance(error, NameError) and error.name in names):
             raise BadTestsError(f"{type(error).__name__}: {error}"[:500]) from None
     finally:
-        remote.untouchable = False
+        program.untouchable = False
 
 
-def _run(remote: Remote, code: CodeType, namespace: dict[str, Any], tests: Tests) -> tuple[str, str]:
+def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any], tests: Tests) -> tuple[str, str]:
     """How one test ends, and why."""
-    remote.last_call = remote.last_error = None
+    program.last_call = program.last_error = None
     error: BaseException | None = None
     try:
         exec(code, namespace)
-        remote.check_silence()
+        program.check_silence()
     except BaseException as raised:
         error = raised
-    if remote.fault is not None:
-        return remote.fault.ending, remote.fault.detail
+    if program.fault is not None:
+        return program.fault.ending, program.fault.detail
     if isinstance(error, ModuleNotFoundError) and _lacks_module(error, tests):
         raise BadTestsError(f"{type(error).__name__}: {error}"[:500])
-    return ("passed", "") if error is None else detail_of(remote, error, tests.sources)
+    return ("passed", "") if error is None else detail_of(program, error, tests.sources)
 
 
 def _lacks_module(error: ModuleNotFoundError, tests: Tests) -> bool:
@@ -251,3 +190,83 @@ def _lacks_module(error: ModuleNotFoundError, tests: Tests) -> bool:
     raised_here = trace is not None and trace.tb_frame.f_code.co_filename in tests.sources
     top = (error.name or "").partition(".")[0]
     return raised_here and top in tests.words - {"solution"} and importlib.util.find_spec(top) is None
+
+
+_MAX_DETAIL = 500
+_MAX_SOURCE = 200
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlong = 40
+
+
+def detail_of(program: ProgramProxy, error: BaseException, sources: dict[str, str]) -> tuple[str, str]:
+    """How a test that raised `error` ended, and why.
+
+    Args:
+        program: The program under test.
+        error: What the test raised.
+        sources: The tests' source code by the file name that it was compiled with.
+    """
+    if isinstance(error, Fault):
+        return error.ending, error.detail
+    program.quiet = True
+    try:
+        return _detail(program, error, sources)
+    except BaseException as second:  # such as an error in a message's own text
+        return "error", f"{type(error).__name__}, then {type(second).__name__}"
+    finally:
+        program.quiet = False
+
+
+def _detail(program: ProgramProxy, error: BaseException, sources: dict[str, str]) -> tuple[str, str]:
+    of_program = error is program.last_error
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, MemoryError):
+        return ("memory", message[:_MAX_DETAIL]) if of_program else ("protocol", "too much data")
+    if isinstance(error, AssertionError) and not of_program:
+        return "failed", _failed(program, error, sources)
+    return "error", message.split("\n")[0][:_MAX_DETAIL]
+
+
+def _failed(program: ProgramProxy, error: BaseException, sources: dict[str, str]) -> str:
+    """The assertion's source, its message unless that is part of the source, and the last call."""
+    source = _source(error, sources)
+    message = str(error).strip().split("\n")[0][:_MAX_SOURCE]
+    parts = [source or "AssertionError", message if message not in source else "", _last_call(program)]
+    return "; ".join(part for part in parts if part)[:_MAX_DETAIL]
+
+
+def _source(error: BaseException, sources: dict[str, str]) -> str:
+    """The source of the innermost statement of the tests that was running."""
+    filename, line, trace = "", 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename in sources:
+            filename, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    source = sources.get(filename, "")
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    if not around:
+        return ""
+    smallest = min(around, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset))
+    return " ".join((ast.get_source_segment(source, smallest) or "").split())[:_MAX_SOURCE]
+
+
+def _last_call(program: ProgramProxy) -> str:
+    if program.last_call is None:
+        return ""
+    target, args, kwargs, result = program.last_call
+    shown = [_shown(value) for value in args] + [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+    name = target._h_name if isinstance(target, Handle) else type(target).__name__
+    return f"{name}({', '.join(shown)}) returned {_shown(result)}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return _short.repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return f"<{type(value).__name__}>"

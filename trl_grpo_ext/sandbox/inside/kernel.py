@@ -43,22 +43,22 @@ def syscall(name: str, number: int | None, *arguments: object) -> int:
     return _checked(name, _syscall(ctypes.c_long(number), *passed))
 
 
-Call = tuple[str, Callable[..., int], tuple[object, ...]]
+PreparedCall = tuple[str, Callable[..., int], tuple[object, ...]]
 """A call that is ready to be made: what to say if it fails, the function, and its arguments."""
 
 
-def call(function: str, *arguments: object, why: str = "") -> Call:
+def call(function: str, *arguments: object, why: str = "") -> PreparedCall:
     """A call of libc's function of that name; integers are passed as longs, which fit whatever it takes."""
     passed = tuple(ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
     return why or function, getattr(_libc, function), passed
 
 
-def dup2(source: int, target: int) -> Call:
+def dup2(source: int, target: int) -> PreparedCall:
     """A call that makes `target` another descriptor of `source`'s file."""
     return "dup2", _libc.dup2, (source, target)
 
 
-def perform(calls: Iterable[Call]) -> None:
+def perform(calls: Iterable[PreparedCall]) -> None:
     """Make these calls in order; raises an OSError for the first that fails."""
     for name, function, arguments in calls:
         if function(*arguments) < 0:
@@ -80,7 +80,7 @@ def pidfd_open(pid: int) -> int:
     return syscall("pidfd_open", _PIDFD_OPEN, pid, 0)
 
 
-def closing_from(first: int) -> Call:
+def closing_from(first: int) -> PreparedCall:
     """A call that closes every descriptor from this number on."""
     try:
         syscall("close_range", _CLOSE_RANGE, 0xFFFFFFFF, 0xFFFFFFFF, 0)  # closes none
@@ -127,7 +127,7 @@ def drop_bounding_set() -> None:
             return
 
 
-def dropping_capabilities() -> Call:
+def dropping_capabilities() -> PreparedCall:
     """A call that gives up every capability."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     return call("capset", header, (ctypes.c_uint32 * 6)())

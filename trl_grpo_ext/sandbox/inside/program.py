@@ -1,13 +1,23 @@
-"""The model's program as a module: compiled, run, and what went wrong in a line."""
+"""The model's program in the child that runs it: compiled, and run as a module or as a whole program.
+
+The child holds no test and no expected value, so there is nothing here to find.
+"""
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import io
+import os
 import sys
 from types import CodeType, ModuleType, TracebackType
+from typing import Any, NoReturn
+
+from trl_grpo_ext.sandbox.inside.frames import Channel
 
 FILENAME = "solution.py"
+PRINTED = 64 << 10
+"""The most characters that a call may print; the rest is dropped."""
 _MAX_DETAIL = 300
 
 
@@ -90,3 +100,95 @@ class Capture(io.TextIOWrapper):
         self._bytes.seek(0)
         self._bytes.truncate()
         return text
+
+
+EXIT_ERROR = 1
+"""An exception ended the program."""
+EXIT_COMPILE_ERROR = 101
+"""It is not Python."""
+EXIT_MEMORY = 102
+"""It ran out of memory."""
+
+_exit = os._exit
+
+
+def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:
+    """Run the program in `namespace`; how it ended if it did not reach its last line."""
+    try:
+        exec(compile_program(source), namespace)
+    except CompileError as error:
+        return {"ending": "compile_error", "detail": str(error)}
+    except MemoryError as error:
+        return {"ending": "memory", "detail": describe(error)}
+    except BaseException as error:
+        return {"ending": "error", "detail": describe(error)}
+    return None
+
+
+def run_program(control: int) -> NoReturn:
+    """Run the program that comes by `control` as `__main__`, on the standard streams; ends the process as it ends.
+
+    The status that it ends with only hints at why: what was printed is compared elsewhere.
+    """
+    trainer = Channel(control)
+    trainer.send({"ready": True})
+    source = trainer.receive()["program"]
+    os.close(control)
+    _open_streams()
+    status = _run_main(source)
+    status = max(status, _finish())
+    _exit(status & 0xFF)
+
+
+def _open_streams() -> None:
+    """New standard streams on descriptors 0, 1 and 2, as Python opens them for a UTF-8 locale."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = open(  # noqa: SIM115 - for as long as the process lives
+            number,
+            "w" if number else "r",
+            buffering=1 if name == "stderr" else -1,
+            encoding="utf-8",
+            errors="backslashreplace" if name == "stderr" else "surrogateescape",
+            closefd=False,
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _run_main(source: str) -> int:
+    module = new_module("__main__")
+    try:
+        exec(compile_program(source), module.__dict__)
+    except CompileError as error:
+        print(error, file=sys.stderr)
+        return EXIT_COMPILE_ERROR
+    except SystemExit as error:
+        return _exit_status(error.code)
+    except BaseException as error:
+        trace = error.__traceback__
+        sys.excepthook(type(error), error, trace.tb_next if trace is not None else None)
+        return EXIT_MEMORY if isinstance(error, MemoryError) else EXIT_ERROR
+    return 0
+
+
+def _exit_status(code: Any) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return EXIT_ERROR
+
+
+def _finish() -> int:
+    """What Python does at the end of a program: wait for its threads, run what is registered, flush."""
+    status = 0
+    # Imported only if the program has: its work after a fork would cost every child.
+    threads = getattr(sys.modules.get("threading"), "_shutdown", None)
+    steps = (atexit._run_exitfuncs, sys.stdout.flush, sys.stderr.flush)
+    for step in (threads, *steps) if threads else steps:
+        try:
+            step()
+        except BaseException:
+            status = EXIT_ERROR
+    return status

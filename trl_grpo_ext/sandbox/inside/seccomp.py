@@ -11,7 +11,68 @@ import errno
 import struct
 from collections.abc import Iterable
 
-from trl_grpo_ext.sandbox.inside import kernel, syscalls
+from trl_grpo_ext.sandbox.inside import kernel
+
+
+def _calls(table: str) -> dict[str, int]:
+    """The calls of a table that this machine has, each with its number here.
+
+    An entry is a name with its numbers on x86-64 and on arm64, from the kernel's headers; `-` stands for no such call.
+    """
+    column = 1 if kernel.MACHINE == "x86_64" else 2
+    entries = [entry.split() for entry in table.split(",")]
+    return {entry[0]: int(entry[column]) for entry in entries if entry[column] != "-"}
+
+
+# Those that reach nothing but the process itself and files that it may open anyway.
+_FREE = _calls(
+    """
+    read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, preadv 295 69,
+    pwritev 296 70, close 3 57, lseek 8 62, open 2 -, openat 257 56, creat 85 -, stat 4 -, lstat 6 -,
+    fstat 5 80, newfstatat 262 79, statx 332 291, statfs 137 43, fstatfs 138 44, access 21 -,
+    faccessat 269 48, faccessat2 439 439, readlink 89 -, readlinkat 267 78, getcwd 79 17, chdir 80 49,
+    fchdir 81 50, mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -, unlinkat 263 35, rename 82 -,
+    renameat 264 38, renameat2 316 276, link 86 -, linkat 265 37, symlink 88 -, symlinkat 266 36,
+    ftruncate 77 46, fsync 74 82, fdatasync 75 83, getdents 78 -, getdents64 217 61, umask 95 166,
+    fadvise64 221 223, listxattr 194 11, llistxattr 195 12, flistxattr 196 13, getxattr 191 8,
+    lgetxattr 192 9, fgetxattr 193 10, flock 73 32, mmap 9 222, munmap 11 215, mprotect 10 226,
+    mremap 25 216, madvise 28 233, brk 12 214, msync 26 227, mincore 27 232, rt_sigaction 13 134,
+    rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136, rt_sigtimedwait 128 137,
+    rt_sigsuspend 130 133, sigaltstack 131 132, restart_syscall 219 128, dup 32 23, dup2 33 -,
+    dup3 292 24, pipe 22 -, pipe2 293 59, eventfd 284 -, eventfd2 290 19, epoll_create 213 -,
+    epoll_create1 291 20, epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22, epoll_pwait2 441 441,
+    poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, timerfd_create 283 85, timerfd_settime 286 86,
+    timerfd_gettime 287 87, signalfd4 289 74, recvfrom 45 207, sendto 44 206, recvmsg 47 212,
+    sendmsg 46 211, shutdown 48 210, getsockopt 55 209, setsockopt 54 208, getsockname 51 204,
+    getpeername 52 205, clock_gettime 228 113, clock_getres 229 114, clock_nanosleep 230 115,
+    nanosleep 35 101, gettimeofday 96 169, time 201 -, times 100 153, getitimer 36 102, setitimer 38 103,
+    alarm 37 -, pause 34 -, getpid 39 172, gettid 186 178, getppid 110 173, getuid 102 174,
+    geteuid 107 175, getgid 104 176, getegid 108 177, getgroups 115 158, getresuid 118 148,
+    getresgid 120 150, getpgrp 111 -, getpgid 121 155, getsid 124 156, getrlimit 97 163,
+    getrusage 98 165, sysinfo 99 179, uname 63 160, getpriority 140 141, capget 125 90,
+    sched_yield 24 124, sched_getaffinity 204 123, sched_getparam 143 121, sched_getscheduler 145 120,
+    sched_get_priority_max 146 125, sched_get_priority_min 147 126, getrandom 318 278, getcpu 309 168,
+    membarrier 324 283, futex 202 98, futex_waitv 449 449, set_robust_list 273 99,
+    get_robust_list 274 100, rseq 334 293, set_tid_address 218 96, exit 60 93, exit_group 231 94,
+    wait4 61 260, waitid 247 95, setsid 112 157, setpgid 109 154
+    """
+)
+# Those that need a file system and a process tree of the program's own: Landlock does not cover them.
+_PRIVATE_WORLD = _calls(
+    """
+    fork 57 -, fallocate 285 47, truncate 76 45, vfork 58 -, chmod 90 -, fchmod 91 52, fchmodat 268 53,
+    fchmodat2 452 452, utimensat 280 88, utime 132 -, utimes 235 -, futimesat 261 -
+    """
+)
+# Those that are allowed with some arguments only.
+_CHECKED = _calls(
+    """
+    clone 56 220, ioctl 16 29, fcntl 72 25, prctl 157 167, prlimit64 302 261, socketpair 53 199,
+    kill 62 129, tgkill 234 131
+    """
+)
+# Those whose absence the C library knows how to meet.
+_ABSENT = _calls("clone3 435 435")
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, value
 
@@ -80,17 +141,13 @@ def build(*, own_world: bool, pid: int = TEMPLATE_PID) -> bytes:
     """
     if kernel.MACHINE not in _ARCHITECTURE:
         raise OSError(f"seccomp: the system calls of {kernel.MACHINE} are not known here")
-    column = 0 if kernel.MACHINE == "x86_64" else 1
     actions: dict[int, list[Instruction]] = {}
-    tables = [(syscalls.FREE, allow), (syscalls.ABSENT, _fail(errno.ENOSYS))]
+    tables = [(_FREE, allow), (_ABSENT, _fail(errno.ENOSYS))]
     if own_world:
-        tables.append((syscalls.PRIVATE_WORLD, allow))
+        tables.append((_PRIVATE_WORLD, allow))
     for table, action in tables:
-        actions |= {number: action for numbers in table.values() if (number := numbers[column]) is not None}
-    for name, action in _checked(own_world, pid).items():
-        number = syscalls.CHECKED[name][column]
-        assert number is not None
-        actions[number] = action
+        actions |= dict.fromkeys(table.values(), action)
+    actions |= {_CHECKED[name]: action for name, action in _checked(own_world, pid).items()}
     program = [
         (_LOAD, 0, 0, 4),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[kernel.MACHINE]),
@@ -134,7 +191,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def installing(program: bytes) -> kernel.Call:
+def installing(program: bytes) -> kernel.PreparedCall:
     """A call that puts a process and its children under the filter, for good. Needs no_new_privs."""
     pointer = ctypes.byref(_Program(len(program) // 8, program))
     return kernel.call("prctl", kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, pointer, 0, 0, why="seccomp")

@@ -17,6 +17,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from keyword import iskeyword
+from operator import is_
 from typing import Any
 
 Json = Any
@@ -71,3 +72,142 @@ def reading(read: Callable[..., Any], *data: Any) -> Any:
 def is_field(name: str) -> bool:
     """Whether a named tuple may have a field of that name."""
     return name.isascii() and name.isidentifier() and not iskeyword(name) and not name.startswith("_")
+
+
+MISSING: Any = object()
+
+
+class Table:
+    """Objects by number, kept alive so that an `id` stays the same object."""
+
+    __slots__ = ("_numbers", "objects")
+
+    def __init__(self) -> None:
+        self.objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+
+    def number(self, value: Any) -> int | None:
+        """The number of `value`, or None."""
+        return self._numbers.get(id(value))
+
+    def add(self, value: Any) -> int:
+        """The number that `value` has from now on."""
+        number = len(self.objects)
+        self.objects.append(value)
+        self._numbers[id(value)] = number
+        return number
+
+    def truncate(self, length: int) -> None:
+        """Forget what came after the first `length` objects."""
+        for value in self.objects[length:]:
+            del self._numbers[id(value)]
+        del self.objects[length:]
+
+
+class Shared:
+    """What one call shares.
+
+    Attributes:
+        containers: Lists, dicts, sets, bytearrays and deques.
+        instances: Objects of the tests' own classes, which go to the program by value.
+        errors: Exceptions that the tests raised in a callback.
+    """
+
+    __slots__ = ("_seen", "containers", "errors", "instances")
+
+    def __init__(self) -> None:
+        self.containers = Table()
+        self.instances = Table()
+        self.errors = Table()
+        self._seen: dict[int, list[Any]] = {}
+
+    def mark(self) -> tuple[int, int]:
+        """A point to go back to if a message cannot be written after all."""
+        return len(self.containers.objects), len(self.instances.objects)
+
+    def rewind(self, mark: tuple[int, int]) -> None:
+        """Forget what was numbered after `mark`."""
+        self.containers.truncate(mark[0])
+        self.instances.truncate(mark[1])
+
+    def everything(self) -> list[Any]:
+        """All that is shared."""
+        return self.containers.objects + self.instances.objects
+
+    def knows(self, value: Any) -> bool:
+        """Whether `value` has a number."""
+        return self.containers.number(value) is not None or self.instances.number(value) is not None
+
+    def within(self, roots: list[Any]) -> list[Any]:
+        """What is shared among `roots` and all that they hold."""
+        found: dict[int, Any] = {}
+        queue = [root for root in roots if self.knows(root)]
+        while queue:
+            value = queue.pop()
+            if id(value) not in found:
+                found[id(value)] = value
+                queue.extend(child for child in contents(value) if self.knows(child))
+        return list(found.values())
+
+    def remember(self, values: list[Any]) -> None:
+        """Take `values` to be the same at both ends now."""
+        for value in values:
+            self._seen[id(value)] = contents(value)
+
+    def changed(self, values: list[Any]) -> list[Any]:
+        """Those of `values` that were remembered and have changed since."""
+        changed = []
+        for value in values:
+            before = self._seen.get(id(value))
+            if before is not None:
+                now = contents(value)
+                if len(now) != len(before) or not all(map(is_, now, before)):
+                    changed.append(value)
+        return changed
+
+
+def contents(value: Any) -> list[Any]:
+    """What a shared object holds, one level deep, such that a change of it changes this list."""
+    if isinstance(value, list | deque | set | bytearray):
+        return list(value)
+    if isinstance(value, dict):
+        return [*keys_of(value), *values_of(value)]
+    state = attributes(value)
+    return [*state, *state.values()]
+
+
+def keys_of(value: dict[Any, Any]) -> Any:
+    """The keys of a dict, in order, whatever its class has made of `keys`."""
+    return OrderedDict.keys(value) if isinstance(value, OrderedDict) else dict.keys(value)
+
+
+def values_of(value: dict[Any, Any]) -> Any:
+    """The values of a dict, in order, whatever its class has made of `values`."""
+    return OrderedDict.values(value) if isinstance(value, OrderedDict) else dict.values(value)
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """The attributes of one instance, those in slots included."""
+    found: dict[str, Any] = {}
+    for kind in reversed(type(value).__mro__):
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if is_attribute(name):
+                content = getattr(value, name, MISSING)
+                if content is not MISSING:
+                    found[name] = content
+    found.update((name, content) for name, content in getattr(value, "__dict__", {}).items() if is_attribute(name))
+    return found
+
+
+def is_attribute(name: str) -> bool:
+    """Whether an attribute of that name crosses; `__class__` and its like do not."""
+    return name.isidentifier() and not (name.startswith("__") and name.endswith("__"))
+
+
+def set_attributes(value: Any, state: dict[str, Any]) -> None:
+    """Make `state` all the attributes of `value`, frozen or not."""
+    for name in attributes(value).keys() - state.keys():
+        object.__delattr__(value, name)
+    for name, content in state.items():
+        object.__setattr__(value, name, content)

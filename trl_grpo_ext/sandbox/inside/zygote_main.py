@@ -24,22 +24,19 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from trl_grpo_ext.sandbox.inside import filesystem, judge, kernel, landlock, solution
+from trl_grpo_ext.sandbox.inside import answers, judge, kernel, program
+from trl_grpo_ext.sandbox.inside.filesystem import clear, unnamed_bytes, used_bytes
 from trl_grpo_ext.sandbox.inside.frames import Channel
-from trl_grpo_ext.sandbox.inside.jail import Cell, becoming, prepare
-from trl_grpo_ext.sandbox.inside.rehearsal import rehearse
-from trl_grpo_ext.sandbox.inside.scratch import clear, unnamed_bytes, used_bytes
+from trl_grpo_ext.sandbox.inside.jail import Cell
+from trl_grpo_ext.sandbox.inside.namespaces import check_packages, set_up
 
 MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 16
 _KEPT_WALLS = 16  # by kind and limits, of which there are few
-NOBODY = 65534
-# A user number that nobody has, one a zygote: the limit of processes counts by user.
-FIRST_SPARE_USER = 2_000_000_000
 # Loaded before the fork: programs use them often, and loading them costs more than the rest of a run. Not threading or
 # random: what these do after every fork costs more than that.
 PRELOADED = (
@@ -89,7 +86,7 @@ class Zygote:
         self._control = control
         self._cell = cell
         self._children: dict[int, Child] = {}
-        self._walls: dict[tuple[object, ...], list[kernel.Call]] = {}
+        self._walls: dict[tuple[object, ...], list[kernel.PreparedCall]] = {}
         self._poller = select.poll()
         self._poller.register(control, select.POLLIN)
         self._self = kernel.pidfd_open(os.getpid()) if cell.namespaces else -1
@@ -143,7 +140,7 @@ class Zygote:
         self._children[watch] = Child(child["id"], pid, watch, kind, child["limits"])
         self._poller.register(watch, select.POLLIN)
 
-    def _walls_of(self, kind: str, limits: dict[str, Any], descriptors: int) -> list[kernel.Call]:
+    def _walls_of(self, kind: str, limits: dict[str, Any], descriptors: int) -> list[kernel.PreparedCall]:
         key = kind, tuple(limits.values())
         if key not in self._walls:
             if len(self._walls) >= _KEPT_WALLS:
@@ -190,7 +187,7 @@ def _tasks(pid: int) -> int:
         return 0
 
 
-def _live(cell: Cell, calls: list[kernel.Call], kind: str) -> NoReturn:
+def _live(cell: Cell, calls: list[kernel.PreparedCall], kind: str) -> NoReturn:
     """What a child does from its birth to its end."""
     try:
         cell.lock(calls)
@@ -206,149 +203,69 @@ def _live(cell: Cell, calls: list[kernel.Call], kind: str) -> NoReturn:
 
 
 _ROLES: dict[str, Callable[[], None]] = {
-    "program": lambda: solution.run_program(3),
-    "solution": lambda: solution.serve(3, 4),
+    "program": lambda: program.run_program(3),
+    "solution": lambda: answers.serve(3, 4),
     "judge": lambda: judge.judge(3, 4),
 }
 
 
-def enter_namespaces(folder: str, readable: list[str]) -> int | None:
-    """Go into namespaces of one's own; the children of this process will be in a new process tree.
+_REHEARSALS = 4  # how often Python must see code before it prepares it
+_REHEARSED_PROGRAM = {"program": "from typing import List\n\ndef add(a: List[int], b):\n    return a + b\n"}
+_REHEARSED_TESTS = {
+    "setup": "import math\ndef check(f):\n    assert f([1], [2]) == [1, 2]\n    assert f(1, b=2.5) == 3.5\n",
+    "tests": ["check(add)", "assert add('a', 'b') == 'ab'", "assert add((1,), (2,)) == (1, 2)"],
+    "names": ["add"],
+    "stop_at_first": True,
+    "message_bytes": 1 << 20,
+}
 
-    Returns:
-        The user that children must become, None if they may stay who this process is.
 
-    Raises:
-        OSError: if this machine does not allow it.
+def rehearse() -> None:
+    """Play a judge and a solution in this process, each against a child, before any program is there.
+
+    Python prepares much at the first use: function pointers, caches in the code, its parser. What a rehearsal leaves
+    behind, every child finds ready; without it, each would do the same work again, on pages that it must copy first.
     """
-    kinds = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
-    # Root's processes are not counted against the limit of processes, so root's children become nobody.
-    user = NOBODY if os.getuid() == 0 and kernel.has_capability(kernel.CAP_SETUID) else None
-    try:
-        _enter_user_namespace(kinds, other=user)
-    except OSError:
-        if not kernel.has_capability(kernel.CAP_SYS_ADMIN):
-            raise
-        kernel.unshare(kinds)
-        user = FIRST_SPARE_USER + os.getpid()
-    filesystem.make_private_root(folder, readable)
-    return user
+    for _ in range(_REHEARSALS):
+        _play(judge_here=True)
+        _play(judge_here=False)
 
 
-def _enter_user_namespace(kinds: int, *, other: int | None) -> None:
-    """Enter a user namespace, and with its powers the other kinds, in which this user and the other one exist."""
-    waits, go = os.pipe()
-    identifiers = {"uid_map": os.getuid(), "gid_map": os.getgid()}
-    parent = os.getpid()
-    helper = os.fork()
-    if helper == 0:  # maps of two users can be written from outside only
-        os.close(go)
-        status = 1
-        try:
-            if os.read(waits, 1):
-                for name, own in identifiers.items():
-                    lines = [f"{each} {each} 1\n" for each in (own, other) if each is not None]
-                    if other is None and name == "gid_map":
-                        _write(f"/proc/{parent}/setgroups", "deny")
-                    _write(f"/proc/{parent}/{name}", "".join(lines))
-                status = 0
-        finally:
-            os._exit(status)
-    os.close(waits)
-    try:
-        kernel.unshare(kernel.CLONE_NEWUSER | kinds)
-        os.write(go, b"x")
-    finally:
-        os.close(go)
-        _, status = os.waitpid(helper, 0)
-    if status:
-        raise OSError("user namespace: its users could not be named")
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
-
-
-def _succeeds(attempt: Callable[[], None]) -> bool:
-    """Whether a child of this process can do it."""
+def _play(*, judge_here: bool) -> None:
+    pairs = [socket.socketpair() for _ in range(3)]
+    (trainer, judge_end), (other, solution_end), (left, right) = pairs
+    Channel(trainer.fileno()).send(_REHEARSED_TESTS)
+    Channel(other.fileno()).send(_REHEARSED_PROGRAM)
+    trainer.shutdown(socket.SHUT_WR)
     pid = os.fork()
-    if pid == 0:
-        try:
-            attempt()
+    try:
+        if judge_here == (pid != 0):
+            left.close()
+            with _as_it_was():
+                judge.judge(judge_end.detach(), right.detach())
+        else:
+            right.close()
+            with _as_it_was():
+                answers.serve(solution_end.fileno(), left.fileno())
+    finally:
+        if pid == 0:
             os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitpid(pid, 0)[1] == 0
+        for pair in pairs:
+            for end in pair:
+                end.close()
+        os.waitpid(pid, 0)
 
 
-def _keep(zygote: int) -> NoReturn:
-    """Wait for the zygote to end. It cannot be this process: only a child is in the new process tree."""
-    kernel.perform([kernel.closing_from(0)])
-    _, status = os.waitpid(zygote, 0)
-    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-
-
-def _spare_user(readable: list[str], scratch: str) -> int | None:
-    """A user that owns nothing, if this process may become it and could still read Python's library."""
-    if not kernel.has_capability(kernel.CAP_SETUID):
-        return None
-    user = FIRST_SPARE_USER + os.getpid()
-
-    def attempt() -> None:
-        kernel.perform(becoming(user))
-        os.listdir(os.path.dirname(os.__file__))
-
-    if not _succeeds(attempt):
-        return None
-    os.chown(scratch, user, user)
-    return user
-
-
-def _check_packages(packages: list[str], user: int | None) -> None:
-    """Raise an OSError unless children can read these folders."""
-    for folder in packages:
-
-        def attempt(folder: str = folder) -> None:
-            if user is not None:
-                kernel.perform(becoming(user))
-            os.listdir(folder)
-
-        if not _succeeds(attempt):
-            raise OSError(f"packages: programs may not read {folder}; make it readable for all users")
-
-
-def set_up(config: dict[str, Any]) -> Cell:
-    """Put up the walls that children share, and prepare theirs. In a new process tree, it returns in a child.
-
-    Raises:
-        OSError: if this machine lacks what was asked for.
-    """
-    version = landlock.abi() if config["landlock"] else 0
-    if config["landlock"] and not version:
-        raise OSError("Landlock: this kernel does not have it, or it is off")
-    readable = filesystem.readable_paths(config["packages"])
-    scratch, user, tasks = config["scratch"], None, None
-    if config["namespaces"]:
-        user = enter_namespaces(scratch, readable)
-        scratch = filesystem.PRIVATE_SCRATCH
-        # The keeper, the zygote and the judge are there beside the program; of another user, only the judge.
-        tasks = 3 if user is None else 1
-        zygote = os.fork()
-        if zygote:
-            _keep(zygote)
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    elif config["filtered"]:
-        user = _spare_user(readable, scratch)
-        tasks = None if user is None else 1
-    cell = prepare(
-        namespaces=config["namespaces"],
-        landlock_abi=version,
-        filtered=config["filtered"],
-        scratch=scratch,
-        readable=readable,
-    )
-    return replace(cell, user=user, tasks=tasks)
+@contextlib.contextmanager
+def _as_it_was() -> Iterator[None]:
+    streams, limit = (sys.stdin, sys.stdout, sys.stderr), sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        sys.setrecursionlimit(limit)
+        for name in ("solution", "tests"):
+            sys.modules.pop(name, None)
 
 
 def main() -> None:
@@ -366,7 +283,7 @@ def main() -> None:
         base_bytes = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     try:
         cell = set_up(config)
-        _check_packages(config["packages"], cell.user)
+        check_packages(config["packages"], cell.user)
     except OSError as error:
         control.send(json.dumps({"failed": str(error)}).encode())
         return

@@ -11,12 +11,11 @@ from dataclasses import replace
 
 from trl_grpo_ext.sandbox.call_run import JudgeLostError, run_calls
 from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult, run_result_of
 from trl_grpo_ext.sandbox.job_queue import JobQueue
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult, outcome_of
+from trl_grpo_ext.sandbox.monitor import NotReadyError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
-from trl_grpo_ext.sandbox.suite import CallSuite
-from trl_grpo_ext.sandbox.watch import NotReadyError
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote, ZygoteLostError, remove_stale_folders
 
 logger = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ class LocalSandbox:
         allow_unsafe: Whether to run programs without walls where no walls hold.
 
     Example:
-        >>> from trl_grpo_ext.sandbox.suite import CallSuite
+        >>> from trl_grpo_ext.sandbox.job import CallSuite
         >>> suite = CallSuite(tests=("assert add(1, 2) == 3",), names=("add",))
         >>> sandbox = LocalSandbox(size=1)
         >>> sandbox.run([Job(program="def add(a, b): return a + b", suite=suite)])[0].ending
@@ -96,7 +95,7 @@ class LocalSandbox:
         self._put_back(self._pop_idle() or self._start())
         return self.isolation.label
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program does."""
         isolation = self.isolation
         distinct = list(dict.fromkeys(jobs))
@@ -134,7 +133,7 @@ class LocalSandbox:
         for zygote in self._alive:
             zygote.close_control()
 
-    def _submit(self, threads: ThreadPoolExecutor, queue: JobQueue, job: Job) -> Future[Outcome]:
+    def _submit(self, threads: ThreadPoolExecutor, queue: JobQueue, job: Job) -> Future[RunResult]:
         future = queue.add(job)
         try:
             threads.submit(self._work, threads, queue)
@@ -155,7 +154,7 @@ class LocalSandbox:
         except BaseException as error:
             future.set_exception(error)
 
-    def _run(self, owner: ThreadPoolExecutor, zygote: Zygote | None, job: Job) -> Outcome:
+    def _run(self, owner: ThreadPoolExecutor, zygote: Zygote | None, job: Job) -> RunResult:
         outcome, judges_lost = _no_verdict("closed"), 0
         for _ in range(ATTEMPTS):
             if self._threads is not owner:  # closed meanwhile
@@ -170,10 +169,10 @@ class LocalSandbox:
             # Each time, on another zygote: it is what this program sends that the judge cannot cope with.
             lost = TestResult(ending=Ending.PROTOCOL, detail=_JUDGE_LOST)
             rest = TestResult(ending=Ending.NOT_RUN)
-            return outcome_of((lost, *[rest] * (len(job.suite.tests) - 1)))
+            return run_result_of((lost, *[rest] * (len(job.suite.tests) - 1)))
         return outcome
 
-    def _attempt(self, zygote: Zygote | None, job: Job) -> Outcome:
+    def _attempt(self, zygote: Zygote | None, job: Job) -> RunResult:
         started = time.perf_counter()
         try:
             zygote = zygote or self._start()
@@ -238,8 +237,8 @@ class LocalSandbox:
 _JUDGE_LOST = "the judge was lost"
 
 
-def _no_verdict(detail: str) -> Outcome:
-    return Outcome(ending=Ending.NO_VERDICT, detail=detail)
+def _no_verdict(detail: str) -> RunResult:
+    return RunResult(ending=Ending.NO_VERDICT, detail=detail)
 
 
 def _drop_waiting(queue: JobQueue, why: str) -> None:

@@ -9,27 +9,17 @@ from __future__ import annotations
 import sys
 from _thread import RLock  # not threading, which costs every fork
 from collections.abc import Callable
-from enum import Enum
 from functools import partial
-from types import FunctionType
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.encoder import Encoder
-from trl_grpo_ext.sandbox.inside.exceptions import Exceptions
 from trl_grpo_ext.sandbox.inside.frames import Channel, FrameError
-from trl_grpo_ext.sandbox.inside.handle import Handle, make_handle
-from trl_grpo_ext.sandbox.inside.shared import Shared, Table
-from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, checked, reading
+from trl_grpo_ext.sandbox.inside.translation import Translation
+from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, Shared, checked, reading
 
 MAX_NESTING = 40
-_MAX_NAME = 100
 
-_BUILTIN_FUNCTIONS = {
-    id(function): name
-    for name, function in vars(sys.modules["builtins"]).items()
-    if callable(function) and not isinstance(function, type)
-}
 _RESULTS = {
     "bool": bool,
     "dir": list,
@@ -60,7 +50,7 @@ class Untouchable(BaseException):
     """The program was asked something while nobody may."""
 
 
-class Remote:
+class ProgramProxy:
     """The program under test, as the judge sees it.
 
     Attributes:
@@ -84,9 +74,7 @@ class Remote:
         self._requests = 0
         self._nesting = 0
         self._shared: Shared | None = None
-        self._handles: dict[int, Handle] = {}
-        self._callbacks = Table()
-        self._exceptions = Exceptions()
+        self._translation = Translation(self)
 
     def loaded(self) -> dict[str, str] | None:
         """Wait until the program is loaded; how it ended if it could not be."""
@@ -150,7 +138,7 @@ class Remote:
         if self.fault is not None:
             raise self.fault
         number = self._requests
-        mark, encoder = shared.mark(), Encoder(shared, self._write)
+        mark, encoder = shared.mark(), Encoder(shared, self._translation.write)
         try:
             message: dict[str, Json] = {"id": number, "do": operation}
             message["values"] = encoder.encode_all((*values, *named.values()))
@@ -183,7 +171,7 @@ class Remote:
         return value
 
     def _read_reply(self, shared: Shared, message: dict[str, Json]) -> tuple[Any, BaseException | None]:
-        decoder = Decoder(shared, self._read)
+        decoder = Decoder(shared, self._translation.read)
         value, error = None, None
         if "raise" in message:
             error = decoder.decode(message["raise"])
@@ -220,8 +208,8 @@ class Remote:
     def _read_callback(
         self, shared: Shared, message: dict[str, Json]
     ) -> tuple[Callable[..., Any], list[Any], dict[str, Any], list[Any]]:
-        decoder = Decoder(shared, self._read)
-        function = decoder.reference(self._callbacks.objects, message["callback"])
+        decoder = Decoder(shared, self._translation.read)
+        function = decoder.reference(self._translation.callbacks.objects, message["callback"])
         if not callable(function):
             function = partial(next, function)
         values, names = decoder.decode_all(message["values"]), checked(message.get("names", []), list)
@@ -233,7 +221,7 @@ class Remote:
         return function, values[:first], dict(zip(names, values[first:], strict=True)), touched
 
     def _answer(self, shared: Shared, touched: list[Any], result: Any) -> dict[str, Json]:
-        mark, encoder = shared.mark(), Encoder(shared, self._write)
+        mark, encoder = shared.mark(), Encoder(shared, self._translation.write)
         try:
             answer = {"answer": encoder.encode(result), "changed": encoder.changes(touched)}
             return answer | {"new": encoder.instances()}
@@ -242,58 +230,12 @@ class Remote:
             raise
 
     def _refusal(self, shared: Shared, touched: list[Any], error: BaseException) -> dict[str, Json]:
-        encoder = Encoder(shared, self._write)
+        encoder = Encoder(shared, self._translation.write)
         number = shared.errors.number(error)
         if number is None:
             number = shared.errors.add(error)
-        written = self._exceptions.encode_error(error, encoder, number)
+        written = self._translation.exceptions.encode_error(error, encoder, number)
         return {"raise": written, "changed": encoder.changes(touched), "new": encoder.instances()}
-
-    def _write(self, encoder: Encoder, value: Any) -> Json:
-        """The JSON for what is no plain data."""
-        if isinstance(value, Handle):
-            return {"remote": value._h_number}
-        if isinstance(value, type) and issubclass(value, BaseException):
-            return self._exceptions.encode_class(value)
-        if isinstance(value, BaseException):
-            return self._exceptions.encode_error(value, encoder)
-        if isinstance(value, Enum):
-            return {"enum": [type(value).__name__, value.name, encoder.encode(value.value)]}
-        if id(value) in _BUILTIN_FUNCTIONS:
-            return {"builtin": _BUILTIN_FUNCTIONS[id(value)]}
-        if isinstance(value, FunctionType):
-            named = [value.__name__, value.__doc__]
-            return {"function": [self._callback(value), *map(encoder.encode, named)]}
-        if callable(value):
-            return {"callback": self._callback(value)}
-        if hasattr(type(value), "__next__"):
-            return {"iterator": self._callback(value)}
-        return _by_value(encoder, value)
-
-    def _callback(self, value: Any) -> int:
-        number = self._callbacks.number(value)
-        return self._callbacks.add(value) if number is None else number
-
-    def _read(self, decoder: Decoder, tag: str, data: Json) -> Any:
-        """What a tag that is none of plain data's stands for."""
-        if tag == "handle":
-            return self._handle(data)
-        if tag in ("callback", "iterator"):
-            return decoder.reference(self._callbacks.objects, data)
-        if tag in ("exception", "my_exception"):
-            return self._exceptions.decode_class(tag, data)
-        if tag == "error" and self._shared is not None:
-            return self._exceptions.decode_error(data, decoder, Shared())
-        if tag == "my_error" and self._shared is not None:
-            return decoder.reference(self._shared.errors.objects, data)
-        raise MalformedError(f"no tag: {tag[:20]}")
-
-    def _handle(self, data: Json) -> Handle:
-        number, flags, name = checked(data, list)
-        if checked(number, int) not in self._handles:
-            text = checked(name, str)[:_MAX_NAME]
-            self._handles[number] = make_handle(self, number, checked(flags, int), text)
-        return self._handles[number]
 
     def _send(self, message: dict[str, Json]) -> None:
         try:
@@ -321,12 +263,3 @@ def _no_end_of_iteration(error: BaseException) -> BaseException:
     if isinstance(error, StopIteration | StopAsyncIteration):
         return RuntimeError(f"the program raised {type(error).__name__}")
     return error
-
-
-def _by_value(encoder: Encoder, value: Any) -> Json:
-    """An object of the tests' own classes: a copy of its attributes goes to the program."""
-    try:
-        object.__new__(type(value))
-    except TypeError:
-        raise TypeError(f"a test cannot pass a {type(value).__name__} to the program") from None
-    return encoder.instance(value)

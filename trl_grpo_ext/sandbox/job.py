@@ -1,14 +1,88 @@
-"""What came of running a program against a suite of tests."""
+"""What a program under test may use."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.suite import CallSuite, Suite
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one run of a program may use; beyond it the run ends, and the verdict says so.
+
+    Attributes:
+        wall_seconds: Wall time for a whole suite of tests, from the moment the program may run.
+        cpu_seconds: CPU time of each of its processes.
+        memory_mb: Memory of each process, and of all of them together, in MiB.
+        processes: Processes and threads at a time.
+        output_kb: What one run may print, in KiB.
+        disk_mb: What it may keep in its private temporary folder, in MiB.
+
+    Raises:
+        ValueError: for a limit that is not a finite number above 0.
+    """
+
+    wall_seconds: float = 5.0
+    cpu_seconds: float = 5.0
+    memory_mb: int = 512
+    processes: int = 32
+    output_kb: int = 256
+    disk_mb: int = 16
+
+    def __post_init__(self) -> None:
+        for name, value in self.to_record().items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ValueError(f"The limit {name} is a finite number above 0, got {value!r}.")
+        for name in ("memory_mb", "processes", "output_kb", "disk_mb"):
+            if not isinstance(getattr(self, name), int):
+                raise ValueError(f"The limit {name} is a whole number, got {getattr(self, name)!r}.")
+
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSuite:
+    """Tests that call the solution: Python code that a judge runs outside the solution's process.
+
+    Attributes:
+        setup: Code to run first, once, such as imports, helpers and the functions that `tests` call. Trusted.
+        tests: One snippet of code a test, run in the namespace that `setup` leaves. A test that raises has failed.
+        names: What `setup` and `tests` take from the solution. They are bound to stand-ins that call it.
+        code: The setup and the tests compiled by this Python, by `inside.compiled.pack`; nothing to have each judge
+            compile them. It never leaves this machine, and none is taken from another.
+
+    Example:
+        >>> CallSuite(tests=("assert add(1, 2) == 3",), names=("add",)).setup
+        ''
+    """
+
+    tests: tuple[str, ...]
+    names: tuple[str, ...]
+    setup: str = ""
+    code: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioCase:
+    """What a whole program reads from standard input, and what it must print."""
+
+    stdin: str
+    stdout: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StdioSuite:
+    """Tests that run the solution as a program, once a case, and compare what it prints."""
+
+    tests: tuple[StdioCase, ...]
+
+
+Suite = CallSuite | StdioSuite
 
 
 class Ending(StrEnum):
@@ -69,7 +143,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunResult:
     """What came of a job.
 
     Attributes:
@@ -94,15 +168,15 @@ class Outcome:
         return asdict(self)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Outcome:
+    def from_record(cls, record: Mapping[str, Any]) -> RunResult:
         """The outcome that `to_record` was called on."""
         tests = tuple(TestResult(ending=Ending(each["ending"]), detail=each["detail"]) for each in record["tests"])
         return cls(**{**record, "ending": Ending(record["ending"]), "tests": tests})
 
 
-def outcome_of(tests: tuple[TestResult, ...]) -> Outcome:
+def run_result_of(tests: tuple[TestResult, ...]) -> RunResult:
     """The outcome of a run with these results: as the first that did not pass."""
     first = next((test for test in tests if test.ending is not Ending.PASSED), None)
     if first is None:
-        return Outcome(ending=Ending.PASSED, tests=tests)
-    return Outcome(ending=first.ending, tests=tests, detail=first.detail)
+        return RunResult(ending=Ending.PASSED, tests=tests)
+    return RunResult(ending=first.ending, tests=tests, detail=first.detail)

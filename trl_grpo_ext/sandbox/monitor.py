@@ -11,9 +11,8 @@ import socket
 import time
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.solution import EXIT_COMPILE_ERROR, EXIT_MEMORY
-from trl_grpo_ext.sandbox.limits import Limits
-from trl_grpo_ext.sandbox.outcome import Ending, TestResult
+from trl_grpo_ext.sandbox.inside.program import EXIT_COMPILE_ERROR, EXIT_MEMORY
+from trl_grpo_ext.sandbox.job import Ending, Limits, TestResult
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
 from trl_grpo_ext.workers.wire import Deadline, DeadlineError, write_frame
 
@@ -32,7 +31,7 @@ class OverMemoryError(Exception):
     """The processes of a program use more memory together than one may."""
 
 
-class Watch:
+class Monitor:
     """Waits for descriptors of a run, and notices when its time is up or it takes too much memory."""
 
     def __init__(self, zygote: Zygote, limits: Limits) -> None:

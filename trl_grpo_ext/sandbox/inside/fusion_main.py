@@ -18,17 +18,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn, cast
 
-from trl_grpo_ext.sandbox.inside.answers import PRINTED, Answers
+from trl_grpo_ext.sandbox.inside.answers import Answers
 from trl_grpo_ext.sandbox.inside.frames import Channel
-from trl_grpo_ext.sandbox.inside.program import Capture, new_module
-from trl_grpo_ext.sandbox.inside.solution import load
+from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
 
 # The program may replace any of these.
 _encode = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
 _write, _exit, _compress, _base64 = os.write, os._exit, zlib.compress, base64.b64encode
 
 
-class Replay:
+class RecordedCalls:
     """What stands for a channel: gives out the messages that there are, and ends the process instead of waiting."""
 
     def __init__(self, messages: list[Any], say: Callable[[bytes], None]) -> None:
@@ -69,15 +68,15 @@ def main() -> NoReturn:
         while whole:
             whole = whole[_write(out, whole) :]
 
-    replay = Replay(order["messages"], say)
+    calls = RecordedCalls(order["messages"], say)
     module = new_module("solution")
     failed = load(order["program"], module.__dict__)
     if failed is not None:
-        replay.send({"failed": failed})
-        replay.receive()
-    answers = Answers(cast(Channel, replay), module, printed)
+        calls.send({"failed": failed})
+        calls.receive()
+    answers = Answers(cast(Channel, calls), module, printed)
     with suppress(ValueError):  # the program has closed it
         printed.take()
-    replay.send({"loaded": True})
+    calls.send({"loaded": True})
     answers.serve()
     _exit(1)

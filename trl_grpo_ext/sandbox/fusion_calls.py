@@ -2,9 +2,9 @@
 
 The judge is the same as everywhere, in a jail of this machine where it has one, and speaks over a channel. At the
 other end of the channel is not the program but this module: for each message of the judge it has the program run
-again on the service, with all messages so far, and passes on the answer to the last one; see `inside.replay`. Tests
-and expected values never leave this machine. For a program that does not give the same answers each time, the judge
-may see answers that do not belong together.
+again on the service, with all messages so far, and passes on the answer to the last one; see `inside.fusion_main`.
+Tests and expected values never leave this machine. For a program that does not give the same answers each time, the
+judge may see answers that do not belong together.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.call_run import MESSAGE_BYTES, JudgeLostError, conclude, judge_limits, judge_order
 from trl_grpo_ext.sandbox.fusion_service import Run, ending_of
-from trl_grpo_ext.sandbox.outcome import Ending, Job, Outcome, TestResult
-from trl_grpo_ext.sandbox.suite import CallSuite
-from trl_grpo_ext.sandbox.watch import Inbox, NotReadyError, OverMemoryError, Watch, over_memory, over_time, tell
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult
+from trl_grpo_ext.sandbox.monitor import Inbox, Monitor, NotReadyError, OverMemoryError, over_memory, over_time, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.wire import Deadline, DeadlineError, write_frame
 
@@ -45,7 +44,7 @@ if not hasattr(builtins, "BaseExceptionGroup"):  # before Python 3.11
 for name, source in json.loads(zlib.decompress(base64.b64decode("{packed}"))).items():
     sys.modules[name] = types.ModuleType(name)
     exec(compile(source, name, "exec", dont_inherit=True), sys.modules[name].__dict__)
-sys.modules["{prefix}replay"].main()
+sys.modules["{prefix}fusion_main"].main()
 """
 
 Ask = Callable[[str, str], Run]
@@ -56,7 +55,7 @@ class UnsupportedError(Exception):
     """What the tests and the program have to say to each other cannot go by way of this service."""
 
 
-def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> Outcome:
+def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult:
     """Run the tests against the program.
 
     Args:
@@ -88,9 +87,9 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> Outcome:
 
 @functools.cache
 def driver() -> str:
-    """The code that the service runs: `inside.replay`, with the modules that it needs."""
+    """The code that the service runs: `inside.fusion_main`, with the modules that it needs."""
     sources: dict[str, str] = {}
-    _collect("replay", sources)
+    _collect("fusion_main", sources)
     packed = base64.b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
     return _BOOT.format(packed=packed, prefix=_PREFIX)
 
@@ -158,15 +157,15 @@ class _Judging:
         self._control, self._calls = control, calls
         self._reports = Inbox(control.fileno(), _REPORT_BYTES)
         self._questions = Inbox(calls.fileno(), _CALLS_BYTES)
-        self._watch = Watch(zygote, job.limits)
-        self._watch.add(control.fileno())
-        self._watch.add(calls.fileno())
+        self._monitor = Monitor(zygote, job.limits)
+        self._monitor.add(control.fileno())
+        self._monitor.add(calls.fileno())
         self._results: list[TestResult] = []
-        self._done: Outcome | bool = False
+        self._done: RunResult | bool = False
         # The judge's own time: that of the program is counted on the service.
         self._left, self._since = job.limits.wall_seconds, 0.0
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunResult:
         """Follow it to its end."""
         cut: TestResult | None = None
         try:
@@ -176,10 +175,10 @@ class _Judging:
             cut = over_time(self._job.limits)
         except OverMemoryError:
             cut = over_memory(self._job.limits)
-        return self._done if isinstance(self._done, Outcome) else self._finish(cut)
+        return self._done if isinstance(self._done, RunResult) else self._finish(cut)
 
     def _step(self) -> None:
-        ready = self._watch.wait()
+        ready = self._monitor.wait()
         if self._control.fileno() in ready:  # first, as it says what came of the questions before
             self._reports.read()
             for frame in self._reports.take():
@@ -191,13 +190,13 @@ class _Judging:
             for message in self._questions.take():
                 self._pass_on(message)
             if self._questions.ended:
-                self._watch.remove(self._calls.fileno())
+                self._monitor.remove(self._calls.fileno())
 
     def _hear(self, frame: dict[str, Any]) -> None:
         if "failed" in frame:
             raise NotReadyError(frame["failed"])
         if "bad_tests" in frame:
-            self._done = Outcome(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
+            self._done = RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
         if "test" in frame:
             self._results.append(TestResult(ending=Ending(frame["ending"]), detail=frame["detail"]))
         if "ready" in frame:
@@ -216,9 +215,9 @@ class _Judging:
             with contextlib.suppress(OSError):  # a judge that is gone shows when it says nothing
                 write_frame(self._calls.fileno(), answer, deadline=Deadline(_WRITE_SECONDS))
         self._since = time.monotonic()
-        self._watch.start(self._left)
+        self._monitor.start(self._left)
 
-    def _finish(self, cut: TestResult | None) -> Outcome:
+    def _finish(self, cut: TestResult | None) -> RunResult:
         """The outcome; where the judge only saw the program go, with how it went."""
         ended = self._program.ended
         results = [ended if ended and each.ending is Ending.KILLED else each for each in self._results]

@@ -1,0 +1,158 @@
+"""What the children of a zygote share: its namespaces, its user, and the folders that they may read.
+
+Every attempt that this machine may refuse raises an OSError whose message says which wall is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from trl_grpo_ext.sandbox.inside import filesystem, kernel
+from trl_grpo_ext.sandbox.inside.jail import Cell, becoming, prepare
+
+NOBODY = 65534
+# A user number that nobody has, one a zygote: the limit of processes counts by user.
+FIRST_SPARE_USER = 2_000_000_000
+
+
+def set_up(config: dict[str, Any]) -> Cell:
+    """Put up the walls that children share, and prepare theirs. In a new process tree, it returns in a child.
+
+    Raises:
+        OSError: if this machine lacks what was asked for.
+    """
+    version = filesystem.landlock_abi() if config["landlock"] else 0
+    if config["landlock"] and not version:
+        raise OSError("Landlock: this kernel does not have it, or it is off")
+    readable = filesystem.readable_paths(config["packages"])
+    scratch, user, tasks = config["scratch"], None, None
+    if config["namespaces"]:
+        user = enter_namespaces(scratch, readable)
+        scratch = filesystem.PRIVATE_SCRATCH
+        # The keeper, the zygote and the judge are there beside the program; of another user, only the judge.
+        tasks = 3 if user is None else 1
+        zygote = os.fork()
+        if zygote:
+            _keep(zygote)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    elif config["filtered"]:
+        user = _spare_user(readable, scratch)
+        tasks = None if user is None else 1
+    cell = prepare(
+        namespaces=config["namespaces"],
+        landlock_abi=version,
+        filtered=config["filtered"],
+        scratch=scratch,
+        readable=readable,
+    )
+    return replace(cell, user=user, tasks=tasks)
+
+
+def enter_namespaces(folder: str, readable: list[str]) -> int | None:
+    """Go into namespaces of one's own; the children of this process will be in a new process tree.
+
+    Returns:
+        The user that children must become, None if they may stay who this process is.
+
+    Raises:
+        OSError: if this machine does not allow it.
+    """
+    kinds = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
+    # Root's processes are not counted against the limit of processes, so root's children become nobody.
+    user = NOBODY if os.getuid() == 0 and kernel.has_capability(kernel.CAP_SETUID) else None
+    try:
+        _enter_user_namespace(kinds, other=user)
+    except OSError:
+        if not kernel.has_capability(kernel.CAP_SYS_ADMIN):
+            raise
+        kernel.unshare(kinds)
+        user = FIRST_SPARE_USER + os.getpid()
+    filesystem.make_private_root(folder, readable)
+    return user
+
+
+def _enter_user_namespace(kinds: int, *, other: int | None) -> None:
+    """Enter a user namespace, and with its powers the other kinds, in which this user and the other one exist."""
+    waits, go = os.pipe()
+    identifiers = {"uid_map": os.getuid(), "gid_map": os.getgid()}
+    parent = os.getpid()
+    helper = os.fork()
+    if helper == 0:  # maps of two users can be written from outside only
+        os.close(go)
+        status = 1
+        try:
+            if os.read(waits, 1):
+                for name, own in identifiers.items():
+                    lines = [f"{each} {each} 1\n" for each in (own, other) if each is not None]
+                    if other is None and name == "gid_map":
+                        _write(f"/proc/{parent}/setgroups", "deny")
+                    _write(f"/proc/{parent}/{name}", "".join(lines))
+                status = 0
+        finally:
+            os._exit(status)
+    os.close(waits)
+    try:
+        kernel.unshare(kernel.CLONE_NEWUSER | kinds)
+        os.write(go, b"x")
+    finally:
+        os.close(go)
+        _, status = os.waitpid(helper, 0)
+    if status:
+        raise OSError("user namespace: its users could not be named")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _keep(zygote: int) -> NoReturn:
+    """Wait for the zygote to end. It cannot be this process: only a child is in the new process tree."""
+    kernel.perform([kernel.closing_from(0)])
+    _, status = os.waitpid(zygote, 0)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _spare_user(readable: list[str], scratch: str) -> int | None:
+    """A user that owns nothing, if this process may become it and could still read Python's library."""
+    if not kernel.has_capability(kernel.CAP_SETUID):
+        return None
+    user = FIRST_SPARE_USER + os.getpid()
+
+    def attempt() -> None:
+        kernel.perform(becoming(user))
+        os.listdir(os.path.dirname(os.__file__))
+
+    if not _succeeds(attempt):
+        return None
+    os.chown(scratch, user, user)
+    return user
+
+
+def check_packages(packages: list[str], user: int | None) -> None:
+    """Raise an OSError unless children can read these folders."""
+    for folder in packages:
+
+        def attempt(folder: str = folder) -> None:
+            if user is not None:
+                kernel.perform(becoming(user))
+            os.listdir(folder)
+
+        if not _succeeds(attempt):
+            raise OSError(f"packages: programs may not read {folder}; make it readable for all users")
+
+
+def _succeeds(attempt: Callable[[], None]) -> bool:
+    """Whether a child of this process can do it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            attempt()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
