@@ -18,12 +18,12 @@ import pytest
 
 from trl_grpo_ext.sandbox import nodes, remote
 from trl_grpo_ext.sandbox import sandbox as sandbox_module
+from trl_grpo_ext.sandbox.access_token import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, TestResult, run_result_of
 from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError, RemoteSandbox, remote_sandbox
 from trl_grpo_ext.sandbox.server import SandboxServer, Settings
-from trl_grpo_ext.sandbox.wire_format import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 
 TOKEN = "0123456789abcdef-token"
 SUITE = CallSuite(tests=("assert f(1) == 2",), names=("f",))

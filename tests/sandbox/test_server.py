@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from trl_grpo_ext.cli.sandbox_server import run_sandbox_server_command
+from trl_grpo_ext.sandbox.access_token import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, read_token
 from trl_grpo_ext.sandbox.job import (
     CallSuite,
     Ending,
@@ -32,16 +34,8 @@ from trl_grpo_ext.sandbox.job import (
     run_result_of,
 )
 from trl_grpo_ext.sandbox.probe import best_isolation
-from trl_grpo_ext.sandbox.server import SandboxServer, Settings, add_arguments, run_server
-from trl_grpo_ext.sandbox.wire_format import (
-    FORMAT,
-    TOKEN_FILE_VARIABLE,
-    TOKEN_VARIABLE,
-    read_outcomes,
-    read_token,
-    write_job,
-    write_jobs,
-)
+from trl_grpo_ext.sandbox.server import SandboxServer, Settings
+from trl_grpo_ext.sandbox.wire_format import FORMAT, read_outcomes, write_job, write_jobs
 
 TOKEN = "0123456789abcdef-token"
 CALLS = Job(program="def f(): return 1", suite=CallSuite(tests=("assert f() == 1",) * 2, names=("f",), setup="x = 1"))
@@ -155,9 +149,7 @@ def test_the_command_without_a_token_says_how_to_make_one(
 ) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     monkeypatch.delenv(TOKEN_FILE_VARIABLE, raising=False)
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    assert run_server(parser.parse_args([])) == 2
+    assert run_sandbox_server_command(argparse.Namespace(flags=[])) == 2
     assert "secrets.token_urlsafe" in capsys.readouterr().err
 
 
@@ -350,10 +342,8 @@ def test_stopping_answers_what_is_under_way_and_takes_no_more(start: Start) -> N
 
 COMMAND = """
 import argparse, sys
-from trl_grpo_ext.sandbox.server import add_arguments, run_server
-parser = argparse.ArgumentParser()
-add_arguments(parser)
-sys.exit(run_server(parser.parse_args()))
+from trl_grpo_ext.cli.sandbox_server import run_sandbox_server_command
+sys.exit(run_sandbox_server_command(argparse.Namespace(flags=sys.argv[1:])))
 """
 
 

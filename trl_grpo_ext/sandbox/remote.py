@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
+from trl_grpo_ext.sandbox.access_token import HOW_TO_MAKE_A_TOKEN, check_token, read_token
 from trl_grpo_ext.sandbox.job import Ending, Job, RunResult
 from trl_grpo_ext.sandbox.nodes import BusyError, NodeError, Nodes, RefusedError, Request, spread
 from trl_grpo_ext.sandbox.sandbox import Sandbox, shared
 from trl_grpo_ext.sandbox.wire_format import (
     FORMAT,
     HEALTH_PATH,
-    HOW_TO_MAKE_A_TOKEN,
     RUN_PATH,
     WireError,
     answer_bytes,
-    check_token,
     read_json,
     read_outcomes,
-    read_token,
     remote_level,
     write_job,
     write_jobs,
@@ -51,7 +49,7 @@ class RemoteSandbox:
 
     Args:
         addresses: `http://host:port` or `https://host:port`, one or several.
-        token: The secret shared with the servers; by default from the environment, see `wire_format.read_token`. Over
+        token: The secret shared with the servers; by default from the environment, see `access_token.read_token`. Over
             `http` it can be read by whoever listens: use a network that you trust, a tunnel, or a proxy with `https`.
         attempts: How often a request may fail.
 

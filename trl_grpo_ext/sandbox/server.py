@@ -10,10 +10,8 @@ The transport is plain HTTP: on a network that others listen on, put it behind a
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hmac
-import io
 import logging
 import signal
 import socket
@@ -21,25 +19,22 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from http.server import ThreadingHTTPServer
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import refuse
+from trl_grpo_ext.sandbox.access_token import check_token
+from trl_grpo_ext.sandbox.http_connection import JsonConnection, RefusalError
 from trl_grpo_ext.sandbox.job import Limits
 from trl_grpo_ext.sandbox.sandbox import Sandbox
 from trl_grpo_ext.sandbox.wire_format import (
     FORMAT,
     HEALTH_PATH,
     RUN_PATH,
-    TOKEN_VARIABLE,
     OverLimitError,
     WireError,
-    check_token,
     read_jobs,
-    read_token,
     write_json,
     write_outcomes,
 )
@@ -49,10 +44,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8750
 MAXIMA = Limits(wall_seconds=120, cpu_seconds=120, memory_mb=4096, processes=512, output_kb=16_384, disk_mb=1024)
-READ_SECONDS = 30.0  # for a whole request to arrive
-WRITE_SECONDS = 30.0
 END_SECONDS = 10.0  # for the last answers to go out
-_LINGER_SECONDS, _LINGER_BYTES = 2.0, 8 << 20
 _RETRY_SECONDS = 1
 
 
@@ -74,16 +66,7 @@ class Settings:
     max_waiting: int = 16
     max_connections: int = 64
     maxima: Limits = MAXIMA
-    read_seconds: float = READ_SECONDS
-
-
-class RefusalError(Exception):
-    """A request that is answered by a reason why not."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
+    read_seconds: float = 30.0
 
 
 class SandboxServer(ThreadingHTTPServer):
@@ -184,83 +167,28 @@ class SandboxServer(ThreadingHTTPServer):
         self.shutdown_request(request)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection, one request."""
+class _Handler(JsonConnection):
+    """A request to run jobs, or for the server's health."""
 
     server: SandboxServer
-    protocol_version = "HTTP/1.1"
-    server_version = "trl-grpo-ext"
-    sys_version = ""
+    paths = (RUN_PATH, HEALTH_PATH)
 
     def setup(self) -> None:
-        """Read from the connection against one deadline, however slowly bytes trickle in."""
+        """Read against the deadline that the server's settings give."""
+        self.read_seconds = self.server.settings.read_seconds
         super().setup()
-        self._began = time.monotonic()
-        self._unread = True
-        self._jobs = 0
-        self.rfile.close()
-        until = self._began + self.server.settings.read_seconds
-        self.rfile = io.BufferedReader(_DeadlineReader(self.connection, until), 1 << 16)
 
-    def do_GET(self) -> None:
-        self._answer(lambda: self._route({HEALTH_PATH: self._health}))
-
-    def do_POST(self) -> None:
-        self._answer(lambda: self._route({RUN_PATH: self._run}))
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what `http.server` refuses by itself, such as another method, without quoting it."""
-        self.close_connection = True
-        self.command = getattr(self, "command", None) or "?"
-        self.request_version = getattr(self, "request_version", "HTTP/1.1") or "HTTP/1.1"
-        self._answer(lambda: _refuse(int(code)))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
-        """Nothing: the base class would log paths, in which there may be anything. See `_log`."""
-
-    def _answer(self, make: Any) -> None:
-        headers: Mapping[str, str] = {}
-        try:
-            status, body = 200, make()
-        except RefusalError as refusal:
-            status, body, headers = refusal.status, write_json({"error": str(refusal)}), refusal.headers
-        except Exception as error:
-            logger.error("A request failed: %s", type(error).__name__)
-            status, body = 500, write_json({"error": f"the sandbox failed: {type(error).__name__}"})
-        self._log(status)
-        with contextlib.suppress(OSError):  # the client is gone
-            self._send(status, body, headers)
-
-    def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        self.close_connection = True
-        self.connection.settimeout(WRITE_SECONDS)
-        self.send_response(status)
-        everything = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"}
-        for name, value in {**everything, **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-        if self._unread and self.command != "GET":
-            self._linger()
-
-    def _linger(self) -> None:
-        """Take in some of what the client still sends; else it might never see why it was refused."""
-        self.connection.shutdown(socket.SHUT_WR)
-        until, left = time.monotonic() + _LINGER_SECONDS, _LINGER_BYTES
-        while left > 0 and time.monotonic() < until:
-            self.connection.settimeout(max(0.01, until - time.monotonic()))
-            read = len(self.connection.recv(1 << 16))
-            left -= read or left
-
-    def _route(self, routes: Mapping[str, Any]) -> bytes:
+    def answer(self) -> bytes:
+        """The body of the answer."""
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         given = token.strip().encode("utf-8", "replace")
         if not hmac.compare_digest(given, self.server.token) or scheme.lower() != "bearer":
             raise RefusalError(401, "no token, or another than the server's", {"WWW-Authenticate": "Bearer"})
-        if self.path not in routes:
-            raise RefusalError(404, f"there are GET {HEALTH_PATH} and POST {RUN_PATH}")
-        answer: bytes = routes[self.path]()
-        return answer
+        if (self.command, self.path) == ("GET", HEALTH_PATH):
+            return self._health()
+        if (self.command, self.path) == ("POST", RUN_PATH):
+            return self._run()
+        raise RefusalError(404, f"there are GET {HEALTH_PATH} and POST {RUN_PATH}")
 
     def _health(self) -> bytes:
         settings = self.server.settings
@@ -278,9 +206,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _run(self) -> bytes:
         settings = self.server.settings
-        length = self._length()
+        length = self.body_length(settings.max_body_bytes)
         with self.server.turn():
-            body = self._read_body(length)
+            body = self.read_body(length)
             try:
                 jobs = read_jobs(body, most=settings.max_jobs, maxima=settings.maxima)
             except WireError as error:
@@ -288,60 +216,9 @@ class _Handler(BaseHTTPRequestHandler):
             except OverLimitError as error:
                 raise RefusalError(422, str(error)) from None
             del body
-            self._jobs = len(jobs)
+            self.note = f"{len(jobs)} jobs"
             outcomes = self.server.sandbox.run(jobs)
         return write_outcomes(outcomes, self.server.isolation)
-
-    def _length(self) -> int:
-        """How long the body is, from the header."""
-        text = self.headers.get("Content-Length", "")
-        if "Transfer-Encoding" in self.headers or not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise RefusalError(411, "a request needs a Content-Length")
-        if int(text) > self.server.settings.max_body_bytes:
-            raise RefusalError(413, f"a request of {text} bytes; {self.server.settings.max_body_bytes} is the most")
-        return int(text)
-
-    def _read_body(self, length: int) -> bytes:
-        try:
-            body = self.rfile.read(length)
-        except TimeoutError:
-            raise RefusalError(408, "the request came too slowly") from None
-        except OSError:
-            raise RefusalError(400, "the connection broke") from None
-        if len(body) < length:
-            raise RefusalError(400, "the body is shorter than its Content-Length")
-        self._unread = False
-        return body
-
-    def _log(self, status: int) -> None:
-        """One line a request, in which nothing is the client's own words."""
-        path = self.path if getattr(self, "path", None) in (RUN_PATH, HEALTH_PATH) else "?"
-        method = self.command if self.command in ("GET", "POST") else "?"
-        seconds = time.monotonic() - self._began
-        logger.info("%s %s %s %d, %d jobs, %.2f s", self.client_address[0], method, path, status, self._jobs, seconds)
-
-
-class _DeadlineReader(io.RawIOBase):
-    """Reads from a socket until a time by the monotonic clock."""
-
-    def __init__(self, connection: socket.socket, until: float) -> None:
-        self._connection = connection
-        self._until = until
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read some bytes; raises TimeoutError when the time is up."""
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
-
-
-def _refuse(status: int) -> bytes:
-    raise RefusalError(status, "no such request")
 
 
 def serve(server: SandboxServer) -> None:
@@ -362,100 +239,3 @@ def serve(server: SandboxServer) -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of `trl-grpo-ext sandbox-server`."""
-    usual = Settings()
-    parser.add_argument("--host", default=DEFAULT_HOST, help=f"the address to listen at ({DEFAULT_HOST})")
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help=f"the port ({DEFAULT_PORT})")
-    parser.add_argument(
-        "--token-file", metavar="PATH", help=f"the file of the secret that clients send; without it, ${TOKEN_VARIABLE}"
-    )
-    parser.add_argument("--workers", type=int, metavar="N", help="programs to run at a time (one a core)")
-    parser.add_argument(
-        "--packages",
-        action="append",
-        default=[],
-        metavar="FOLDER",
-        help="a folder of packages that programs may import",
-    )
-    parser.add_argument(
-        "--max-waiting",
-        type=int,
-        default=usual.max_waiting,
-        metavar="N",
-        help=f"requests at a time; to more the server says that it is busy ({usual.max_waiting})",
-    )
-    parser.add_argument(
-        "--max-seconds",
-        type=float,
-        default=MAXIMA.wall_seconds,
-        metavar="S",
-        help=f"the most wall time, and CPU time, that a job may ask for ({MAXIMA.wall_seconds:g})",
-    )
-    parser.add_argument(
-        "--max-memory-mb",
-        type=int,
-        default=MAXIMA.memory_mb,
-        metavar="MIB",
-        help=f"the most memory that a job may ask for ({MAXIMA.memory_mb})",
-    )
-    parser.add_argument(
-        "--allow-unsafe",
-        action="store_true",
-        help="run programs without walls where this machine has none: they can then do what you can",
-    )
-
-
-def run_server(arguments: argparse.Namespace) -> int:
-    """Serve as the flags say until told to end; the exit status."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    try:
-        return _run_server(arguments)
-    except (ValueError, OSError) as error:
-        return refuse(error)
-
-
-def _run_server(arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.sandbox.local import LocalSandbox
-    from trl_grpo_ext.workers.pool import usable_cores
-
-    token = read_token(arguments.token_file)
-    _warn_of_readers(arguments.token_file)
-    missing = [folder for folder in arguments.packages if not Path(folder).is_dir()]
-    if missing:
-        raise ValueError(f"--packages names {missing[0]!r}, which is no folder.")
-    settings = _settings(arguments)
-    workers = usable_cores() if arguments.workers is None else arguments.workers
-    sandbox = LocalSandbox(workers, packages=arguments.packages, allow_unsafe=arguments.allow_unsafe)
-    sandbox.check()
-    with SandboxServer(arguments.host, arguments.port, token, sandbox, settings) as server:
-        shown = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-        what = f"{workers} workers, isolation {server.isolation}"
-        logger.info("Serving at http://%s:%d, %s", shown, server.server_port, what)
-        try:
-            serve(server)
-        finally:
-            sandbox.close()
-    return 0
-
-
-def _settings(arguments: argparse.Namespace) -> Settings:
-    if arguments.max_waiting < 1:
-        raise ValueError(f"--max-waiting is a whole number above 0, got {arguments.max_waiting}.")
-    limits = MAXIMA.to_record() | {
-        "wall_seconds": arguments.max_seconds,
-        "cpu_seconds": arguments.max_seconds,
-        "memory_mb": arguments.max_memory_mb,
-    }
-    return Settings(
-        max_waiting=arguments.max_waiting,
-        max_connections=max(64, 4 * arguments.max_waiting),
-        maxima=Limits(**limits),
-    )
-
-
-def _warn_of_readers(file: str | None) -> None:
-    if file is not None and Path(file).stat().st_mode & 0o077:
-        logger.warning("The token in %s can be read by others on this machine; `chmod 600` it.", file)
