@@ -425,7 +425,7 @@ def test_the_judge_works_without_walls_of_this_machine_too(stand_in: StandIn, mo
 def test_the_driver_is_python_3_10_which_the_service_has() -> None:
     ast.parse(fusion_calls.driver(), feature_version=(3, 10))
     sources: dict[str, str] = {}
-    fusion_calls._collect("replay", sources)
+    fusion_calls._collect(fusion_calls._MAIN, sources)
     for source in sources.values():
         ast.parse(source, feature_version=(3, 10))
     order = {"program": "def f(): return 5", "messages": [{"id": 0, "do": "names", "values": ["f"]}], "marker": "MARK"}

@@ -36,7 +36,7 @@ MAX_REQUESTS = 64
 ANSWER_CHARS = 120_000  # packed; SandboxFusion stalls a program that prints more than about 190 kB
 _CALLS_BYTES, _REPORT_BYTES = 64 << 20, 8 << 20  # what a judge may say of one program
 _WRITE_SECONDS = 30.0
-_PREFIX = "trl_grpo_ext.sandbox.inside."
+_MAIN = "trl_grpo_ext.sandbox.inside.fusion_main"
 _BOOT = """\
 import base64, builtins, json, sys, types, zlib
 if not hasattr(builtins, "BaseExceptionGroup"):  # before Python 3.11
@@ -44,7 +44,7 @@ if not hasattr(builtins, "BaseExceptionGroup"):  # before Python 3.11
 for name, source in json.loads(zlib.decompress(base64.b64decode("{packed}"))).items():
     sys.modules[name] = types.ModuleType(name)
     exec(compile(source, name, "exec", dont_inherit=True), sys.modules[name].__dict__)
-sys.modules["{prefix}fusion_main"].main()
+sys.modules["{main}"].main()
 """
 
 Ask = Callable[[str, str], Run]
@@ -89,21 +89,21 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult
 def driver() -> str:
     """The code that the service runs: `inside.fusion_main`, with the modules that it needs."""
     sources: dict[str, str] = {}
-    _collect("fusion_main", sources)
+    _collect(_MAIN, sources)
     packed = base64.b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
-    return _BOOT.format(packed=packed, prefix=_PREFIX)
+    return _BOOT.format(packed=packed, main=_MAIN)
 
 
 def _collect(name: str, sources: dict[str, str]) -> None:
-    """Add the source of a module of `inside`, after those that it imports."""
-    found = importlib.util.find_spec(_PREFIX + name)
+    """Add the source of a module of this package, after those that it imports."""
+    found = importlib.util.find_spec(name)
     assert found is not None and found.origin is not None
     source = Path(found.origin).read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(source)):
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-        if module.startswith(_PREFIX) and module not in sources:
-            _collect(module.removeprefix(_PREFIX), sources)
-    sources[_PREFIX + name] = source
+        if module.startswith("trl_grpo_ext.") and module not in sources:
+            _collect(module, sources)
+    sources[name] = source
 
 
 class _Program:
