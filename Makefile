@@ -2,34 +2,63 @@
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 ARGS ?=
+JOBS ?= logical  # processes that run tests: a core each, eight at most
 
 BIN := .venv/bin
+# Tests that take long wait on each other least when a process that has none left takes over another's.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(strip $(JOBS)) --maxprocesses 8 --dist worksteal
+# What lints and formats the report's scripts. It comes from npm.
+BIOME := .venv/biome/node_modules/.bin/biome
+BIOME_VERSION := 2.6.8
+SCRIPTS := trl_grpo_ext/report/assets
+# The lowest TRL that pyproject.toml allows.
+LOWEST_TRL := 1.6.0
+
 # One thread: BLAS threads on a busy machine only wait for each other.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: quickstart test check format wheel-test clean
+.PHONY: help quickstart test test-all test-lowest coverage check check-js format wheel-test clean
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1|\2/p' Makefile | awk -F'|' '{printf "%-12s %s\n", $$1, $$2}'
 
 quickstart: .venv/installed  ## train the bundled model, minutes on two cores; ARGS="--max_steps 5" for less
 	$(BIN)/trl-grpo-ext train --config quickstart $(ARGS)
 
-test: .venv/installed-dev  ## run the tests
-	$(BIN)/python -m pytest $(ARGS)
+test: .venv/installed-dev  ## run the quick tests, minutes on two cores; ARGS="-k mix" for some of them
+	$(PYTEST) -m "not slow and not wheel" $(ARGS)
 
-check: .venv/installed-dev  ## lint, format and types
+test-all: .venv/installed-dev  ## run all tests, also the slow ones: real runs, ranks, browsers, soaks
+	$(PYTEST) $(ARGS)
+
+test-lowest: .venv-lowest/installed  ## run what touches TRL, and a small training, with the lowest TRL that is supported
+	.venv-lowest/bin/python -m pytest tests/test_trl_contract.py tests/test_trainer.py -m "not slow and not wheel" $(ARGS)
+	.venv-lowest/bin/trl-grpo-ext train --config quickstart --max_steps 2 --output_dir runs/lowest
+
+coverage: .venv/installed-dev  ## run the quick tests and print which lines they do not reach
+	$(PYTEST) -m "not slow and not wheel" --cov=trl_grpo_ext --cov=rewards --cov-report=term:skip-covered $(ARGS)
+
+check: .venv/installed-dev check-js  ## lint, format, types, and the layers of the house
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-format: .venv/installed-dev  ## put the code into its format
+check-js: $(if $(shell command -v npm),$(BIOME))  ## lint and format the report's scripts; needs npm
+	@if [ -x $(BIOME) ]; then $(BIOME) check --error-on-warnings $(SCRIPTS); \
+	else echo "The report's scripts were not checked: that needs npm."; fi
+
+format: .venv/installed-dev $(if $(shell command -v npm),$(BIOME))  ## put the code into its format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if [ -x $(BIOME) ]; then $(BIOME) check --write $(SCRIPTS); fi
 
 wheel-test: .venv/installed-dev  ## build the wheel and use it in an empty environment
 	$(BIN)/python -m pytest -m wheel tests/test_wheel.py $(ARGS)
 
 clean:  ## remove everything that was set up or built
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv .venv-lowest build dist *.egg-info
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -40,4 +69,15 @@ clean:  ## remove everything that was set up or built
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable ".[dev]"
+	touch $@
+
+.venv-lowest/installed: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv .venv-lowest
+	grep -v '^trl==' $(CONSTRAINTS) > .venv-lowest/constraints.txt
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint .venv-lowest/constraints.txt \
+		"trl==$(LOWEST_TRL)" --editable ".[json,language]" pytest hypothesis
+	touch $@
+
+$(BIOME): Makefile .venv/bin/python
+	npm install --silent --no-audit --no-fund --no-save --prefix .venv/biome @biomejs/biome@$(BIOME_VERSION)
 	touch $@

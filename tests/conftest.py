@@ -8,11 +8,14 @@ import os
 os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import ADVICE, NO_BROWSER
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from trl_grpo_ext.assets import resolve
@@ -20,6 +23,37 @@ from trl_grpo_ext.assets import resolve
 # A busy machine is slow, which is no fault of the code.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end what was left out for want of a browser, and what to do about it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any(NO_BROWSER in str(report.longrepr) for report in skipped):
+        terminalreporter.section("pictures not tested", yellow=True)
+        terminalreporter.write_line(ADVICE)
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Makes a folder once a test run, whichever of its processes asks first; tests read it and leave it as it is.
+
+    The others wait until it is there. A folder whose maker has failed is made again for whoever asks next.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make_once(name: str, make: Callable[[Path], None]) -> Path:
+        folder, done = shared / name, shared / f"{name}.done"
+        with FileLock(shared / f"{name}.lock"):
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return make_once
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser import open_browser
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
 from trl_grpo_ext.lab import ActionVerifier, run_lab
@@ -162,23 +161,16 @@ def test_a_page_of_no_runs_is_refused() -> None:
 @contextmanager
 def opened(page: Path, scheme: str = "light") -> Iterator[tuple[Any, list[str]]]:
     """The page in headless Chromium, with what its console has said."""
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    playwright = pytest.importorskip("playwright.sync_api")
-    if chromium is None:
-        pytest.skip("no Chromium here; set CHROMIUM to one")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        try:
-            tab = browser.new_context(color_scheme=scheme, offline=True).new_page()
-            said: list[str] = []
-            tab.on("console", lambda message: said.append(message.text))
-            tab.on("pageerror", lambda error: said.append(str(error)))
-            tab.goto(page.as_uri())
-            yield tab, said
-        finally:
-            browser.close()
+    with open_browser() as browser:
+        tab = browser.new_context(color_scheme=scheme, offline=True).new_page()
+        said: list[str] = []
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.goto(page.as_uri())
+        yield tab, said
 
 
+@pytest.mark.slow  # a browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_slider_the_keys_and_the_algorithms_show_each_step_without_a_console_error(
     folder: Path, scheme: str
@@ -209,6 +201,7 @@ def test_the_slider_the_keys_and_the_algorithms_show_each_step_without_a_console
         assert said == []
 
 
+@pytest.mark.slow  # a browser
 def test_an_odd_page_opens_too_and_its_title_is_text(odd_page: Path) -> None:
     with opened(odd_page) as (tab, said):
         assert tab.inner_text("h1") == "</title><script>alert(1)</script>"

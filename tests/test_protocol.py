@@ -109,7 +109,9 @@ def test_an_exception_blames_the_grader_and_the_other_rows_are_judged(caplog: py
     assert "1 / len(sample.text)" in caplog.text
 
 
-def test_an_error_says_which_line_of_the_users_led_to_it_and_fits_into_any_file() -> None:
+def test_an_error_says_which_line_of_the_users_led_to_it_and_fits_into_any_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class SecretiveError(Exception):
         def __str__(self) -> str:
             raise RuntimeError("not even this")
@@ -133,6 +135,8 @@ def test_an_error_says_which_line_of_the_users_led_to_it_and_fits_into_any_file(
     assert len(long) == 300
     assert odd.startswith(r"ValueError: \udcff (")
     assert secretive.startswith("SecretiveError (")
+    assert "\\udcff" in caplog.text
+    assert caplog.text.encode()  # neither does the log hold half a surrogate
 
 
 def test_a_verifier_may_look_at_columns_and_prompts() -> None:

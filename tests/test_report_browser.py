@@ -1,20 +1,15 @@
-"""The report in a browser: no error, no harm by any text, filters and keys that work.
-
-`CHROMIUM` names the browser; without it one on the PATH is taken, then playwright's own. Where there is none, these
-tests are skipped, unless `CHROMIUM` is set.
-"""
+"""The report in a browser: no error, no harm by any text, filters and keys that work."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import report_runs as runs
+from browser import open_browser
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.report.write import write_report
@@ -22,23 +17,13 @@ from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.settings import write_settings
 
-playwright = pytest.importorskip("playwright.sync_api")
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+pytestmark = pytest.mark.slow  # a browser
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    with playwright.sync_playwright() as started:
-        try:
-            chromium = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except playwright.Error as error:
-            if "CHROMIUM" in os.environ:
-                raise
-            pytest.skip(f"there is no browser: {str(error).splitlines()[0]}")
+    with open_browser() as chromium:
         yield chromium
-        chromium.close()
 
 
 # Above which of these steps the chart of lengths has the colour of unparseable completions.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
-from trl_grpo_ext.support.error_text import error_text
+from trl_grpo_ext.support.error_text import error_text, traceback_text
 from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
@@ -191,10 +191,10 @@ def warn_once(name: str, error: Exception) -> None:
     if (name, type(error)) not in _warned:
         _warned.add((name, type(error)))
         logger.warning(
-            "%r raised %s; such rows are not trained on. This is shown once.",
+            "%r raised %s; such rows are not trained on. This is shown once.\n%s",
             name,
             type(error).__name__,
-            exc_info=error,
+            traceback_text(error),
         )
 
 

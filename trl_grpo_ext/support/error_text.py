@@ -1,4 +1,4 @@
-"""An exception in a line: what it is, what it says, and where it was raised."""
+"""An exception as text that any file takes: in a line, or with its traceback."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ def error_text(error: BaseException) -> str:
     kind = type(error).__name__
     room = max(0, MAX_CHARS - len(kind) - len(place) - 2)
     text = f"{kind}: {said[:room]}{place}" if said else f"{kind}{place}"
+    return _encodable(text)
+
+
+def traceback_text(error: BaseException) -> str:
+    """The traceback of an exception, in characters that any file takes."""
+    return _encodable("".join(traceback.format_exception(error)).rstrip())
+
+
+def _encodable(text: str) -> str:
+    """The text with half surrogates, which no file takes, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

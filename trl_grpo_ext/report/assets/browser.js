@@ -47,7 +47,8 @@ function completionsOf(runs) {
         member.first = group.members.find((other) => other === member || same(other, member));
         found.push(member);
       }
-      for (const member of group.members) member.copies = group.members.filter((other) => other.first === member).length;
+      for (const member of group.members)
+        member.copies = group.members.filter((other) => other.first === member).length;
     }
   }
   return found;
@@ -56,19 +57,48 @@ function completionsOf(runs) {
 /** Whether two of a group say the same, and the same is said of them: they have a row together. */
 function same(one, other) {
   const said = ({ total, advantage, cut, void: isVoid, hack, disagrees, primary, verdicts }) =>
-    JSON.stringify([total, advantage, cut, isVoid, hack, disagrees, primary, Object.entries(verdicts).map(([term, verdict]) => [term, verdict.status])]);
+    JSON.stringify([
+      total,
+      advantage,
+      cut,
+      isVoid,
+      hack,
+      disagrees,
+      primary,
+      Object.entries(verdicts).map(([term, verdict]) => [term, verdict.status]),
+    ]);
   return one.text === other.text && said(one) === said(other);
 }
 
 function completionBrowser(runs) {
   const all = completionsOf(runs);
-  if (!all.length) return { element: el("p", { class: "note", text: "No completion has been recorded yet." }), show() {}, showPair() {}, showPrompt() {} };
-  const state = { view: "all", order: "late", term: "", status: "", mode: firstMode(runs), run: "", text: "", extra: null, from: 0, found: all, chosen: all[0] };
+  if (!all.length)
+    return {
+      element: el("p", { class: "note", text: "No completion has been recorded yet." }),
+      show() {},
+      showPair() {},
+      showPrompt() {},
+    };
+  const state = {
+    view: "all",
+    order: "late",
+    term: "",
+    status: "",
+    mode: firstMode(runs),
+    run: "",
+    text: "",
+    extra: null,
+    from: 0,
+    found: all,
+    chosen: all[0],
+  };
   const parts = browserParts(runs, all, state, () => refresh());
   const { list, detail, told, pager } = parts;
 
   function refresh() {
-    state.found = all.filter((one) => one.copies && fits(one, state)).sort(ORDERS.find(([key]) => key === state.order)[2]);
+    state.found = all
+      .filter((one) => one.copies && fits(one, state))
+      .sort(ORDERS.find(([key]) => key === state.order)[2]);
     state.from = 0;
     state.chosen = state.found[0] || null;
     parts.reflect();
@@ -78,15 +108,25 @@ function completionBrowser(runs) {
 
   function showList() {
     const { found, from } = state;
-    list.replaceChildren(...found.slice(from, from + ROWS_A_PAGE).map((one) => listRow(one, one === state.chosen.first, runs.length > 1, choose)));
+    list.replaceChildren(
+      ...found
+        .slice(from, from + ROWS_A_PAGE)
+        .map((one) => listRow(one, one === state.chosen.first, runs.length > 1, choose)),
+    );
     list.setAttribute("aria-activedescendant", state.chosen ? rowId(state.chosen.first) : "");
-    told.textContent = found.length ? `${count(from + 1)}\u2013${count(Math.min(found.length, from + ROWS_A_PAGE))} of ${toldRows(found)}` : "None fits.";
+    told.textContent = found.length
+      ? `${count(from + 1)}\u2013${count(Math.min(found.length, from + ROWS_A_PAGE))} of ${toldRows(found)}`
+      : "None fits.";
     pager.back.disabled = from === 0;
     pager.on.disabled = from + ROWS_A_PAGE >= found.length;
   }
 
   function showDetail() {
-    detail.replaceChildren(state.chosen ? completionDetail(state.chosen, choose) : el("p", { class: "note", text: "No completion fits these filters." }));
+    detail.replaceChildren(
+      state.chosen
+        ? completionDetail(state.chosen, choose)
+        : el("p", { class: "note", text: "No completion fits these filters." }),
+    );
     detail.scrollTop = 0;
   }
 
@@ -98,7 +138,10 @@ function completionBrowser(runs) {
       state.from = Math.floor(place / ROWS_A_PAGE) * ROWS_A_PAGE;
       showList();
     } else {
-      for (const [other, is] of [[before, false], [one, true]]) {
+      for (const [other, is] of [
+        [before, false],
+        [one, true],
+      ]) {
         const row = other && document.getElementById(rowId(other.first));
         if (row) row.setAttribute("aria-selected", String(is));
       }
@@ -120,9 +163,16 @@ function completionBrowser(runs) {
   }
 
   const keys = {
-    ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1),
-    PageDown: () => turn(1), PageUp: () => turn(-1), ArrowRight: () => sibling(1), ArrowLeft: () => sibling(-1),
-    Home: () => state.found.length && choose(state.found[0]), End: () => state.found.length && choose(state.found.at(-1)),
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
+    j: () => step(1),
+    k: () => step(-1),
+    PageDown: () => turn(1),
+    PageUp: () => turn(-1),
+    ArrowRight: () => sibling(1),
+    ArrowLeft: () => sibling(-1),
+    Home: () => state.found.length && choose(state.found[0]),
+    End: () => state.found.length && choose(state.found.at(-1)),
   };
   list.addEventListener("keydown", (event) => {
     if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey || !state.chosen) return;
@@ -143,7 +193,16 @@ function completionBrowser(runs) {
   pager.on.addEventListener("click", () => turn(1));
 
   function only(run, extra) {
-    Object.assign(state, { view: "all", order: extra.order || "late", term: "", status: "", mode: run.main_mode, text: "", run: "", extra });
+    Object.assign(state, {
+      view: "all",
+      order: extra.order || "late",
+      term: "",
+      status: "",
+      mode: run.main_mode,
+      text: "",
+      run: "",
+      extra,
+    });
     refresh();
     document.getElementById("completions").scrollIntoView();
     list.focus({ preventScroll: true });
@@ -152,11 +211,15 @@ function completionBrowser(runs) {
   return {
     element: parts.element,
     show: refresh,
-    showPrompt: (run, prompt) => only(run, { label: "one prompt", fits: (one) => one.group.run === run && one.group.prompt === prompt }),
-    showPair: (run, passed, shadow, shadowPassed) => only(run, {
-      label: `training ${passed ? "passes" : "fails"}, ${shadow} ${shadowPassed ? "passes" : "fails"}`, order: "up",
-      fits: (one) => one.group.run === run && passes(one, one.primary) === passed && passes(one, shadow) === shadowPassed,
-    }),
+    showPrompt: (run, prompt) =>
+      only(run, { label: "one prompt", fits: (one) => one.group.run === run && one.group.prompt === prompt }),
+    showPair: (run, passed, shadow, shadowPassed) =>
+      only(run, {
+        label: `training ${passed ? "passes" : "fails"}, ${shadow} ${shadowPassed ? "passes" : "fails"}`,
+        order: "up",
+        fits: (one) =>
+          one.group.run === run && passes(one, one.primary) === passed && passes(one, shadow) === shadowPassed,
+      }),
   };
 }
 
@@ -175,7 +238,13 @@ function fits(one, state) {
   if (state.extra && !state.extra.fits(one)) return false;
   if (!VIEWS.find(([key]) => key === state.view)[3](one)) return false;
   if (!inPart(one, state)) return false;
-  if (state.status && !(state.term ? [state.term] : Object.keys(one.verdicts)).some((term) => Object.hasOwn(one.verdicts, term) && one.verdicts[term].status === state.status)) return false;
+  if (
+    state.status &&
+    !(state.term ? [state.term] : Object.keys(one.verdicts)).some(
+      (term) => Object.hasOwn(one.verdicts, term) && one.verdicts[term].status === state.status,
+    )
+  )
+    return false;
   if (state.term && !state.status && !Object.hasOwn(one.verdicts, state.term)) return false;
   return !state.text || one.text.toLowerCase().includes(state.text);
 }
@@ -183,47 +252,105 @@ function fits(one, state) {
 // --- what it is made of ---------------------------------------------------------------------------------------------
 
 function browserParts(runs, all, state, refresh) {
-  const changed = (change) => { Object.assign(state, change); refresh(); };
+  const changed = (change) => {
+    Object.assign(state, change);
+    refresh();
+  };
   const views = VIEWS.map(([key, label, title]) =>
-    el("button", { type: "button", title, "data-view": key, onclick: () => changed({ view: key, order: ORDER_OF_VIEW[key] || "late", extra: null }) },
-      label, key === "all" || key === "long" ? null : el("span", { class: "count" })));
-  const countViews = () => VIEWS.forEach(([, , , is], place) => {
-    const told = views[place].querySelector(".count");
-    if (!told) return;
-    const n = all.filter((one) => is(one) && inPart(one, state)).length;
-    told.textContent = count(n);
-    views[place].disabled = n === 0;
-  });
+    el(
+      "button",
+      {
+        type: "button",
+        title,
+        "data-view": key,
+        onclick: () => changed({ view: key, order: ORDER_OF_VIEW[key] || "late", extra: null }),
+      },
+      label,
+      key === "all" || key === "long" ? null : el("span", { class: "count" }),
+    ),
+  );
+  const countViews = () =>
+    VIEWS.forEach(([, , , is], place) => {
+      const told = views[place].querySelector(".count");
+      if (!told) return;
+      const n = all.filter((one) => is(one) && inPart(one, state)).length;
+      told.textContent = count(n);
+      views[place].disabled = n === 0;
+    });
   const terms = [...new Set(runs.flatMap((run) => run.terms))];
-  const statuses = STATUSES.filter((status) => all.some((one) => Object.values(one.verdicts).some((verdict) => verdict.status === status)));
+  const statuses = STATUSES.filter((status) =>
+    all.some((one) => Object.values(one.verdicts).some((verdict) => verdict.status === status)),
+  );
   const modes = [...new Set(all.map((one) => one.group.mode))];
-  const select = (label, name, options) => el("select", { "aria-label": label, "data-filter": name, onchange: (event) => changed({ [name]: event.target.value }) },
-    ...options.map(([value, text]) => el("option", { value, text })));
+  const select = (label, name, options) =>
+    el(
+      "select",
+      { "aria-label": label, "data-filter": name, onchange: (event) => changed({ [name]: event.target.value }) },
+      ...options.map(([value, text]) => el("option", { value, text })),
+    );
   const filters = [
     runs.length > 1 ? select("Run", "run", [["", "both runs"], ...runs.map((run) => [run.name, run.name])]) : null,
-    modes.length > 1 ? select("Part of the run", "mode", [["", "training and evaluation"], ["train", "training"], ["eval", "evaluation"]]) : null,
+    modes.length > 1
+      ? select("Part of the run", "mode", [
+          ["", "training and evaluation"],
+          ["train", "training"],
+          ["eval", "evaluation"],
+        ])
+      : null,
     select("Term", "term", [["", "any term"], ...terms.map((term) => [term, term])]),
     select("Verdict", "status", [["", "any verdict"], ...statuses.map((status) => [status, status])]),
-    select("Order", "order", ORDERS.map(([key, label]) => [key, label])),
+    select(
+      "Order",
+      "order",
+      ORDERS.map(([key, label]) => [key, label]),
+    ),
   ].filter(Boolean);
   let waiting = 0;
-  const search = el("input", { type: "search", placeholder: "Find in completions", "aria-label": "Find in completions", oninput: (event) => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => changed({ text: event.target.value.toLowerCase() }), 150);
-  } });
-  const extra = el("button", { type: "button", class: "extra", "aria-pressed": "true", onclick: () => changed({ extra: null }) });
-  const list = el("div", { class: "rows", role: "listbox", tabindex: "0", "aria-label": "Completions; arrow keys move, left and right go through the group" });
+  const search = el("input", {
+    type: "search",
+    placeholder: "Find in completions",
+    "aria-label": "Find in completions",
+    oninput: (event) => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => changed({ text: event.target.value.toLowerCase() }), 150);
+    },
+  });
+  const extra = el("button", {
+    type: "button",
+    class: "extra",
+    "aria-pressed": "true",
+    onclick: () => changed({ extra: null }),
+  });
+  const list = el("div", {
+    class: "rows",
+    role: "listbox",
+    tabindex: "0",
+    "aria-label": "Completions; arrow keys move, left and right go through the group",
+  });
   const detail = el("article", { class: "detail", tabindex: "0", "aria-label": "The completion" });
   const told = el("span", { class: "note" });
-  const pager = { back: el("button", { type: "button", text: "Previous" }), on: el("button", { type: "button", text: "Next" }) };
-  const element = el("div", { class: "browser" }, el("p", { class: "note lead", text: heldNote(runs) }),
+  const pager = {
+    back: el("button", { type: "button", text: "Previous" }),
+    on: el("button", { type: "button", text: "Next" }),
+  };
+  const element = el(
+    "div",
+    { class: "browser" },
+    el("p", { class: "note lead", text: heldNote(runs) }),
     el("div", { class: "views", role: "group", "aria-label": "Views" }, ...views, extra),
     el("div", { class: "filters" }, ...filters, search),
-    el("div", { class: "split" }, el("div", { class: "left" }, list, el("div", { class: "pager" }, pager.back, pager.on, told)), detail));
+    el(
+      "div",
+      { class: "split" },
+      el("div", { class: "left" }, list, el("div", { class: "pager" }, pager.back, pager.on, told)),
+      detail,
+    ),
+  );
   const reflect = () => {
     countViews();
-    views.forEach((view) => view.setAttribute("aria-pressed", String(view.dataset.view === state.view && !state.extra)));
-    filters.forEach((filter) => (filter.value = state[filter.dataset.filter]));
+    for (const view of views)
+      view.setAttribute("aria-pressed", String(view.dataset.view === state.view && !state.extra));
+    for (const filter of filters) filter.value = state[filter.dataset.filter];
     if (!state.text) search.value = "";
     extra.hidden = !state.extra;
     extra.textContent = state.extra ? shown(`${state.extra.label} \u00d7`) : "";
@@ -235,7 +362,9 @@ function browserParts(runs, all, state, refresh) {
 function completionsSaid(runs) {
   const { kept, all } = held(runs);
   const trained = runs.filter((run) => run.main_mode === "train");
-  const evaluated = trained.flatMap((run) => run.groups).reduce((sum, group) => sum + (group.mode === "eval" ? group.members.length : 0), 0);
+  const evaluated = trained
+    .flatMap((run) => run.groups)
+    .reduce((sum, group) => sum + (group.mode === "eval" ? group.members.length : 0), 0);
   if (!evaluated) return plural(all, "completion");
   if (kept < all) return `${plural(all, "completion")} with those of evaluation`;
   return `${plural(all - evaluated, "completion")} + ${count(evaluated)} of evaluation`;
@@ -256,25 +385,51 @@ const rowId = (one) => `completion-${one.place}`;
 
 function toldRows(found) {
   const completions = found.reduce((sum, one) => sum + one.copies, 0);
-  return completions === found.length ? count(completions) : `${count(found.length)} rows, for ${plural(completions, "completion")}`;
+  return completions === found.length
+    ? count(completions)
+    : `${count(found.length)} rows, for ${plural(completions, "completion")}`;
 }
 
 function listRow(one, chosen, named, choose) {
   const { group } = one;
-  return el("div", { class: "row", role: "option", id: rowId(one), "aria-selected": String(chosen), onclick: () => choose(one) },
-    el("div", { class: "line" },
-      el("span", { class: "chips" }, ...group.run.terms.map((term) => chip(term, one.verdicts[term], Object.hasOwn(one.verdicts, term)))),
-      el("span", { class: "where", text: `${named ? `${group.run.name} \u00b7 ` : ""}${group.mode === "eval" ? "eval " : ""}step ${group.step}` }),
+  return el(
+    "div",
+    { class: "row", role: "option", id: rowId(one), "aria-selected": String(chosen), onclick: () => choose(one) },
+    el(
+      "div",
+      { class: "line" },
+      el(
+        "span",
+        { class: "chips" },
+        ...group.run.terms.map((term) => chip(term, one.verdicts[term], Object.hasOwn(one.verdicts, term))),
+      ),
+      el("span", {
+        class: "where",
+        text: `${named ? `${group.run.name} \u00b7 ` : ""}${group.mode === "eval" ? "eval " : ""}step ${group.step}`,
+      }),
       one.cut ? el("span", { class: "tag", text: "cut" }) : null,
       one.hack ? el("span", { class: "tag", text: "hack" }) : null,
-      one.copies > 1 ? el("span", { class: "tag", title: "Siblings that are the same", text: `\u00d7 ${one.copies}` }) : null,
-      el("span", { class: "n", title: "advantage", text: one.void ? "void" : one.advantage === null ? "" : signed(one.advantage) })),
-    el("bdi", { class: "snippet", text: start(one.text.slice(0, 400).replace(/\s+/g, " ").trim(), 180) || "(empty)" }));
+      one.copies > 1
+        ? el("span", { class: "tag", title: "Siblings that are the same", text: `\u00d7 ${one.copies}` })
+        : null,
+      el("span", {
+        class: "n",
+        title: "advantage",
+        text: one.void ? "void" : one.advantage === null ? "" : signed(one.advantage),
+      }),
+    ),
+    el("bdi", { class: "snippet", text: start(one.text.slice(0, 400).replace(/\s+/g, " ").trim(), 180) || "(empty)" }),
+  );
 }
 
 function chip(term, verdict, there) {
   if (!there) return el("span", { class: "chip none", title: `${term}: does not apply`, text: "\u00b7" });
-  return el("span", { class: `chip ${verdict.status}`, title: `${term}: ${verdict.status}${verdict.reason ? `, ${verdict.reason}` : ""}`, "aria-label": `${term} ${verdict.status}`, text: MARKS[verdict.status] || "?" });
+  return el("span", {
+    class: `chip ${verdict.status}`,
+    title: `${term}: ${verdict.status}${verdict.reason ? `, ${verdict.reason}` : ""}`,
+    "aria-label": `${term} ${verdict.status}`,
+    text: MARKS[verdict.status] || "?",
+  });
 }
 
 function completionDetail(one, choose) {
@@ -287,48 +442,141 @@ function completionDetail(one, choose) {
     ["Step", `${group.step}${group.mode === "eval" ? ", evaluation" : ""}`],
     ["Group", `${group.group === null ? "\u2013" : group.group}${group.kind ? `, ${words(group.kind)}` : ""}`],
   ];
-  return el("div", {},
-    el("dl", { class: "facts" }, ...facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value })))),
+  return el(
+    "div",
+    {},
+    el(
+      "dl",
+      { class: "facts" },
+      ...facts.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))),
+    ),
     siblings(one, choose),
     verdictTable(one),
-    el("h3", { text: "Prompt" }), ...messages.map(([role, text]) => block(text, role)),
-    el("h3", { text: "Completion" }), group.prefill ? block(group.prefill, "part of the prompt") : null, block(one.text, "", true),
-    ...Object.entries(one.verdicts).filter(([, verdict]) => verdict.details).map(([term, verdict]) => more(`How ${term} came about`, Object.entries(verdict.details))),
-    group.row.length ? more("Dataset row", group.row) : null);
+    el("h3", { text: "Prompt" }),
+    ...messages.map(([role, text]) => block(text, role)),
+    el("h3", { text: "Completion" }),
+    group.prefill ? block(group.prefill, "part of the prompt") : null,
+    block(one.text, "", true),
+    ...Object.entries(one.verdicts)
+      .filter(([, verdict]) => verdict.details)
+      .map(([term, verdict]) => more(`How ${term} came about`, Object.entries(verdict.details))),
+    group.row.length ? more("Dataset row", group.row) : null,
+  );
 }
 
 function siblings(one, choose) {
   const { members } = one.group;
   if (members.length < 2) return null;
   const most = Math.max(...members.map((member) => Math.abs(member.advantage || 0))) || 1;
-  return el("div", { class: "siblings", role: "group", "aria-label": "The group" }, ...members.map((member, place) => {
-    const bar = el("span", { class: `bar ${(member.advantage || 0) < 0 ? "down" : "up"}` });
-    bar.style.height = `${(Math.abs(member.advantage || 0) / most) * 18}px`;
-    const verdict = member.primary !== null && Object.hasOwn(member.verdicts, member.primary) ? member.verdicts[member.primary] : null;
-    const name = `${place + 1} of ${members.length}: ${verdict ? verdict.status : "no verdict"}, advantage ${member.advantage === null ? "not known" : signed(member.advantage)}`;
-    return el("button", { type: "button", "aria-current": member === one ? "true" : null, title: name, "aria-label": name, onclick: () => choose(member) },
-      el("span", { class: "bars" }, bar), el("span", { class: `chip ${verdict ? verdict.status : "none"}`, text: verdict ? MARKS[verdict.status] : "\u00b7" }));
-  }));
+  return el(
+    "div",
+    { class: "siblings", role: "group", "aria-label": "The group" },
+    ...members.map((member, place) => {
+      const bar = el("span", { class: `bar ${(member.advantage || 0) < 0 ? "down" : "up"}` });
+      bar.style.height = `${(Math.abs(member.advantage || 0) / most) * 18}px`;
+      const verdict =
+        member.primary !== null && Object.hasOwn(member.verdicts, member.primary)
+          ? member.verdicts[member.primary]
+          : null;
+      const name = `${place + 1} of ${members.length}: ${verdict ? verdict.status : "no verdict"}, advantage ${member.advantage === null ? "not known" : signed(member.advantage)}`;
+      return el(
+        "button",
+        {
+          type: "button",
+          "aria-current": member === one ? "true" : null,
+          title: name,
+          "aria-label": name,
+          onclick: () => choose(member),
+        },
+        el("span", { class: "bars" }, bar),
+        el("span", {
+          class: `chip ${verdict ? verdict.status : "none"}`,
+          text: verdict ? MARKS[verdict.status] : "\u00b7",
+        }),
+      );
+    }),
+  );
 }
 
 function verdictTable(one) {
   const { group } = one;
   const weights = group.weights;
-  return el("div", { class: "scroll" }, el("table", { class: "list verdicts" },
-    el("thead", {}, el("tr", {}, ...["term", "verdict", "extracted", "value", "weight", "counts"].map((name) => el("th", { scope: "col", text: name })))),
-    el("tbody", {}, ...group.run.terms.filter((term) => Object.hasOwn(weights, term)).map((term) => {
-      if (!Object.hasOwn(one.verdicts, term)) return el("tr", { class: "absent" }, el("th", { scope: "row", text: term }), el("td", { colspan: "5", class: "note", text: "does not apply" }));
-      const verdict = one.verdicts[term];
-      const blame = verdict.blame === "policy" ? "" : `the ${verdict.blame}'s fault`;
-      const why = [verdict.reason, blame, verdict.gated ? "gated" : "", verdict.seconds >= 0.1 ? `${number(verdict.seconds)} s` : ""].filter(Boolean).join(", ");
-      return el("tr", {},
-        el("th", { scope: "row", text: term }),
-        el("td", {}, el("span", { class: "said" }, chip(term, verdict, true), ` ${verdict.status}`), why ? el("div", { class: "note mono", text: why }) : null),
-        el("td", { class: "extracted", "data-label": "extracted" }, verdict.answer === null ? el("span", { class: "note", text: "\u2013" }) : el("bdi", { class: "mono answer", text: start(verdict.answer, 400) + (verdict.answer.length > 400 ? "\u2026" : "") })),
-        el("td", { class: "n", "data-label": "value", text: number(verdict.value) }),
-        el("td", { class: "n", "data-label": "weight", text: group.run.shadows.some((shadow) => shadow.term === term) ? "shadow" : number(weights[term]) }),
-        el("td", { class: "n", "data-label": "counts", text: verdict.value === null || weights[term] === 0 ? "\u2013" : signed(verdict.value * weights[term]) }));
-    }))));
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "list verdicts" },
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          ...["term", "verdict", "extracted", "value", "weight", "counts"].map((name) =>
+            el("th", { scope: "col", text: name }),
+          ),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        ...group.run.terms
+          .filter((term) => Object.hasOwn(weights, term))
+          .map((term) => {
+            if (!Object.hasOwn(one.verdicts, term))
+              return el(
+                "tr",
+                { class: "absent" },
+                el("th", { scope: "row", text: term }),
+                el("td", { colspan: "5", class: "note", text: "does not apply" }),
+              );
+            const verdict = one.verdicts[term];
+            const blame = verdict.blame === "policy" ? "" : `the ${verdict.blame}'s fault`;
+            const why = [
+              verdict.reason,
+              blame,
+              verdict.gated ? "gated" : "",
+              verdict.seconds >= 0.1 ? `${number(verdict.seconds)} s` : "",
+            ]
+              .filter(Boolean)
+              .join(", ");
+            return el(
+              "tr",
+              {},
+              el("th", { scope: "row", text: term }),
+              el(
+                "td",
+                {},
+                el("span", { class: "said" }, chip(term, verdict, true), ` ${verdict.status}`),
+                why ? el("div", { class: "note mono", text: why }) : null,
+              ),
+              el(
+                "td",
+                { class: "extracted", "data-label": "extracted" },
+                verdict.answer === null
+                  ? el("span", { class: "note", text: "\u2013" })
+                  : el("bdi", {
+                      class: "mono answer",
+                      text: start(verdict.answer, 400) + (verdict.answer.length > 400 ? "\u2026" : ""),
+                    }),
+              ),
+              el("td", { class: "n", "data-label": "value", text: number(verdict.value) }),
+              el("td", {
+                class: "n",
+                "data-label": "weight",
+                text: group.run.shadows.some((shadow) => shadow.term === term) ? "shadow" : number(weights[term]),
+              }),
+              el("td", {
+                class: "n",
+                "data-label": "counts",
+                text: verdict.value === null || weights[term] === 0 ? "\u2013" : signed(verdict.value * weights[term]),
+              }),
+            );
+          }),
+      ),
+    ),
+  );
 }
 
 /** Text in a box of its own; of a long one the start, the rest when asked for. */
@@ -338,10 +586,17 @@ function block(text, label, main) {
   if (!text.length) body.append(el("span", { class: "note", text: "(empty)" }));
   else body.textContent = shown(start(text, FIRST_CHARACTERS));
   if (text.length > FIRST_CHARACTERS) {
-    parts.push(el("button", { type: "button", class: "whole", text: `Show all ${count(text.length)} characters`, onclick: (event) => {
-      body.textContent = shown(text);
-      event.target.remove();
-    } }));
+    parts.push(
+      el("button", {
+        type: "button",
+        class: "whole",
+        text: `Show all ${count(text.length)} characters`,
+        onclick: (event) => {
+          body.textContent = shown(text);
+          event.target.remove();
+        },
+      }),
+    );
   }
   return el("div", { class: "block" }, ...parts);
 }

@@ -11,11 +11,18 @@ const FEW_POINTS = 3;
 function chartFigure(spec) {
   const legend = el("ul", { class: "legend" });
   const lone = lonePlace(spec);
-  const canvas = lone ? el("p", { class: "note", text: lone }) : el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
+  const canvas = lone
+    ? el("p", { class: "note", text: lone })
+    : el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
   const figure = el(
     "figure",
     { class: "panel", id: spec.id },
-    el("figcaption", {}, el("h3", { text: spec.title }), spec.note ? el("p", { class: "note", text: spec.note }) : null),
+    el(
+      "figcaption",
+      {},
+      el("h3", { text: spec.title }),
+      spec.note ? el("p", { class: "note", text: spec.note }) : null,
+    ),
     legend,
     canvas,
   );
@@ -37,14 +44,17 @@ function drawCharts() {
     for (const entry of entries) {
       const chart = drawn.find((other) => other.canvas === entry.target);
       const width = Math.floor(entry.contentRect.width);
-      if (chart.plot && width > 0 && width !== chart.plot.width) chart.plot.setSize({ width, height: chart.plot.height });
+      if (chart.plot && width > 0 && width !== chart.plot.width)
+        chart.plot.setSize({ width, height: chart.plot.height });
     }
   });
-  drawn.forEach((chart) => watcher.observe(chart.canvas));
-  themeListeners.push(() => drawn.forEach((chart) => {
-    chart.plot.destroy();
-    draw(chart);
-  }));
+  for (const chart of drawn) watcher.observe(chart.canvas);
+  themeListeners.push(() =>
+    drawn.forEach((chart) => {
+      chart.plot.destroy();
+      draw(chart);
+    }),
+  );
 }
 
 function draw(chart) {
@@ -66,7 +76,10 @@ function draw(chart) {
         sync: { key: "steps", scales: ["x", null] },
         drag: { x: true, y: false, setScale: true },
       },
-      hooks: { setCursor: [(plot) => tell(plot.cursor.left < 0 ? null : plot.cursor.idx)], drawClear: [(plot) => mark(plot, spec)] },
+      hooks: {
+        setCursor: [(plot) => tell(plot.cursor.left < 0 ? null : plot.cursor.idx)],
+        drawClear: [(plot) => mark(plot, spec)],
+      },
     },
     data,
     canvas,
@@ -85,7 +98,9 @@ function lines(spec) {
       dash: one.dash || one.dots ? [4, 3] : undefined,
       spanGaps: !spec.gaps,
       points: {
-        show: few || one.dots || present(one.values).length < 12, size: one.dots ? 7 : 5, fill: color(one.color),
+        show: few || one.dots || present(one.values).length < 12,
+        size: one.dots ? 7 : 5,
+        fill: color(one.color),
         filter: (plot, place, show) => (show || !spec.gaps ? null : alone(one.values)),
       },
     })),
@@ -94,7 +109,9 @@ function lines(spec) {
 
 /** The places of values between two gaps, which no line shows. */
 function alone(values) {
-  return values.flatMap((value, place) => (isThere(value) && !isThere(values[place - 1]) && !isThere(values[place + 1]) ? [place] : []));
+  return values.flatMap((value, place) =>
+    isThere(value) && !isThere(values[place - 1]) && !isThere(values[place + 1]) ? [place] : [],
+  );
 }
 
 /** Sums from the bottom; the largest is drawn first and those below it over it. */
@@ -102,7 +119,11 @@ function stacked(spec) {
   const sums = spec.x.map(() => 0);
   const known = spec.x.map((_, place) => spec.series.some((one) => one.values[place] !== null));
   const layers = spec.series.map((one) =>
-    one.values.map((value, place) => (known[place] ? (sums[place] += value || 0) : null)));
+    one.values.map((value, place) => {
+      sums[place] += value || 0;
+      return known[place] ? sums[place] : null;
+    }),
+  );
   const paths = spec.x.length < FEW_POINTS ? uPlot.paths.bars({ size: [0.5, 48] }) : undefined;
   const series = spec.series.map((one) => ({
     label: one.label,
@@ -118,7 +139,8 @@ function stacked(spec) {
 
 function xRange(spec) {
   const [low, high] = spec.span;
-  const room = spec.x.length < FEW_POINTS && spec.kind === "stack" ? Math.max(1, (high - low) * 0.15) : (high - low) * 0.01;
+  const room =
+    spec.x.length < FEW_POINTS && spec.kind === "stack" ? Math.max(1, (high - low) * 0.15) : (high - low) * 0.01;
   const whole = high > low ? [low - room, high + room] : [low - 1, high + 1];
   return (plot, from, to) => {
     const xs = plot.data[0];
@@ -138,7 +160,10 @@ function yRange(spec) {
 function extent(spec) {
   const values = spec.series.flatMap((one) => present(one.values));
   if (!values.length) return [null, null];
-  return [Math.min(spec.tight ? Infinity : 0, ...lowHigh(values)), Math.max(spec.tight ? -Infinity : 0, ...lowHigh(values))];
+  return [
+    Math.min(spec.tight ? Infinity : 0, ...lowHigh(values)),
+    Math.max(spec.tight ? -Infinity : 0, ...lowHigh(values)),
+  ];
 }
 
 function lowHigh(values) {
@@ -148,7 +173,15 @@ function lowHigh(values) {
 function axes(spec) {
   const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
   return [
-    { ...quiet, grid: { show: false }, size: 26, space: 60, gap: 6, values: (_, splits) => ticks(spec, splits), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6] },
+    {
+      ...quiet,
+      grid: { show: false },
+      size: 26,
+      space: 60,
+      gap: 6,
+      values: (_, splits) => ticks(spec, splits),
+      incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
+    },
     {
       ...quiet,
       grid: { stroke: color("--rule"), width: 1 },
@@ -169,7 +202,7 @@ function ticks(spec, splits) {
 
 /** Thin lines at the steps of findings. */
 function mark(plot, spec) {
-  if (!spec.marks || !spec.marks.length) return;
+  if (!spec.marks?.length) return;
   const { ctx, bbox } = plot;
   ctx.save();
   ctx.setLineDash([2, 3]);
@@ -191,7 +224,9 @@ function tellLegend({ spec, legend }, place) {
   const format = spec.format || number;
   if (!legend.childElementCount) {
     for (const one of spec.series) {
-      legend.append(el("li", {}, swatch(one.color, one.dots), el("span", { class: "name", text: one.label }), el("b", {})));
+      legend.append(
+        el("li", {}, swatch(one.color, one.dots), el("span", { class: "name", text: one.label }), el("b", {})),
+      );
     }
   }
   spec.series.forEach((one, index) => {
@@ -205,7 +240,9 @@ function spoken(spec) {
   const format = spec.format || number;
   const parts = spec.series.map((one) => {
     const values = present(one.values);
-    return values.length ? `${one.label} from ${format(values[0])} to ${format(values.at(-1))}` : `${one.label} not known`;
+    return values.length
+      ? `${one.label} from ${format(values[0])} to ${format(values.at(-1))}`
+      : `${one.label} not known`;
   });
   return `${spec.title}, steps ${spec.x[0]} to ${spec.x.at(-1)}: ${parts.join("; ")}.`;
 }
@@ -216,7 +253,9 @@ function joined(tables) {
   const place = new Map(steps.map((step, index) => [step, index]));
   const columns = tables.map((table) => {
     const column = steps.map(() => null);
-    table.x.forEach((step, index) => (column[place.get(step)] = table.values[index]));
+    table.x.forEach((step, index) => {
+      column[place.get(step)] = table.values[index];
+    });
     return column;
   });
   return [steps, columns];

@@ -13,18 +13,26 @@ const actionColor = (action) => `--action-${action}`;
 
 function buildPage() {
   document.title = lab.title;
-  document.getElementById("page").append(
-    el("header", { class: "lab" },
-      el("div", {}, el("h1", { text: lab.title }), el("p", { text: introduction() })),
-      themeButton()),
-    stepBar(),
-    el("div", { class: "lab-grid" },
-      policyPanel(),
-      el("div", { class: "panel", id: "detail" }),
-      ...runCharts().map(chartFigure)),
-    ...(lab.runs.length > 1 ? [comparison()] : []),
-    explanation(),
-  );
+  document
+    .getElementById("page")
+    .append(
+      el(
+        "header",
+        { class: "lab" },
+        el("div", {}, el("h1", { text: lab.title }), el("p", { text: introduction() })),
+        themeButton(),
+      ),
+      stepBar(),
+      el(
+        "div",
+        { class: "lab-grid" },
+        policyPanel(),
+        el("div", { class: "panel", id: "detail" }),
+        ...runCharts().map(chartFigure),
+      ),
+      ...(lab.runs.length > 1 ? [comparison()] : []),
+      explanation(),
+    );
   drawCharts();
   document.getElementById("policy-over-updates").classList.add("wide");
   drawPolicy();
@@ -39,28 +47,60 @@ function buildPage() {
 function introduction() {
   const best = lab.rewards ? lab.rewards.indexOf(Math.max(...lab.rewards)) + 1 : null;
   const aim = best === null ? "" : ` Action ${best} earns most.`;
-  return `A policy that is a softmax of ten logits, trained by TRL as a language model that answers with one token.${aim} ` +
-    "Logarithms are natural; entropy and KL are exact, from the logits.";
+  return (
+    `A policy that is a softmax of ten logits, trained by TRL as a language model that answers with one token.${aim} ` +
+    "Logarithms are natural; entropy and KL are exact, from the logits."
+  );
 }
 
 // --- steps ----------------------------------------------------------------------------------------------------------
 
 function stepBar() {
-  const choice = lab.runs.length < 2 ? null : el("div", { class: "choice", role: "group", "aria-label": "Algorithm" },
-    lab.runs.map((run) => el("button", {
-      type: "button", text: run.title, "data-run": run.name, "aria-pressed": String(run === shownNow.run),
-      onclick: () => choose(run),
-    })));
-  return el("div", { class: "steps" },
+  const choice =
+    lab.runs.length < 2
+      ? null
+      : el(
+          "div",
+          { class: "choice", role: "group", "aria-label": "Algorithm" },
+          lab.runs.map((run) =>
+            el("button", {
+              type: "button",
+              text: run.title,
+              "data-run": run.name,
+              "aria-pressed": String(run === shownNow.run),
+              onclick: () => choose(run),
+            }),
+          ),
+        );
+  return el(
+    "div",
+    { class: "steps" },
     choice,
     el("button", { type: "button", id: "play", text: "Play", onclick: playOrStop }),
-    el("button", { type: "button", text: "\u2212", "aria-label": "One update back", onclick: () => stepTo(shownNow.update - 1) }),
-    el("button", { type: "button", text: "+", "aria-label": "One update on", onclick: () => stepTo(shownNow.update + 1) }),
+    el("button", {
+      type: "button",
+      text: "\u2212",
+      "aria-label": "One update back",
+      onclick: () => stepTo(shownNow.update - 1),
+    }),
+    el("button", {
+      type: "button",
+      text: "+",
+      "aria-label": "One update on",
+      onclick: () => stepTo(shownNow.update + 1),
+    }),
     el("input", {
-      type: "range", id: "update", min: 0, max: LAST, step: 1, value: 0, "aria-label": "Update",
+      type: "range",
+      id: "update",
+      min: 0,
+      max: LAST,
+      step: 1,
+      value: 0,
+      "aria-label": "Update",
       oninput: (event) => stepTo(Number(event.target.value)),
     }),
-    el("output", { id: "where", for: "update" }));
+    el("output", { id: "where", for: "update" }),
+  );
 }
 
 function stepTo(update) {
@@ -72,7 +112,10 @@ function playOrStop() {
   if (shownNow.timer !== null) return stop();
   if (shownNow.update === LAST) show(0);
   document.getElementById("play").textContent = "Stop";
-  shownNow.timer = setInterval(() => (shownNow.update < LAST ? show(shownNow.update + 1) : stop()), Math.max(30, 12000 / LAST));
+  shownNow.timer = setInterval(
+    () => (shownNow.update < LAST ? show(shownNow.update + 1) : stop()),
+    Math.max(30, 12000 / LAST),
+  );
   return undefined;
 }
 
@@ -129,14 +172,20 @@ function show(update) {
 let policyPlot = null;
 
 function policyPanel() {
-  const key = el("ul", { class: "legend" },
+  const key = el(
+    "ul",
+    { class: "legend" },
     el("li", {}, swatch("--term-1"), "probability"),
     el("li", {}, swatch("--muted"), "probability at the start, the reference"),
-    lab.rewards ? el("li", {}, swatch("--term-2"), "reward") : null);
-  return el("figure", { class: "panel" },
+    lab.rewards ? el("li", {}, swatch("--term-2"), "reward") : null,
+  );
+  return el(
+    "figure",
+    { class: "panel" },
     el("figcaption", {}, el("h3", { id: "policy-title" }), el("p", { class: "note", id: "policy-note" })),
     key,
-    el("div", { class: "canvas", id: "policy", role: "img" }));
+    el("div", { class: "canvas", id: "policy", role: "img" }),
+  );
 }
 
 function policyData() {
@@ -146,11 +195,21 @@ function policyData() {
 
 function tellPolicy() {
   const { run, update } = shownNow;
-  const figures = [`max \u03c0 ${number(run.max_probability[update])}`, `entropy ${number(run.entropy[update])}`, `KL ${number(run.kl[update])}`];
+  const figures = [
+    `max \u03c0 ${number(run.max_probability[update])}`,
+    `entropy ${number(run.entropy[update])}`,
+    `KL ${number(run.kl[update])}`,
+  ];
   if (run.expected_reward) figures.push(`expected reward ${number(run.expected_reward[update])}`);
   document.getElementById("policy-note").textContent = figures.join(" \u00b7 ");
-  document.getElementById("policy").setAttribute("aria-label", `Probabilities: ${
-    run.probabilities[update].map((value, index) => `action ${index + 1} ${percent(value)}`).join(", ")}`);
+  document
+    .getElementById("policy")
+    .setAttribute(
+      "aria-label",
+      `Probabilities: ${run.probabilities[update]
+        .map((value, index) => `action ${index + 1} ${percent(value)}`)
+        .join(", ")}`,
+    );
 }
 
 function drawPolicy() {
@@ -159,25 +218,54 @@ function drawPolicy() {
   const rewards = lab.rewards || [];
   const range = [Math.min(0, ...rewards), Math.max(1, ...rewards) * 1.06];
   const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
-  const dots = (name) => ({ stroke: color(name), width: 1, paths: () => null, points: { show: true, size: 7, width: 1.5, stroke: color(name), fill: color("--page") } });
-  policyPlot = new uPlot({
-    width: Math.max(200, Math.floor(host.clientWidth)),
-    height: 260,
-    padding: [8, 10, 0, 0],
-    legend: { show: false },
-    cursor: { show: false },
-    scales: { x: { time: false, range: () => [0.4, ACTIONS.length + 0.6] }, y: { range: () => range } },
-    axes: [
-      { ...quiet, grid: { show: false }, size: 26, gap: 6, splits: () => ACTIONS, values: (_, splits) => splits.map(String) },
-      { ...quiet, grid: { stroke: color("--rule"), width: 1 }, size: 46, gap: 6, space: 40, values: (_, splits) => splits.map((value) => String(Number(value.toFixed(2)))) },
-    ],
-    series: [
-      {},
-      { stroke: color("--term-1"), width: 0, fill: color("--term-1"), paths: uPlot.paths.bars({ size: [0.62, 60] }), points: { show: false } },
-      dots("--muted"),
-      dots("--term-2"),
-    ],
-  }, policyData(), host);
+  const dots = (name) => ({
+    stroke: color(name),
+    width: 1,
+    paths: () => null,
+    points: { show: true, size: 7, width: 1.5, stroke: color(name), fill: color("--page") },
+  });
+  policyPlot = new uPlot(
+    {
+      width: Math.max(200, Math.floor(host.clientWidth)),
+      height: 260,
+      padding: [8, 10, 0, 0],
+      legend: { show: false },
+      cursor: { show: false },
+      scales: { x: { time: false, range: () => [0.4, ACTIONS.length + 0.6] }, y: { range: () => range } },
+      axes: [
+        {
+          ...quiet,
+          grid: { show: false },
+          size: 26,
+          gap: 6,
+          splits: () => ACTIONS,
+          values: (_, splits) => splits.map(String),
+        },
+        {
+          ...quiet,
+          grid: { stroke: color("--rule"), width: 1 },
+          size: 46,
+          gap: 6,
+          space: 40,
+          values: (_, splits) => splits.map((value) => String(Number(value.toFixed(2)))),
+        },
+      ],
+      series: [
+        {},
+        {
+          stroke: color("--term-1"),
+          width: 0,
+          fill: color("--term-1"),
+          paths: uPlot.paths.bars({ size: [0.62, 60] }),
+          points: { show: false },
+        },
+        dots("--muted"),
+        dots("--term-2"),
+      ],
+    },
+    policyData(),
+    host,
+  );
 }
 
 new ResizeObserver(() => {
@@ -192,7 +280,10 @@ new ResizeObserver(() => {
 function detail() {
   const { run, update } = shownNow;
   if (update === LAST) {
-    return [el("h3", { text: "Training is over" }), el("p", { class: "note", text: "Go back to see what an update was made of." })];
+    return [
+      el("h3", { text: "Training is over" }),
+      el("p", { class: "note", text: "Go back to see what an update was made of." }),
+    ];
   }
   const { samples, sampled } = run.updates[update];
   const groups = new Set(samples.map((sample) => sample[1])).size > 1;
@@ -200,10 +291,28 @@ function detail() {
   return [
     el("h3", { text: `What update ${update + 1} is made of` }),
     el("p", { class: "note", text: summary(samples, sampled, update) }),
-    el("div", { class: "scroll" },
-      el("table", { class: "samples" },
-        el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col", text: name })))),
-        el("tbody", {}, samples.map((sample) => sampleRow(sample, groups))))),
+    el(
+      "div",
+      { class: "scroll" },
+      el(
+        "table",
+        { class: "samples" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            names.map((name) => el("th", { scope: "col", text: name })),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          samples.map((sample) => sampleRow(sample, groups)),
+        ),
+      ),
+    ),
   ];
 }
 
@@ -213,19 +322,32 @@ function summary(samples, sampled, update) {
   const parts = [sampled === update ? "sampled now" : `sampled before update ${sampled + 1}, used again`];
   parts.push(rewards.length ? `mean reward ${number(mean)}` : "no reward");
   if (rewards.length < samples.length) parts.push(`${plural(samples.length - rewards.length, "sample")} void`);
-  if (rewards.length && rewards.every((value) => value === rewards[0])) parts.push("all equal: nothing to learn but the KL term");
+  if (rewards.length && rewards.every((value) => value === rewards[0]))
+    parts.push("all equal: nothing to learn but the KL term");
   parts.push(`${samples.filter((sample) => sample[5]).length} of ${samples.length} clipped`);
   return parts.join(" \u00b7 ");
 }
 
 function sampleRow([action, group, reward, advantage, ratio, clipped], groups) {
   const side = advantage > 0 ? "up" : advantage < 0 ? "down" : null;
-  return el("tr", {},
-    el("td", {}, action === null ? "none" : el("span", { class: "action" }, swatch(actionColor(action)), String(action))),
+  return el(
+    "tr",
+    {},
+    el(
+      "td",
+      {},
+      action === null ? "none" : el("span", { class: "action" }, swatch(actionColor(action)), String(action)),
+    ),
     groups ? el("td", { text: group }) : null,
     el("td", { text: reward === null ? "void" : number(reward) }),
     el("td", { class: side, text: advantage === null ? "\u2013" : signed(advantage) }),
-    el("td", {}, ratio === null ? "\u2013" : ratio.toFixed(3), clipped ? el("span", { class: "clipped", text: "clipped" }) : null));
+    el(
+      "td",
+      {},
+      ratio === null ? "\u2013" : ratio.toFixed(3),
+      clipped ? el("span", { class: "clipped", text: "clipped" }) : null,
+    ),
+  );
 }
 
 // --- over all updates -----------------------------------------------------------------------------------------------
@@ -234,15 +356,37 @@ function runCharts() {
   const { run } = shownNow;
   const x = updates(run.probabilities);
   const base = { kind: "lines", unit: "update", x, span: [0, LAST], format: number };
-  const line = (id, title, note, values, more = {}) =>
-    ({ ...base, id, title, note, series: [{ label: run.title, color: COLORS[run.name] || "--term-1", values }], ...more });
+  const line = (id, title, note, values, more = {}) => ({
+    ...base,
+    id,
+    title,
+    note,
+    series: [{ label: run.title, color: COLORS[run.name] || "--term-1", values }],
+    ...more,
+  });
   return [
     {
-      ...base, id: "policy-over-updates", kind: "stack", title: "The policy over updates", format: percent, height: 240,
+      ...base,
+      id: "policy-over-updates",
+      kind: "stack",
+      title: "The policy over updates",
+      format: percent,
+      height: 240,
       note: "The probability of each action, from action 1 at the bottom to action 10 at the top.",
-      series: ACTIONS.map((action) => ({ label: String(action), color: actionColor(action), values: run.probabilities.map((row) => row[action - 1]) })),
+      series: ACTIONS.map((action) => ({
+        label: String(action),
+        color: actionColor(action),
+        values: run.probabilities.map((row) => row[action - 1]),
+      })),
     },
-    run.expected_reward ? line("reward", "Expected reward", "What the policy earns on average: exact, not the mean of samples.", run.expected_reward) : null,
+    run.expected_reward
+      ? line(
+          "reward",
+          "Expected reward",
+          "What the policy earns on average: exact, not the mean of samples.",
+          run.expected_reward,
+        )
+      : null,
     line("max", "Largest probability", "Of the likeliest action.", run.max_probability, { range: [0, 1] }),
     line("entropy", "Entropy", "In nats: ln 10 = 2.30 for the uniform policy, 0 for a single action.", run.entropy),
     line("kl", "KL divergence from the start", "In nats. TRL's penalty uses an estimate from the samples.", run.kl),
@@ -252,38 +396,96 @@ function runCharts() {
 function comparison() {
   const x = updates(lab.runs[0].probabilities);
   const chart = (id, title, key, more) => ({
-    id: `compare-${id}`, title, kind: "lines", unit: "update", x, span: [0, LAST], format: number, ...more,
+    id: `compare-${id}`,
+    title,
+    kind: "lines",
+    unit: "update",
+    x,
+    span: [0, LAST],
+    format: number,
+    ...more,
     series: lab.runs.map((run) => ({ label: run.title, color: COLORS[run.name] || "--term-4", values: run[key] })),
   });
-  const specs = [chart("max", "Largest probability", "max_probability", { range: [0, 1] }), chart("entropy", "Entropy", "entropy")];
+  const specs = [
+    chart("max", "Largest probability", "max_probability", { range: [0, 1] }),
+    chart("entropy", "Entropy", "entropy"),
+  ];
   if (lab.rewards) specs.push(chart("reward", "Expected reward", "expected_reward"));
   specs.push(chart("kl", "KL divergence from the start", "kl"));
-  return el("section", { class: "lab", id: "comparison" },
+  return el(
+    "section",
+    { class: "lab", id: "comparison" },
     el("h2", { text: "GRPO against REINFORCE" }),
-    el("p", { class: "note", text: "One seed, one learning rate for advantages of different sizes: an illustration, no ranking. " +
-      "GRPO uses a group for several updates, so it has sampled fewer." }),
+    el("p", {
+      class: "note",
+      text:
+        "One seed, one learning rate for advantages of different sizes: an illustration, no ranking. " +
+        "GRPO uses a group for several updates, so it has sampled fewer.",
+    }),
     runTable(),
-    el("div", { class: "lab-grid" }, specs.map(chartFigure)));
+    el("div", { class: "lab-grid" }, specs.map(chartFigure)),
+  );
 }
 
 function runTable() {
-  const rows = lab.runs.map((run) => el("tr", {},
-    [run.title, run.completions, number(run.max_probability[LAST]), number(run.entropy[LAST]), number(run.kl[LAST]),
-      run.expected_reward ? number(run.expected_reward[LAST]) : "\u2013"].map((text) => el("td", { text }))));
+  const rows = lab.runs.map((run) =>
+    el(
+      "tr",
+      {},
+      [
+        run.title,
+        run.completions,
+        number(run.max_probability[LAST]),
+        number(run.entropy[LAST]),
+        number(run.kl[LAST]),
+        run.expected_reward ? number(run.expected_reward[LAST]) : "\u2013",
+      ].map((text) => el("td", { text })),
+    ),
+  );
   const names = ["at the end", "samples", "largest probability", "entropy", "KL", "expected reward"];
-  return el("div", { class: "scroll" },
-    el("table", { class: "runs" }, el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col", text: name })))), el("tbody", {}, rows)));
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "runs" },
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          names.map((name) => el("th", { scope: "col", text: name })),
+        ),
+      ),
+      el("tbody", {}, rows),
+    ),
+  );
 }
 
 function explanation() {
   const pairs = lab.runs.flatMap((run) => [
     el("dt", { text: run.title }),
-    el("dd", { text: `${run.note} (${Object.entries(run.settings).map(([name, value]) => `${name} ${value}`).join(", ")})` }),
+    el("dd", {
+      text: `${run.note} (${Object.entries(run.settings)
+        .map(([name, value]) => `${name} ${value}`)
+        .join(", ")})`,
+    }),
   ]);
-  return el("section", { class: "lab" },
+  return el(
+    "section",
+    { class: "lab" },
     el("h2", { text: "How it is done" }),
-    el("dl", { class: "how" }, pairs, el("dt", { text: "Not shown" }),
-      el("dd", { text: "Length, format, language, truncation, and credit over tokens: an answer is one token, and the policy does not read its prompt." })));
+    el(
+      "dl",
+      { class: "how" },
+      pairs,
+      el("dt", { text: "Not shown" }),
+      el("dd", {
+        text: "Length, format, language, truncation, and credit over tokens: an answer is one token, and the policy does not read its prompt.",
+      }),
+    ),
+  );
 }
 
 buildPage();

@@ -1,7 +1,15 @@
 // What the charts of a run are: specs for charts.js, made of its data. Nothing here touches the page.
 
 const STATUSES = ["correct", "partial", "incorrect", "unparseable", "timeout", "error", "skipped"];
-const MARKS = { correct: "\u2713", partial: "\u25d0", incorrect: "\u2717", unparseable: "?", timeout: "T", error: "!", skipped: "\u2013" };
+const MARKS = {
+  correct: "\u2713",
+  partial: "\u25d0",
+  incorrect: "\u2717",
+  unparseable: "?",
+  timeout: "T",
+  error: "!",
+  skipped: "\u2013",
+};
 const GROUPS = [
   ["live", "live", "--live"],
   ["secondary_only", "live by lesser terms only", "--secondary"],
@@ -19,7 +27,12 @@ function termColor(run, term) {
 function panelsOf(run) {
   const context = { marks: [...new Set(run.findings.map((found) => found.step).filter((step) => step !== null))] };
   const panels = [
-    ...rewardPanels(run), ...verdictPanels(run), ...groupPanels(run), ...lengthPanels(run), ...policyPanels(run), ...shadowPanels(run),
+    ...rewardPanels(run),
+    ...verdictPanels(run),
+    ...groupPanels(run),
+    ...lengthPanels(run),
+    ...policyPanels(run),
+    ...shadowPanels(run),
   ];
   return panels.filter((panel) => panel.series.length && panel.x.length).map((panel) => ({ ...panel, ...context }));
 }
@@ -30,21 +43,52 @@ function rewardPanels(run) {
   if (!figures.reward) return [];
   const tables = [
     { label: "total reward", color: "--ink", wide: true, x: main.steps, values: figures.reward },
-    ...run.terms.map((term) => ({ label: term, color: termColor(run, term), x: main.steps, values: column(figures, main, "value", term) })),
+    ...run.terms.map((term) => ({
+      label: term,
+      color: termColor(run, term),
+      x: main.steps,
+      values: column(figures, main, "value", term),
+    })),
   ];
   if (run.main_mode === "train" && run.eval.steps.length) {
-    tables.push({ label: "evaluation", color: "--ink", dots: true, x: run.eval.steps, values: run.eval.figures.reward });
+    tables.push({
+      label: "evaluation",
+      color: "--ink",
+      dots: true,
+      x: run.eval.steps,
+      values: run.eval.figures.reward,
+    });
   }
   const [x, columns] = joined(tables);
-  const weights = run.terms.map((term) => ({ label: term, color: termColor(run, term), values: column(figures, main, "weight", term) }));
+  const weights = run.terms.map((term) => ({
+    label: term,
+    color: termColor(run, term),
+    values: column(figures, main, "weight", term),
+  }));
   const moved = weights.some((one) => new Set(present(one.values)).size > 1);
-  const panels = [{
-    section: "reward", id: "total", kind: "lines", title: "Reward, and the value of each term",
-    note: moved ? "Values are before the weight." : `Values are before the weight. Weights, the same throughout: ${said(weights)}.`,
-    x, series: tables.map((table, place) => ({ ...table, values: columns[place] })),
-  }];
+  const panels = [
+    {
+      section: "reward",
+      id: "total",
+      kind: "lines",
+      title: "Reward, and the value of each term",
+      note: moved
+        ? "Values are before the weight."
+        : `Values are before the weight. Weights, the same throughout: ${said(weights)}.`,
+      x,
+      series: tables.map((table, place) => ({ ...table, values: columns[place] })),
+    },
+  ];
   if (moved) {
-    panels.push({ section: "reward", id: "weights", kind: "lines", title: "Weights in force", note: "What multiplies each term's value. 0 is a shadow: watched, not trained on.", x: main.steps, series: weights });
+    panels.push({
+      section: "reward",
+      id: "weights",
+      kind: "lines",
+      title: "Weights in force",
+      note: "What multiplies each term's value. 0 is a shadow: watched, not trained on.",
+      x: main.steps,
+      series: weights,
+    });
   }
   return panels;
 }
@@ -67,11 +111,22 @@ function shares(main, figures, entries) {
 function verdictPanels(run) {
   const main = run[run.main_mode];
   const statuses = main.figures.status || {};
-  return run.terms.filter((term) => Object.hasOwn(statuses, term)).map((term) => ({
-    section: "verdicts", id: `verdicts-${run.terms.indexOf(term)}`, kind: "stack", title: term, format: percent,
-    note: weightNote(main, term), x: main.steps,
-    series: shares(main, statuses[term], STATUSES.map((status) => [status, status, `--${status}`])),
-  }));
+  return run.terms
+    .filter((term) => Object.hasOwn(statuses, term))
+    .map((term) => ({
+      section: "verdicts",
+      id: `verdicts-${run.terms.indexOf(term)}`,
+      kind: "stack",
+      title: term,
+      format: percent,
+      note: weightNote(main, term),
+      x: main.steps,
+      series: shares(
+        main,
+        statuses[term],
+        STATUSES.map((status) => [status, status, `--${status}`]),
+      ),
+    }));
 }
 
 function weightNote(main, term) {
@@ -81,20 +136,33 @@ function weightNote(main, term) {
 
 function groupPanels(run) {
   const main = run[run.main_mode];
-  const panels = [{
-    section: "groups", id: "groups", kind: "stack", title: "What the groups have to teach", format: percent,
-    note: "A group is live if a reward with weight differs between two of its members. The others move nothing.",
-    x: main.steps, series: shares(main, main.figures.group || {}, GROUPS),
-  }];
+  const panels = [
+    {
+      section: "groups",
+      id: "groups",
+      kind: "stack",
+      title: "What the groups have to teach",
+      format: percent,
+      note: "A group is live if a reward with weight differs between two of its members. The others move nothing.",
+      x: main.steps,
+      series: shares(main, main.figures.group || {}, GROUPS),
+    },
+  ];
   const drivers = main.figures.driver || {};
-  const series = run.terms.filter((term) => Object.hasOwn(drivers, term))
+  const series = run.terms
+    .filter((term) => Object.hasOwn(drivers, term))
     .map((term) => ({ label: term, color: termColor(run, term), values: drivers[term] }))
     .filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
   const below = series.some((one) => present(one.values).some((value) => value < -0.005));
   panels.push({
-    section: "groups", id: "drivers", kind: below ? "lines" : "stack", title: "Who drives the advantages", format: percent,
+    section: "groups",
+    id: "drivers",
+    kind: below ? "lines" : "stack",
+    title: "Who drives the advantages",
+    format: percent,
     note: `The share of each term in what tells the members of a group apart.${below ? " Below 0, a term pulls against the total." : ""}`,
-    x: main.steps, series,
+    x: main.steps,
+    series,
   });
   return panels;
 }
@@ -106,16 +174,43 @@ function lengthPanels(run) {
     { label: "all", color: "--ink", wide: true, values: lengths.all },
     ...STATUSES.map((status) => ({ label: status, color: `--${status}`, values: lengths[status] })),
   ].filter((one) => one.values && present(one.values).length);
-  const panels = [{
-    section: "length", id: "length", kind: "lines", title: "Tokens, by verdict", note: "Mean length of the completions to which the first term in force gives each verdict.", gaps: true, x: main.steps, series,
-  }];
+  const panels = [
+    {
+      section: "length",
+      id: "length",
+      kind: "lines",
+      title: "Tokens, by verdict",
+      note: "Mean length of the completions to which the first term in force gives each verdict.",
+      gaps: true,
+      x: main.steps,
+      series,
+    },
+  ];
   const cut = main.figures.cut || [];
   if (present(cut).some((value) => value > 0)) {
-    panels.push({ section: "length", id: "cut", kind: "lines", title: "Cut at the length limit", note: "Share of the completions.", format: percent, x: main.steps, series: [{ label: "cut", color: "--timeout", values: cut }] });
+    panels.push({
+      section: "length",
+      id: "cut",
+      kind: "lines",
+      title: "Cut at the length limit",
+      note: "Share of the completions.",
+      format: percent,
+      x: main.steps,
+      series: [{ label: "cut", color: "--timeout", values: cut }],
+    });
   }
   const empty = main.figures.void || [];
   if (present(empty).some((value) => value > 0)) {
-    panels.push({ section: "length", id: "void", kind: "lines", title: "Void", note: "Share of the completions that could not be judged, by the grader's or the data's fault, and were left out of training.", format: percent, x: main.steps, series: [{ label: "void", color: "--error", values: empty }] });
+    panels.push({
+      section: "length",
+      id: "void",
+      kind: "lines",
+      title: "Void",
+      note: "Share of the completions that could not be judged, by the grader's or the data's fault, and were left out of training.",
+      format: percent,
+      x: main.steps,
+      series: [{ label: "void", color: "--error", values: empty }],
+    });
   }
   return panels;
 }
@@ -123,14 +218,32 @@ function lengthPanels(run) {
 function policyPanels(run) {
   const { steps, figures } = run.logs;
   const panel = (id, title, note, names, format, tight) => ({
-    section: "policy", id, kind: "lines", title, note, format, tight, x: steps,
-    series: names.filter(([key]) => figures[key] && present(figures[key]).length).map(([key, label, tint]) => ({ label, color: tint, values: figures[key] })),
+    section: "policy",
+    id,
+    kind: "lines",
+    title,
+    note,
+    format,
+    tight,
+    x: steps,
+    series: names
+      .filter(([key]) => figures[key] && present(figures[key]).length)
+      .map(([key, label, tint]) => ({ label, color: tint, values: figures[key] })),
   });
   const panels = [
     panel("entropy", "Entropy", "Nats a token.", [["entropy", "entropy", "--term-1"]]),
     panel("kl", "KL from the reference", "As TRL estimates it.", [["kl", "KL", "--term-3"]]),
-    panel("clip", "Clipped tokens", "Share of the tokens whose ratio left the trust region; 0 by construction with one update a batch.",
-      [["clip_ratio/region_mean", "both sides", "--term-2"], ["clip_ratio/low_mean", "low", "--term-5"], ["clip_ratio/high_mean", "high", "--term-6"]], percent),
+    panel(
+      "clip",
+      "Clipped tokens",
+      "Share of the tokens whose ratio left the trust region; 0 by construction with one update a batch.",
+      [
+        ["clip_ratio/region_mean", "both sides", "--term-2"],
+        ["clip_ratio/low_mean", "low", "--term-5"],
+        ["clip_ratio/high_mean", "high", "--term-6"],
+      ],
+      percent,
+    ),
     panel("gradient", "Gradient norm", "Before clipping.", [["grad_norm", "norm", "--term-4"]]),
     panel("rate", "Learning rate", null, [["learning_rate", "rate", "--term-8"]]),
   ];
@@ -147,19 +260,32 @@ function policyNotes(run) {
   if (!run.logs.steps.length) return ["TRL has logged no training step."];
   if (run.settings.beta === 0) notes.push("KL is not measured: beta is 0.");
   const clip = run.logs.figures["clip_ratio/region_mean"];
-  if (clip && present(clip).every((value) => value === 0)) notes.push("No token was clipped" + (run.settings.num_iterations === 1 ? ": with one update a batch the ratio is 1 by construction." : "."));
+  if (clip && present(clip).every((value) => value === 0))
+    notes.push(
+      "No token was clipped" +
+        (run.settings.num_iterations === 1 ? ": with one update a batch the ratio is 1 by construction." : "."),
+    );
   return notes;
 }
 
 function shadowPanels(run) {
   const main = run[run.main_mode];
   const fooled = main.figures.fooled || {};
-  const series = run.terms.filter((term) => Object.hasOwn(fooled, term))
+  const series = run.terms
+    .filter((term) => Object.hasOwn(fooled, term))
     .map((term) => ({ label: term, color: termColor(run, term), values: fooled[term] }))
     .filter((one) => present(one.values).length);
-  return [{
-    section: "terms", id: "fooled", kind: "lines", title: "Passed in training, failed by the shadow", format: percent,
-    note: "Of the completions that the first term in force passes, the share that each shadow fails. If it rises, read them.",
-    gaps: true, x: main.steps, series,
-  }];
+  return [
+    {
+      section: "terms",
+      id: "fooled",
+      kind: "lines",
+      title: "Passed in training, failed by the shadow",
+      format: percent,
+      note: "Of the completions that the first term in force passes, the share that each shadow fails. If it rises, read them.",
+      gaps: true,
+      x: main.steps,
+      series,
+    },
+  ];
 }

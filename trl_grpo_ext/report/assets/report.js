@@ -1,8 +1,16 @@
 // The report: the order of its sections, and what is in each.
 
 const SECTIONS = [
-  ["findings", "Findings"], ["reward", "Reward"], ["verdicts", "Verdicts"], ["groups", "Groups"], ["length", "Length"],
-  ["policy", "Policy"], ["terms", "Terms"], ["prompts", "Prompts"], ["completions", "Completions"], ["settings", "Settings"],
+  ["findings", "Findings"],
+  ["reward", "Reward"],
+  ["verdicts", "Verdicts"],
+  ["groups", "Groups"],
+  ["length", "Length"],
+  ["policy", "Policy"],
+  ["terms", "Terms"],
+  ["prompts", "Prompts"],
+  ["completions", "Completions"],
+  ["settings", "Settings"],
 ];
 
 function buildReport(data) {
@@ -23,14 +31,30 @@ function buildReport(data) {
     completions: () => browser.element,
     settings: () => settingsOf(data),
   };
-  const charts = (section) => chartGrid(runs, panels.map((own) => own.filter((panel) => panel.section === section)));
-  const sections = SECTIONS.map(([id, title]) => [id, title, [contents[id]()].flat().filter(Boolean)]).filter(([, , inside]) => inside.length);
+  const charts = (section) =>
+    chartGrid(
+      runs,
+      panels.map((own) => own.filter((panel) => panel.section === section)),
+    );
+  const sections = SECTIONS.map(([id, title]) => [id, title, [contents[id]()].flat().filter(Boolean)]).filter(
+    ([, , inside]) => inside.length,
+  );
   page.append(
     header(data, sections),
     el("div", { class: "answers" }, sideBySide(runs, answerOf)),
     ...sections.map(([id, title, inside]) =>
-      el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title`, text: title }), leadOf(id, runs), ...inside)),
-    el("footer", { class: "note", text: `trl-grpo-ext ${data.version}. Made ${data.made}. This file loads nothing and sends nothing.` }),
+      el(
+        "section",
+        { id, "aria-labelledby": `${id}-title` },
+        el("h2", { id: `${id}-title`, text: title }),
+        leadOf(id, runs),
+        ...inside,
+      ),
+    ),
+    el("footer", {
+      class: "note",
+      text: `trl-grpo-ext ${data.version}. Made ${data.made}. This file loads nothing and sends nothing.`,
+    }),
   );
   drawCharts();
   browser.show();
@@ -43,31 +67,50 @@ const LEADS = {
 
 function leadOf(id, runs) {
   if (id === "prompts") return el("p", { class: "note lead", text: promptsLead(runs) });
-  const marked = id === "findings" && runs.some((run) => run.findings.length) ? "Dotted lines in the charts are at the steps of findings." : null;
+  const marked =
+    id === "findings" && runs.some((run) => run.findings.length)
+      ? "Dotted lines in the charts are at the steps of findings."
+      : null;
   const text = LEADS[id] || marked;
   return text ? el("p", { class: "note lead", text }) : null;
 }
 
 function promptsLead(runs) {
   const part = firstMode(runs) === "train" ? "in training" : "in evaluations";
-  const rest = runs.some((run) => run.main_mode === "train" && run.eval.steps.length) ? " Evaluations are not counted." : "";
+  const rest = runs.some((run) => run.main_mode === "train" && run.eval.steps.length)
+    ? " Evaluations are not counted."
+    : "";
   return `How often each prompt was answered correctly ${part}, by the first term in force.${rest}`;
 }
 
 function header({ runs }, sections) {
-  return el("header", { class: "top" },
-    el("nav", { "aria-label": "Sections" },
+  return el(
+    "header",
+    { class: "top" },
+    el(
+      "nav",
+      { "aria-label": "Sections" },
       el("span", { class: "brand", text: runs.length > 1 ? "Two runs" : runs[0].name }),
       el("div", { class: "links" }, ...sections.map(([id, title]) => el("a", { href: `#${id}`, text: title }))),
-      themeButton()),
-    runs.length > 1 ? el("div", { class: "sides names" }, ...runs.map((run) => el("span", { class: "runname", text: run.name }))) : null);
+      themeButton(),
+    ),
+    runs.length > 1
+      ? el("div", { class: "sides names" }, ...runs.map((run) => el("span", { class: "runname", text: run.name })))
+      : null,
+  );
 }
 
 /** One column for one run, two for two. */
 function sideBySide(runs, build) {
   const parts = runs.map(build);
   if (parts.every((part) => !part)) return null;
-  return runs.length === 1 ? parts[0] : el("div", { class: "sides" }, ...parts.map((part) => part || el("p", { class: "note", text: "Not in this run." })));
+  return runs.length === 1
+    ? parts[0]
+    : el(
+        "div",
+        { class: "sides" },
+        ...parts.map((part) => part || el("p", { class: "note", text: "Not in this run." })),
+      );
 }
 
 function notes(lines) {
@@ -77,10 +120,13 @@ function notes(lines) {
 // --- the answer -----------------------------------------------------------------------------------------------------
 
 function answerOf(run) {
-  return el("div", { class: "answer" },
+  return el(
+    "div",
+    { class: "answer" },
     el("h1", {}, ...withCode(run.sentence || bareAnswer(run))),
     el("p", { class: "note", text: factsOf(run).join(" \u00b7 ") }),
-    keyFigures(run));
+    keyFigures(run),
+  );
 }
 
 /** What can be said of a run that nobody has diagnosed. */
@@ -96,15 +142,23 @@ function bareAnswer(run) {
 function factsOf(run) {
   const { settings } = run;
   const steps = run[run.main_mode].steps;
-  const going = run.main_mode === "train" && settings.max_steps > 0 && steps.length && steps.at(-1) + 1 < settings.max_steps;
-  const facts = [run.main_mode === "train" ? `${plural((steps.at(-1) ?? -1) + 1, "step")}${going ? ` of ${count(settings.max_steps)}` : ""}` : plural(steps.length, "evaluation")];
+  const going =
+    run.main_mode === "train" && settings.max_steps > 0 && steps.length && steps.at(-1) + 1 < settings.max_steps;
+  const facts = [
+    run.main_mode === "train"
+      ? `${plural((steps.at(-1) ?? -1) + 1, "step")}${going ? ` of ${count(settings.max_steps)}` : ""}`
+      : plural(steps.length, "evaluation"),
+  ];
   facts.push(completionsSaid([run]));
   if (settings.num_generations) facts.push(`groups of ${settings.num_generations}`);
   if (settings.loss_type) facts.push(`loss ${settings.loss_type}`);
   if (settings.beta !== undefined && settings.beta !== null) facts.push(`beta ${settings.beta}`);
   if (settings.learning_rate) facts.push(`learning rate ${settings.learning_rate}`);
   if (run.unreadable) facts.push(`${plural(run.unreadable, "batch", "batches")} could not be read`);
-  if (run.unread) facts.push(`${plural(run.unread, "batch", "batches")}, spread over the run, left out for lack of time: trl-grpo-ext report reads all`);
+  if (run.unread)
+    facts.push(
+      `${plural(run.unread, "batch", "batches")}, spread over the run, left out for lack of time: trl-grpo-ext report reads all`,
+    );
   return run.batches ? facts : [];
 }
 
@@ -114,28 +168,49 @@ function ends(values) {
   if (!known.length) return null;
   const size = Math.min(Math.max(1, Math.round(known.length / 10)), Math.floor(known.length / 2));
   const mean = (part) => part.reduce((sum, value) => sum + value, 0) / part.length;
-  return size ? { first: mean(known.slice(0, size)), last: mean(known.slice(-size)), size } : { first: known[0], last: known[0], size };
+  return size
+    ? { first: mean(known.slice(0, size)), last: mean(known.slice(-size)), size }
+    : { first: known[0], last: known[0], size };
 }
 
 function keyFigures(run) {
   const main = run[run.main_mode].figures;
   const evaluated = run.main_mode === "train" && run.eval.steps.length ? run.eval.figures : null;
   const entries = [
-    ["Correct, evaluation", evaluated && evaluated.pass, percent],
+    ["Correct, evaluation", evaluated?.pass, percent],
     [run.main_mode === "train" ? "Correct, training" : "Correct", main.pass, percent],
     ["Reward", main.reward, number],
     ["Live groups", main.group && sumOf(main.group.live, main.group.secondary_only), percent],
-    ["Tokens", main.length && main.length.all, number],
+    ["Tokens", main.length?.all, number],
     ["Void", main.void, percent],
   ];
   const tiles = entries.map(([label, values, format]) => [label, ends(values), format]).filter(([, found]) => found);
   if (!tiles.length) return null;
   const many = Math.max(...tiles.map(([, found]) => found.size));
-  return el("div", { class: "figures" },
-    el("dl", {}, ...tiles.map(([label, found, format]) => el("div", {},
-      el("dt", { text: label }),
-      el("dd", {}, found.size && format(found.first) !== format(found.last) ? el("span", { class: "from", text: `${format(found.first)} \u2192 ` }) : null, format(found.last))))),
-    many > 1 ? el("p", { class: "note", text: `Means over the first and the last ${many} steps.` }) : null);
+  return el(
+    "div",
+    { class: "figures" },
+    el(
+      "dl",
+      {},
+      ...tiles.map(([label, found, format]) =>
+        el(
+          "div",
+          {},
+          el("dt", { text: label }),
+          el(
+            "dd",
+            {},
+            found.size && format(found.first) !== format(found.last)
+              ? el("span", { class: "from", text: `${format(found.first)} \u2192 ` })
+              : null,
+            format(found.last),
+          ),
+        ),
+      ),
+    ),
+    many > 1 ? el("p", { class: "note", text: `Means over the first and the last ${many} steps.` }) : null,
+  );
 }
 
 function sumOf(first, second) {
@@ -148,10 +223,34 @@ const SEVERITIES = { info: "info", note: "info", warning: "warn", warn: "warn", 
 
 function findingsOf(run, span) {
   const items = run.findings.map((found) => ({ found, row: findingRow(found) }));
-  const lacking = run.not_checked.length ? el("details", {}, el("summary", { text: `${plural(run.not_checked.length, "check")} could not be made` }),
-    el("ul", { class: "plain" }, ...run.not_checked.map(([code, needs]) => el("li", { class: "note" }, el("span", { class: "mono", text: code }), ` needs ${needs}`)))) : null;
-  if (!items.length) return el("div", {}, el("p", { class: "note", text: run.batches ? "No finding was recorded." : "Nothing to check yet." }), lacking);
-  return el("div", {}, findingTimeline(span, items), el("ol", { class: "findings" }, ...items.map((item) => item.row)), lacking);
+  const lacking = run.not_checked.length
+    ? el(
+        "details",
+        {},
+        el("summary", { text: `${plural(run.not_checked.length, "check")} could not be made` }),
+        el(
+          "ul",
+          { class: "plain" },
+          ...run.not_checked.map(([code, needs]) =>
+            el("li", { class: "note" }, el("span", { class: "mono", text: code }), ` needs ${needs}`),
+          ),
+        ),
+      )
+    : null;
+  if (!items.length)
+    return el(
+      "div",
+      {},
+      el("p", { class: "note", text: run.batches ? "No finding was recorded." : "Nothing to check yet." }),
+      lacking,
+    );
+  return el(
+    "div",
+    {},
+    findingTimeline(span, items),
+    el("ol", { class: "findings" }, ...items.map((item) => item.row)),
+    lacking,
+  );
 }
 
 function severity(found) {
@@ -160,12 +259,30 @@ function severity(found) {
 
 function findingRow(found) {
   const numbers = found.numbers && typeof found.numbers === "object" ? Object.entries(found.numbers) : [];
-  const facts = [found.step === null ? "" : `from step ${found.step}${found.holds ? " to the end" : ""}`, ...numbers.map(([name, value]) => `${words(name)} ${plainly(value)}`)].filter(Boolean);
-  return el("li", { class: severity(found), tabindex: "-1" },
+  const facts = [
+    found.step === null ? "" : `from step ${found.step}${found.holds ? " to the end" : ""}`,
+    ...numbers.map(([name, value]) => `${words(name)} ${plainly(value)}`),
+  ].filter(Boolean);
+  return el(
+    "li",
+    { class: severity(found), tabindex: "-1" },
     el("p", { class: "said" }, ...withCode(found.sentence || "")),
     found.action ? el("p", {}, ...withCode(found.action)) : null,
-    el("p", { class: "note" }, el("span", { class: "mono", text: found.code || "finding" }), ` \u00b7 ${facts.join(" \u00b7 ")}`),
-    found.about.length ? el("details", {}, el("summary", { text: "What it looks at, and what helps" }), ...found.about.map((text) => el("p", {}, ...withCode(text)))) : null);
+    el(
+      "p",
+      { class: "note" },
+      el("span", { class: "mono", text: found.code || "finding" }),
+      ` \u00b7 ${facts.join(" \u00b7 ")}`,
+    ),
+    found.about.length
+      ? el(
+          "details",
+          {},
+          el("summary", { text: "What it looks at, and what helps" }),
+          ...found.about.map((text) => el("p", {}, ...withCode(text))),
+        )
+      : null,
+  );
 }
 
 function plainly(value) {
@@ -176,22 +293,51 @@ function plainly(value) {
 function findingTimeline([low, high], items) {
   const codes = [...new Set(items.map(({ found }) => found.code))];
   const dots = ({ found, row }) => {
-    const dot = el("button", { class: `dot ${severity(found)}`, type: "button", title: `step ${found.step}`, "aria-label": `${found.code}, step ${found.step}`,
-      onclick: () => { row.scrollIntoView({ block: "center" }); row.focus({ preventScroll: true }); } });
+    const dot = el("button", {
+      class: `dot ${severity(found)}`,
+      type: "button",
+      title: `step ${found.step}`,
+      "aria-label": `${found.code}, step ${found.step}`,
+      onclick: () => {
+        row.scrollIntoView({ block: "center" });
+        row.focus({ preventScroll: true });
+      },
+    });
     dot.style.left = `${high > low ? ((found.step - low) / (high - low)) * 100 : 50}%`;
     return dot;
   };
-  return el("div", { class: "timeline" },
-    ...codes.map((code) => el("div", { class: "lane" }, el("span", { class: "mono", text: code || "finding" }),
-      el("div", { class: "track" }, ...items.filter(({ found }) => found.code === code && found.step !== null).map(dots)))),
-    el("div", { class: "lane scale" }, el("span"), el("div", { class: "track" }, el("span", { text: `step ${low}` }), el("span", { text: `${high}` }))));
+  return el(
+    "div",
+    { class: "timeline" },
+    ...codes.map((code) =>
+      el(
+        "div",
+        { class: "lane" },
+        el("span", { class: "mono", text: code || "finding" }),
+        el(
+          "div",
+          { class: "track" },
+          ...items.filter(({ found }) => found.code === code && found.step !== null).map(dots),
+        ),
+      ),
+    ),
+    el(
+      "div",
+      { class: "lane scale" },
+      el("span"),
+      el("div", { class: "track" }, el("span", { text: `step ${low}` }), el("span", { text: `${high}` })),
+    ),
+  );
 }
 
 // --- charts ---------------------------------------------------------------------------------------------------------
 
 /** The first and last step that anything is known of. */
 function spanOf(runs) {
-  const steps = runs.flatMap((run) => [run.train.steps, run.eval.steps, run.logs.steps]).flatMap((own) => [own[0], own.at(-1)]).filter((step) => step !== undefined);
+  const steps = runs
+    .flatMap((run) => [run.train.steps, run.eval.steps, run.logs.steps])
+    .flatMap((own) => [own[0], own.at(-1)])
+    .filter((step) => step !== undefined);
   const found = runs.flatMap((run) => run.findings.map((one) => one.step)).filter((step) => typeof step === "number");
   const all = [...steps, ...found];
   return all.length ? [Math.min(...all), Math.max(...all)] : [0, 1];
@@ -201,64 +347,139 @@ function spanOf(runs) {
 function shareRanges(runs, panels) {
   const span = spanOf(runs);
   const byId = new Map();
-  panels.flat().forEach((panel) => byId.set(panel.id, [...(byId.get(panel.id) || []), panel]));
+  for (const panel of panels.flat()) byId.set(panel.id, [...(byId.get(panel.id) || []), panel]);
   for (const alike of byId.values()) {
-    const ranges = alike.filter((panel) => panel.kind !== "stack").map(extent).filter(([low]) => low !== null);
-    const range = ranges.length ? [Math.min(...ranges.map(([low]) => low)), Math.max(...ranges.map(([, high]) => high))] : undefined;
-    alike.forEach((panel) => Object.assign(panel, { span, range: panel.kind === "stack" ? undefined : range }));
+    const ranges = alike
+      .filter((panel) => panel.kind !== "stack")
+      .map(extent)
+      .filter(([low]) => low !== null);
+    const range = ranges.length
+      ? [Math.min(...ranges.map(([low]) => low)), Math.max(...ranges.map(([, high]) => high))]
+      : undefined;
+    for (const panel of alike) Object.assign(panel, { span, range: panel.kind === "stack" ? undefined : range });
   }
 }
 
 function chartGrid(runs, panels) {
   const ids = [...new Set(panels.flat().map((panel) => panel.id))];
   if (!ids.length) return null;
-  if (runs.length === 1) return el("div", { class: `grid${ids.length === 1 ? " one" : ""}` }, ...panels[0].map(chartFigure));
+  if (runs.length === 1)
+    return el("div", { class: `grid${ids.length === 1 ? " one" : ""}` }, ...panels[0].map(chartFigure));
   const cell = (id, place) => {
     const panel = panels[place].find((own) => own.id === id);
-    return panel ? chartFigure({ ...panel, id: `${id}-${place}`, title: `${panel.title}`, note: panel.note }) : el("div", { class: "panel" }, el("p", { class: "note", text: "Not in this run." }));
+    return panel
+      ? chartFigure({ ...panel, id: `${id}-${place}`, title: `${panel.title}`, note: panel.note })
+      : el("div", { class: "panel" }, el("p", { class: "note", text: "Not in this run." }));
   };
-  return el("div", { class: "grid" },
-    ...ids.flatMap((id) => runs.map((_, place) => cell(id, place))));
+  return el("div", { class: "grid" }, ...ids.flatMap((id) => runs.map((_, place) => cell(id, place))));
 }
 
 // --- terms against each other ---------------------------------------------------------------------------------------
 
 function termsOf(run, browser) {
   if (run.terms.length < 2) return null;
-  return el("div", { class: "pairs" }, ...run.shadows.slice(0, 12).map((pair) => shadowTable(run, pair, browser)), correlations(run));
+  return el(
+    "div",
+    { class: "pairs" },
+    ...run.shadows.slice(0, 12).map((pair) => shadowTable(run, pair, browser)),
+    correlations(run),
+  );
 }
 
 function shadowTable(run, { term, table, kappa }, browser) {
   const [both, only, other, neither] = table;
   const all = both + only + other + neither;
   const cell = (n, passed, shadowPassed) => {
-    const button = el("button", { type: "button", class: passed === shadowPassed ? "agree" : "differ", title: "Read them", onclick: () => browser.showPair(run, passed, term, shadowPassed) },
-      el("b", { text: percent(n / all) }), el("span", { text: count(n) }));
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: passed === shadowPassed ? "agree" : "differ",
+        title: "Read them",
+        onclick: () => browser.showPair(run, passed, term, shadowPassed),
+      },
+      el("b", { text: percent(n / all) }),
+      el("span", { text: count(n) }),
+    );
     button.style.setProperty("--share", `${Math.round((n / all) * 100)}%`);
     return el("td", {}, button);
   };
-  return el("table", { class: "two" },
-    el("caption", {}, el("h3", { text: `Training against the shadow ${term}` }), el("p", { class: "note", text: kappa === null ? "Kappa is not defined: each says one thing only." : `Cohen\u2019s kappa ${number(kappa)}` })),
-    el("thead", {}, el("tr", {}, el("td"), el("th", { scope: "col", text: "shadow passes" }), el("th", { scope: "col", text: "shadow fails" }))),
-    el("tbody", {},
-      el("tr", {}, el("th", { scope: "row", text: "training passes" }), cell(both, true, true), cell(only, true, false)),
-      el("tr", {}, el("th", { scope: "row", text: "training fails" }), cell(other, false, true), cell(neither, false, false))));
+  return el(
+    "table",
+    { class: "two" },
+    el(
+      "caption",
+      {},
+      el("h3", { text: `Training against the shadow ${term}` }),
+      el("p", {
+        class: "note",
+        text:
+          kappa === null ? "Kappa is not defined: each says one thing only." : `Cohen\u2019s kappa ${number(kappa)}`,
+      }),
+    ),
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        el("td"),
+        el("th", { scope: "col", text: "shadow passes" }),
+        el("th", { scope: "col", text: "shadow fails" }),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row", text: "training passes" }),
+        cell(both, true, true),
+        cell(only, true, false),
+      ),
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row", text: "training fails" }),
+        cell(other, false, true),
+        cell(neither, false, false),
+      ),
+    ),
+  );
 }
 
 function correlations(run) {
-  const found = (a, b) => run.correlations.find((pair) => (pair.first === a && pair.second === b) || (pair.first === b && pair.second === a));
+  const found = (a, b) =>
+    run.correlations.find((pair) => (pair.first === a && pair.second === b) || (pair.first === b && pair.second === a));
   const terms = run.terms.slice(0, 12);
   const cell = (a, b) => {
     if (a === b) return el("td", { class: "same" });
-    const value = (found(a, b) || {}).correlation ?? null;
+    const value = found(a, b)?.correlation ?? null;
     const node = el("td", { text: value === null ? "\u2013" : number(value) });
-    if (value !== null) node.style.background = `color-mix(in srgb, var(${value < 0 ? "--incorrect" : "--live"}) ${Math.round(Math.abs(value) * 55)}%, transparent)`;
+    if (value !== null)
+      node.style.background = `color-mix(in srgb, var(${value < 0 ? "--incorrect" : "--live"}) ${Math.round(Math.abs(value) * 55)}%, transparent)`;
     return node;
   };
-  return el("table", { class: "matrix" },
-    el("caption", {}, el("h3", { text: "How values go together within groups" }), el("p", { class: "note", text: "Correlation, less each group\u2019s mean; a dash where one of them never differs." })),
+  return el(
+    "table",
+    { class: "matrix" },
+    el(
+      "caption",
+      {},
+      el("h3", { text: "How values go together within groups" }),
+      el("p", {
+        class: "note",
+        text: "Correlation, less each group\u2019s mean; a dash where one of them never differs.",
+      }),
+    ),
     el("thead", {}, el("tr", {}, el("td"), ...terms.map((term) => el("th", { scope: "col", text: term })))),
-    el("tbody", {}, ...terms.map((a) => el("tr", {}, el("th", { scope: "row", text: a }), ...terms.map((b) => cell(a, b))))));
+    el(
+      "tbody",
+      {},
+      ...terms.map((a) => el("tr", {}, el("th", { scope: "row", text: a }), ...terms.map((b) => cell(a, b)))),
+    ),
+  );
 }
 
 // --- prompts --------------------------------------------------------------------------------------------------------
@@ -279,50 +500,130 @@ function promptsOf(run, browser) {
     back.disabled = from === 0;
     on.disabled = from + PROMPTS_A_PAGE >= rows.length;
   };
-  const turn = (by) => { from = Math.max(0, from + by); show(); };
+  const turn = (by) => {
+    from = Math.max(0, from + by);
+    show();
+  };
   const back = el("button", { type: "button", text: "Previous", onclick: () => turn(-PROMPTS_A_PAGE) });
   const on = el("button", { type: "button", text: "Next", onclick: () => turn(PROMPTS_A_PAGE) });
-  const turned = el("button", { type: "button", text: "Easiest first", onclick: () => {
-    order = -order; from = 0; turned.textContent = order > 0 ? "Easiest first" : "Hardest first"; show();
-  } });
+  const turned = el("button", {
+    type: "button",
+    text: "Easiest first",
+    onclick: () => {
+      order = -order;
+      from = 0;
+      turned.textContent = order > 0 ? "Easiest first" : "Hardest first";
+      show();
+    },
+  });
   show();
-  return el("div", { class: "prompts" }, passRates(rows.length, bins),
-    el("div", {},
-      el("table", { class: "list" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "prompt" }), el("th", { scope: "col", text: "correct" }), el("th", { scope: "col", text: "over time" }), el("th", { scope: "col", text: "judged" }))),
-        body),
-      el("div", { class: "pager" }, back, on, place, turned,
-        rows.length < all ? el("span", { class: "note", text: `A random sample of about ${count(all)} prompts.` }) : null)));
+  return el(
+    "div",
+    { class: "prompts" },
+    passRates(rows.length, bins),
+    el(
+      "div",
+      {},
+      el(
+        "table",
+        { class: "list" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            el("th", { scope: "col", text: "prompt" }),
+            el("th", { scope: "col", text: "correct" }),
+            el("th", { scope: "col", text: "over time" }),
+            el("th", { scope: "col", text: "judged" }),
+          ),
+        ),
+        body,
+      ),
+      el(
+        "div",
+        { class: "pager" },
+        back,
+        on,
+        place,
+        turned,
+        rows.length < all
+          ? el("span", { class: "note", text: `A random sample of about ${count(all)} prompts.` })
+          : null,
+      ),
+    ),
+  );
 }
 
 function passRates(shown, bins) {
   const most = Math.max(...bins);
   const last = bins.length - 1;
-  const names = bins.map((_, place) => (place === 0 ? "0\u202f%" : place === last ? "100\u202f%" : `${place * 10 - 10}\u2013${place * 10}\u202f%`));
-  return el("figure", { class: "rates", role: "img", "aria-label": `Prompts by pass rate: ${names.map((name, place) => `${name}: ${bins[place]}`).join(", ")}` },
+  const names = bins.map((_, place) =>
+    place === 0 ? "0\u202f%" : place === last ? "100\u202f%" : `${place * 10 - 10}\u2013${place * 10}\u202f%`,
+  );
+  return el(
+    "figure",
+    {
+      class: "rates",
+      role: "img",
+      "aria-label": `Prompts by pass rate: ${names.map((name, place) => `${name}: ${bins[place]}`).join(", ")}`,
+    },
     el("figcaption", {}, el("h3", { text: "Pass rates" }), el("p", { class: "note", text: plural(shown, "prompt") })),
     ...bins.map((n, place) => {
       const bar = el("span", { class: "bar" });
       bar.style.width = `${most ? (n / most) * 100 : 0}%`;
-      return el("div", { class: "rate" }, el("span", { class: "note", text: names[place] }), el("span", { class: "lane" }, bar), el("b", { text: n ? count(n) : "" }));
-    }));
+      return el(
+        "div",
+        { class: "rate" },
+        el("span", { class: "note", text: names[place] }),
+        el("span", { class: "lane" }, bar),
+        el("b", { text: n ? count(n) : "" }),
+      );
+    }),
+  );
 }
 
 function promptRow(run, row, browser) {
   const title = el("bdi", { text: start(row.title, 160) || "(empty)" });
-  const open = row.prompt === null ? el("span", { title: "This page holds none of its completions" }, title)
-    : el("button", { type: "button", class: "link", title: "Read its completions", onclick: () => browser.showPrompt(run, row.prompt) }, title);
-  return el("tr", {}, el("td", {}, open), el("td", { class: "n", text: percent(row.rate) }), el("td", {}, strip(row.steps)), el("td", { class: "n", text: count(row.judged) }));
+  const open =
+    row.prompt === null
+      ? el("span", { title: "This page holds none of its completions" }, title)
+      : el(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            title: "Read its completions",
+            onclick: () => browser.showPrompt(run, row.prompt),
+          },
+          title,
+        );
+  return el(
+    "tr",
+    {},
+    el("td", {}, open),
+    el("td", { class: "n", text: percent(row.rate) }),
+    el("td", {}, strip(row.steps)),
+    el("td", { class: "n", text: count(row.judged) }),
+  );
 }
 
 /** A small bar for each time that the prompt was tried. */
 function strip(steps) {
-  return el("span", { class: "strip", role: "img", "aria-label": steps.map(([step, passed, judged]) => `step ${step}: ${passed} of ${judged}`).join(", ") },
+  return el(
+    "span",
+    {
+      class: "strip",
+      role: "img",
+      "aria-label": steps.map(([step, passed, judged]) => `step ${step}: ${passed} of ${judged}`).join(", "),
+    },
     ...steps.slice(-24).map(([step, passed, judged]) => {
       const bar = el("span", { title: `step ${step}: ${passed} of ${judged}` });
       bar.style.setProperty("--rate", `${(passed / judged) * 100}%`);
       return bar;
-    }));
+    }),
+  );
 }
 
 // --- settings -------------------------------------------------------------------------------------------------------
@@ -330,14 +631,38 @@ function strip(steps) {
 function settingsOf({ runs }) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.settings)))];
   if (!names.length) return null;
-  const text = (value) => (value === undefined || value === null ? "\u2013" : typeof value === "object" ? JSON.stringify(value) : String(value));
-  const table = el("table", { class: "list settings" },
-    runs.length > 1 ? el("thead", {}, el("tr", {}, el("td"), ...runs.map((run) => el("th", { scope: "col", text: run.name })))) : null,
-    el("tbody", {}, ...names.map((name) => {
-      const values = runs.map((run) => text(run.settings[name]));
-      return el("tr", { class: new Set(values).size > 1 ? "differs" : null }, el("th", { scope: "row", class: "mono", text: name }), ...values.map((value) => el("td", { class: "mono", text: value })));
-    })));
-  return el("details", { open: runs.length > 1 }, el("summary", { text: runs.length > 1 ? "Settings; those that differ are marked" : "Settings of the trainer" }), el("div", { class: "scroll" }, table));
+  const text = (value) =>
+    value === undefined || value === null
+      ? "\u2013"
+      : typeof value === "object"
+        ? JSON.stringify(value)
+        : String(value);
+  const table = el(
+    "table",
+    { class: "list settings" },
+    runs.length > 1
+      ? el("thead", {}, el("tr", {}, el("td"), ...runs.map((run) => el("th", { scope: "col", text: run.name }))))
+      : null,
+    el(
+      "tbody",
+      {},
+      ...names.map((name) => {
+        const values = runs.map((run) => text(run.settings[name]));
+        return el(
+          "tr",
+          { class: new Set(values).size > 1 ? "differs" : null },
+          el("th", { scope: "row", class: "mono", text: name }),
+          ...values.map((value) => el("td", { class: "mono", text: value })),
+        );
+      }),
+    ),
+  );
+  return el(
+    "details",
+    { open: runs.length > 1 },
+    el("summary", { text: runs.length > 1 ? "Settings; those that differ are marked" : "Settings of the trainer" }),
+    el("div", { class: "scroll" }, table),
+  );
 }
 
 buildReport(readData());

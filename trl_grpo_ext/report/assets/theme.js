@@ -1,5 +1,3 @@
-"use strict";
-
 // What every page shares. Text reaches the page by textContent alone: the policy of the page forbids markup from text.
 
 function readData() {
@@ -29,7 +27,10 @@ function shown(value) {
     .replace(/\r\n/g, "\n")
     .replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) => String.fromCharCode(0x2400 + c.charCodeAt(0)))
     .replace(/[\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => `\u27e6U+${hex(c)}\u27e7`)
-    .replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, (c) => `\u27e6U+${hex(c)}\u27e7`);
+    .replace(
+      /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g,
+      (c) => `\u27e6U+${hex(c)}\u27e7`,
+    );
 }
 
 function hex(character) {
@@ -81,7 +82,9 @@ function words(name) {
 
 /** Text in which what stands between backticks is code. */
 function withCode(text) {
-  return String(text).split(/`([^`]*)`/).map((part, place) => (place % 2 ? el("code", { text: part }) : part));
+  return String(text)
+    .split(/`([^`]*)`/)
+    .map((part, place) => (place % 2 ? el("code", { text: part }) : part));
 }
 
 const isThere = (value) => value !== null && value !== undefined;
@@ -97,14 +100,18 @@ function isDark() {
 }
 
 function themeButton() {
-  const button = el("button", { class: "quiet", type: "button", onclick: () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    told();
-  } });
+  const button = el("button", {
+    class: "quiet",
+    type: "button",
+    onclick: () => {
+      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+      told();
+    },
+  });
   const told = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", `Change to the ${isDark() ? "light" : "dark"} colours`);
-    themeListeners.forEach((listener) => listener());
+    for (const listener of themeListeners) listener();
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", told);
   told();
