@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.math_answers.extraction import boxes
-from trl_grpo_ext.rewards.parsing.answer_part import answer_part, right, unreadable, wrong
-from trl_grpo_ext.rewards.parsing.visible import visible
+from trl_grpo_ext.rewards.answers.marks import boxes
+from trl_grpo_ext.rewards.answers.said import visible
+from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
+from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 

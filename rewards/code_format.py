@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.protocol import Verifier, check_timeout
-from trl_grpo_ext.rewards.parsing.answer_part import answer_part, closed_blocks, right, unreadable, wrong
-from trl_grpo_ext.rewards.parsing.visible import visible
+from trl_grpo_ext.rewards.answers.said import visible
+from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
+from trl_grpo_ext.rewards.formats.answer_part import answer_part, closed_blocks
 from trl_grpo_ext.rewards.unit_test_suites.code_block import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.names import did_you_mean

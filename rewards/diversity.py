@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.rewards.math_answers.extraction import MODES, Mode, extract
+from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 from trl_grpo_ext.rewards.prose.ngrams import ngrams
 from trl_grpo_ext.rewards.token_budget import is_whole_number
 from trl_grpo_ext.sample import Sample
@@ -86,7 +86,7 @@ class DiversityVerifier(GroupVerifier):
     def _features(self, sample: Sample) -> set[Hashable] | Verdict:
         """What is compared of a completion, or the verdict where there is nothing."""
         if self.of == "answer":
-            answer = extract(sample.text, prefill=sample.prefill, mode=self.mode)
+            answer = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
             if answer.problem:
                 return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=answer.problem)
             return {answer.answers}

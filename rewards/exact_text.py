@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters
-from trl_grpo_ext.rewards.parsing.answer_part import right, unreadable, wrong
-from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from
-from trl_grpo_ext.rewards.parsing.visible import without_invisible
+from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
+from trl_grpo_ext.rewards.answers.latex import strip_delimiters
+from trl_grpo_ext.rewards.answers.said import without_invisible
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
 from trl_grpo_ext.verdict import Verdict
 
 MAX_CHARS = 10_000  # of an answer, or twice its gold: sorting the marks of hostile Unicode takes quadratic time

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, required_column
-from trl_grpo_ext.rewards.parsing.answer_part import Fence, answer_part, check_fence, unfenced
-from trl_grpo_ext.rewards.parsing.json_schema import ROOTS, BadSchemaError, check_schema, judge_json, schema_text
+from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, check_fence, unfenced
+from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, check_schema, judge_json, schema_text
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
@@ -22,7 +22,7 @@ ADVICE = {
     "schema_timeout": "Simplify the schema; it takes longer than the timeout whatever the answer is.",
     "grader": "Try again: a worker failed, not the data.",
 }
-_HERE = "trl_grpo_ext.rewards.parsing.json_schema"
+_HERE = "trl_grpo_ext.rewards.formats.json_schema"
 
 
 @dataclass(frozen=True, kw_only=True)

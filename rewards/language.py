@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
-from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
+from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.rewards.prose.detection import check_installed, foreign_words, language_code, main_language, shares
 from trl_grpo_ext.rewards.prose.markup import prose
 from trl_grpo_ext.rewards.prose.scripts import Window, windows, word_count

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem, Verifier
+from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.rewards.llm_judging import settings
 from trl_grpo_ext.rewards.llm_judging.asking import Failure, Reply, ask_all, request_key
 from trl_grpo_ext.rewards.llm_judging.breaker import REST_SECONDS, EndpointError
@@ -16,7 +17,6 @@ from trl_grpo_ext.rewards.llm_judging.endpoint import Endpoint, close_client, sh
 from trl_grpo_ext.rewards.llm_judging.question import JudgePrompt, Question, QuestionError
 from trl_grpo_ext.rewards.llm_judging.reply import Contract, Form
 from trl_grpo_ext.rewards.llm_judging.untrusted import harmless
-from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 

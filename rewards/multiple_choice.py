@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from trl_grpo_ext.protocol import first_value
-from trl_grpo_ext.rewards.parsing.answer_part import right, unreadable, wrong
-from trl_grpo_ext.rewards.parsing.chosen_option import (
+from trl_grpo_ext.rewards.answers.choices import (
     ALONE,
     LED,
     LETTERS,
@@ -19,7 +18,9 @@ from trl_grpo_ext.rewards.parsing.chosen_option import (
     plain_text,
     read_choice,
 )
-from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, alternatives, check_answer_from
+from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
+from trl_grpo_ext.rewards.answers.golds import alternatives
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from trl_grpo_ext.rewards.math_answers.gold import gold_texts
-from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters, without_text_commands
-from trl_grpo_ext.rewards.math_answers.policy import unit
-from trl_grpo_ext.rewards.parsing.answer_part import right, unreadable, wrong
-from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from
+from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
+from trl_grpo_ext.rewards.answers.golds import gold_texts
+from trl_grpo_ext.rewards.answers.latex import strip_delimiters, without_text_commands
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
+from trl_grpo_ext.rewards.math.policy import unit
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from trl_grpo_ext.protocol import first_value
+from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
+from trl_grpo_ext.rewards.answers.latex import strip_delimiters, without_text_commands
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, unreadable, wrong
 from trl_grpo_ext.rewards.exact_text import normal_text
-from trl_grpo_ext.rewards.math_answers.notation import strip_delimiters, without_text_commands
-from trl_grpo_ext.rewards.parsing.answer_part import unreadable, wrong
-from trl_grpo_ext.rewards.parsing.final_answer import AnswerFrom, AnswerVerifier, check_answer_from
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
 

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.protocol import Verifier, check_timeout
-from trl_grpo_ext.rewards.parsing.answer_part import SHOWN_CHARS, answer_part
-from trl_grpo_ext.rewards.parsing.linear_regex import linear_regex
+from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS
+from trl_grpo_ext.rewards.formats.answer_part import answer_part
+from trl_grpo_ext.rewards.formats.linear_regex import linear_regex
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.parsing.answer_part import answer_part, shown
-from trl_grpo_ext.rewards.parsing.tag_structure import Element, TagPart, read_structure, read_tags
-from trl_grpo_ext.rewards.parsing.visible import visible
+from trl_grpo_ext.rewards.answers.said import visible
+from trl_grpo_ext.rewards.answers.verifier import shown
+from trl_grpo_ext.rewards.formats.answer_part import answer_part
+from trl_grpo_ext.rewards.formats.tag_structure import Element, TagPart, read_structure, read_tags
 from trl_grpo_ext.sample import Sample, completion_text
 from trl_grpo_ext.verdict import Status, Verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.parsing.visible import visible
+from trl_grpo_ext.rewards.answers.said import visible
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
-from trl_grpo_ext.rewards.parsing.answer_part import spoken, unreadable
+from trl_grpo_ext.rewards.answers.said import spoken
+from trl_grpo_ext.rewards.answers.verifier import unreadable
 from trl_grpo_ext.rewards.unit_test_suites.bad_tests import ADVICE, BadTests
 from trl_grpo_ext.rewards.unit_test_suites.code_block import extract_program
 from trl_grpo_ext.rewards.unit_test_suites.columns import Columns

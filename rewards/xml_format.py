@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.parsing.answer_part import Fence, answer_part, check_fence, right, unfenced, unreadable, wrong
-from trl_grpo_ext.rewards.parsing.visible import visible
+from trl_grpo_ext.rewards.answers.said import visible
+from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
+from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, check_fence, unfenced
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 

@@ -20,7 +20,7 @@ import trl_grpo_ext
 from trl_grpo_ext.cli.main import parse
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import parse_recipe
-from trl_grpo_ext.rewards.parsing.final_answer import ANSWER_FROM
+from trl_grpo_ext.rewards.answers.finder import ANSWER_FROM
 from trl_grpo_ext.support.documentation import read_docs
 
 ROOT = Path(__file__).resolve().parent.parent

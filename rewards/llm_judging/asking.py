@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.rewards.llm_judging.breaker import EndpointError
 from trl_grpo_ext.rewards.llm_judging.cache import Scored
 from trl_grpo_ext.rewards.llm_judging.endpoint import Client
 from trl_grpo_ext.rewards.llm_judging.question import Question
 from trl_grpo_ext.rewards.llm_judging.reply import ReplyError
-from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
 
 ASKED = 2  # times at most, with a mark of its own each
 REPLY_CHARS = 500  # of a reply that are kept

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Verdict
-from trl_grpo_ext.rewards.parsing.answer_part import Fence, answer_part, closed_blocks, unfenced
+from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, closed_blocks, unfenced
 
 FENCED = "```json\n{}\n```"
 

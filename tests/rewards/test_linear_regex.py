@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.parsing.linear_regex import MAX_WORK, linear_regex
+from trl_grpo_ext.rewards.formats.linear_regex import MAX_WORK, linear_regex
 from trl_grpo_ext.rewards.regex import matched
 
 pytest.importorskip("re2")

@@ -10,7 +10,7 @@ import pytest
 
 from trl_grpo_ext import Blame, Status
 from trl_grpo_ext.rewards import MathVerifier, math_reward
-from trl_grpo_ext.rewards.math_answers.memo import Memo
+from trl_grpo_ext.rewards.math.memo import Memo
 from trl_grpo_ext.verdict import Verdict, grader_error
 
 
@@ -70,7 +70,7 @@ def test_golds_of_every_form_tell_right_from_wrong(gold: Any, right: str, wrong:
 
 @pytest.mark.parametrize("gold", sorted({str(gold) for gold, _, _ in GOLDS if not isinstance(gold, list)}))
 def test_a_gold_equals_itself(gold: str) -> None:
-    from trl_grpo_ext.rewards.math_answers.gold import gold_texts
+    from trl_grpo_ext.rewards.answers.golds import gold_texts
 
     assert math_reward([boxed(gold_texts(gold)[0])], solution=[gold]) == [1.0]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Status
-from trl_grpo_ext.rewards.parsing.linear_regex import linear_regex
+from trl_grpo_ext.rewards.formats.linear_regex import linear_regex
 from trl_grpo_ext.rewards.regex import RegexVerifier
 
 anything = st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape"))

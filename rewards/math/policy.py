@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trl_grpo_ext.rewards.math_answers.literal import number
-from trl_grpo_ext.rewards.math_answers.notation import standard, text_in, without_commands, without_text_commands
+from trl_grpo_ext.rewards.answers.latex import standard, text_in, without_commands, without_text_commands
+from trl_grpo_ext.rewards.answers.numbers import number
 
 _OPERATORS = {
     "sum": r"\\sum(?![A-Za-z])",

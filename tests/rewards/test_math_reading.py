@@ -1,4 +1,4 @@
-"""Finding the final answer: each rule, contradictions, hostile text."""
+"""What `MathVerifier` takes for the answer: each mode, contradictions, broken text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.math_answers.extraction import MODES, Mode, boxes, extract
+from trl_grpo_ext.rewards.answers.marks import boxes
+from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ from trl_grpo_ext.rewards.math_answers.extraction import MODES, Mode, boxes, ext
     ],
 )
 def test_outermost_boxes_are_found(text: str, contents: list[str]) -> None:
-    assert [content for _, _, content in boxes(text)] == contents
+    assert [box.content for box in boxes(text)] == contents
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_outermost_boxes_are_found(text: str, contents: list[str]) -> None:
         ("boxed", r"Put it into \boxed{answer}. \boxed{5}", ("5",)),
         ("boxed", r"I put \boxed{} around it: \boxed{5}", ("5",)),
         ("boxed_only", r"so \boxed{2}", ("2",)),
-        ("answer_tag", "<answer>4</answer> or <answer> 5 </answer>", ("5",)),
+        ("answer_tag", "<answer>4</answer> No, <answer> 5 </answer>", ("5",)),
         ("answer_tag", r"<answer>It is \boxed{5}.</answer>", ("5",)),
         ("final_answer_phrase", "The answer is 5. I hope it is correct.", ("5",)),
         ("final_answer_phrase", "**Final answer:** $x^2$.", ("x^2",)),
@@ -61,7 +62,7 @@ def test_outermost_boxes_are_found(text: str, contents: list[str]) -> None:
     ],
 )
 def test_each_rule_takes_what_it_says(mode: Mode, text: str, answers: tuple[str, ...]) -> None:
-    assert extract(text, mode=mode).answers == answers
+    assert math_answer(text, mode=mode).answers == answers
 
 
 @pytest.mark.parametrize(
@@ -81,40 +82,13 @@ def test_each_rule_takes_what_it_says(mode: Mode, text: str, answers: tuple[str,
     ],
 )
 def test_what_is_no_answer_has_a_reason(mode: Mode, text: str, problem: str) -> None:
-    found = extract(text, mode=mode)
+    found = math_answer(text, mode=mode)
     assert (found.answers, found.problem) == ((), problem)
 
 
 def test_a_prefilled_block_that_is_never_closed_holds_no_answer() -> None:
-    assert extract(r"\boxed{2}", prefill="<think>\n").problem == "unclosed_think"
-    assert extract(r"2</think>\boxed{2}", prefill="<think>\n").answers == ("2",)
-
-
-LONG = 50_000
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "text",
-    [
-        r"\boxed{" * LONG,
-        r"\boxed " * LONG,
-        "}" * LONG,
-        "{" * LONG,
-        r"\boxed{1} " * LONG,
-        "final answer is " * LONG,
-        "answer: " * LONG,
-        "<answer>" * LONG,
-        "<think>" * LONG,
-        "$" * LONG,
-        "1," * LONG,
-        "a " * LONG,
-        "\n" * LONG,
-    ],
-    ids=lambda text: repr(text[:12]),
-)
-def test_hostile_text_takes_linear_time(mode: Mode, text: str) -> None:
-    extract(text, mode=mode)  # quadratic work would take minutes
+    assert math_answer(r"\boxed{2}", prefill="<think>\n").problem == "unclosed_think"
+    assert math_answer(r"2</think>\boxed{2}", prefill="<think>\n").answers == ("2",)
 
 
 ATOMS = st.sampled_from(
@@ -139,15 +113,15 @@ ATOMS = st.sampled_from(
 
 @given(st.lists(ATOMS).map("".join), st.sampled_from(MODES))
 def test_no_text_is_too_broken_to_be_looked_at(text: str, mode: Mode) -> None:
-    found = extract(text, mode=mode)
+    found = math_answer(text, mode=mode)
     assert bool(found.answers) != bool(found.problem)
     assert all(found.answers)
 
 
 @given(st.lists(ATOMS).map("".join), st.sampled_from(["1", r"\frac{1}{2}", r"\{1,2\}"]))
 def test_a_box_after_a_closed_block_is_found_whatever_stood_in_the_block(noise: str, answer: str) -> None:
-    assert extract(f"<think>{noise}</think>" + rf"so \boxed{{{answer}}}").answers == (answer,)
+    assert math_answer(f"<think>{noise}</think>" + rf"so \boxed{{{answer}}}").answers == (answer,)
 
 
 def test_letters_that_lower_case_makes_longer_do_not_move_an_answer_tag() -> None:
-    assert extract("İİİİİİİİİ <ANSWER>42</answer>", prefill="", mode="answer_tag").answers == ("42",)
+    assert math_answer("İİİİİİİİİ <ANSWER>42</answer>", prefill="", mode="answer_tag").answers == ("42",)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from trl_grpo_ext.rewards.parsing.answer_part import SHOWN_CHARS, right, unreadable, wrong
-from trl_grpo_ext.rewards.parsing.json_text import JsonFaultError, read_json
-from trl_grpo_ext.rewards.parsing.schema_cycles import CycleFinder
-from trl_grpo_ext.rewards.parsing.schema_root import TYPES, root_types
+from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, right, unreadable, wrong
+from trl_grpo_ext.rewards.formats.json_text import JsonFaultError, read_json
+from trl_grpo_ext.rewards.formats.schema_cycles import CycleFinder
+from trl_grpo_ext.rewards.formats.schema_root import TYPES, root_types
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
@@ -45,7 +45,7 @@ def check_schema(schema: str, root: str | None) -> None:
         >>> check_schema('{"type": "objekt"}', None)
         Traceback (most recent call last):
             ...
-        trl_grpo_ext.rewards.parsing.json_schema.BadSchemaError: at $.type: 'objekt' is not valid under any of ...
+        trl_grpo_ext.rewards.formats.json_schema.BadSchemaError: at $.type: 'objekt' is not valid under any of ...
     """
     found = _read_schema(schema)
     problem = found if isinstance(found, str) else _root_problem(found, root)

@@ -9,19 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
-from trl_grpo_ext.rewards.math_answers.extraction import MODES, Extraction, Mode, extract
-from trl_grpo_ext.rewards.math_answers.gold import gold_texts, is_sentence
-from trl_grpo_ext.rewards.math_answers.literal import choice, number, words
-from trl_grpo_ext.rewards.math_answers.memo import Memo
-from trl_grpo_ext.rewards.math_answers.notation import standard
-from trl_grpo_ext.rewards.math_answers.quick import judge_at_once
-from trl_grpo_ext.rewards.parsing.gold_cell import NOT_TEXT, NOT_TEXT_ADVICE, holds_mapping
+from trl_grpo_ext.rewards.answers.finder import FinalAnswer
+from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, gold_texts, holds_mapping, is_sentence
+from trl_grpo_ext.rewards.answers.latex import standard
+from trl_grpo_ext.rewards.answers.numbers import choice, number, words
+from trl_grpo_ext.rewards.math.at_once import judge_at_once
+from trl_grpo_ext.rewards.math.memo import Memo
+from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
 
-GOLD_COLUMNS = ("solution", "answer")
 SWITCHES = (
     "accept_unevaluated",
     "accept_stray_text",
@@ -31,9 +30,7 @@ SWITCHES = (
 )
 
 GOLD_ADVICE = {
-    "gold_missing": "Drop the row, or name the right column: column=...",
-    "gold_empty": "Drop the row, or name the right column: column=...",
-    NOT_TEXT: NOT_TEXT_ADVICE,
+    **ADVICE,
     "gold_unparseable": "Write the gold as a number, LaTeX, a choice or words; a whole solution must end in a box.",
     "gold_timeout": "Simplify the gold; it takes longer than the timeout whatever the answer is.",
     "gold_not_itself": "Check the gold; it does not equal itself, so that no answer can.",
@@ -139,7 +136,7 @@ class MathVerifier(Verifier):
         """The verdict on each distinct gold against itself; each is judged once in a process."""
         known = {text: _memo.get(("itself", text, self.timeout)) for text in texts}
         new = [text for text, verdict in known.items() if verdict is None]
-        call = "trl_grpo_ext.rewards.math_answers.comparison:check_gold"
+        call = "trl_grpo_ext.rewards.math.comparison:check_gold"
         for text, verdict in zip(new, self._run(call, [(text,) for text in new]), strict=True):
             _memo.put(("itself", text, self.timeout), verdict)
             known[text] = verdict
@@ -187,7 +184,7 @@ class MathVerifier(Verifier):
         golds = gold_texts(gold)
         if not golds:
             return skipped("gold_empty")
-        found = extract(sample.text, prefill=sample.prefill, mode=self.mode)
+        found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
         if found.problem:
             return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=found.problem)
         return _Question(golds, found, self.accepted, self.decimals)
@@ -203,7 +200,7 @@ class MathVerifier(Verifier):
         return {pair: verdict for pair, verdict in known.items() if verdict is not None}
 
     def _in_workers(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        verdicts = self._run("trl_grpo_ext.rewards.math_answers.comparison:compare", pairs)
+        verdicts = self._run("trl_grpo_ext.rewards.math.comparison:compare", pairs)
         return [_with_answer(verdict, pair) for verdict, pair in zip(verdicts, pairs, strict=True)]
 
     def _run(self, target: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
@@ -226,7 +223,7 @@ class _Question:
     """One sample to judge: its accepted golds, the answers that its completion gives, the time that reading it took."""
 
     golds: tuple[str, ...]
-    found: Extraction
+    found: FinalAnswer
     accepted: tuple[str, ...]
     decimals: int
     seconds: float = 0.0

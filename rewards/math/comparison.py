@@ -19,10 +19,10 @@ import sympy
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from sympy import Expr, MatrixBase, Tuple
 
-from trl_grpo_ext.rewards.math_answers.gold import is_sentence
-from trl_grpo_ext.rewards.math_answers.literal import number
-from trl_grpo_ext.rewards.math_answers.notation import standard
-from trl_grpo_ext.rewards.math_answers.policy import has_stray_text, violation
+from trl_grpo_ext.rewards.answers.golds import is_sentence
+from trl_grpo_ext.rewards.answers.latex import standard
+from trl_grpo_ext.rewards.answers.numbers import number
+from trl_grpo_ext.rewards.math.policy import has_stray_text, violation
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 # It warns once that timeouts are off; they are not.

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from trl_grpo_ext.rewards.math_answers.extraction import after_thinking
-from trl_grpo_ext.rewards.parsing.visible import visible
+from trl_grpo_ext.rewards.answers.said import spoken, visible
+from trl_grpo_ext.rewards.answers.verifier import unreadable
 from trl_grpo_ext.rewards.unit_test_suites.code_block import fenced_blocks
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.names import did_you_mean
-from trl_grpo_ext.verdict import Status, Verdict
+from trl_grpo_ext.verdict import Verdict
 
 Fence = Literal["optional", "required", "forbidden"]
 FENCES: tuple[str, ...] = get_args(Fence)
 
-SHOWN_CHARS = 200  # of an answer, in a verdict
 _MARK = "\x00"  # a line that is no fence
-
-
-def wrong(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
-    """The verdict for an answer that was read and is not as asked."""
-    return Verdict(status=Status.INCORRECT, score=0.0, reason=reason, answer=shown(answer), details=details or {})
-
-
-def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
-    """The verdict for a completion in which there is no answer to read."""
-    return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=reason, answer=shown(answer), details=details or {})
-
-
-def right(answer: str, *, details: dict[str, str] | None = None) -> Verdict:
-    """The verdict for an answer that is as asked."""
-    return Verdict(status=Status.CORRECT, score=1.0, answer=shown(answer), details=details or {})
-
-
-def shown(answer: str | None) -> str | None:
-    """As much of an answer as a verdict carries."""
-    return answer if answer is None else answer[:SHOWN_CHARS]
 
 
 def answer_part(sample: Sample) -> str | Verdict:
@@ -51,20 +30,6 @@ def answer_part(sample: Sample) -> str | Verdict:
     if said is None:
         return unreadable("unclosed_think")
     return said.strip() if visible(said) else unreadable("no_answer")
-
-
-def spoken(sample: Sample) -> str | None:
-    """All that follows the thinking, as it stands; None if that does not end.
-
-    A `</think>` ends no thinking where it is known that none began, or text before it would go unseen.
-
-    Example:
-        >>> spoken(Sample(text="2+2</think> 4 ", prefill="<think>")), spoken(Sample(text="2+2</think> 4", prefill=""))
-        (' 4 ', '2+2</think> 4')
-    """
-    text = (sample.prefill or "") + sample.text
-    no_thinking = sample.prefill is not None and "<think>" not in text
-    return text if no_thinking else after_thinking(text)
 
 
 def check_fence(fence: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from trl_grpo_ext.rewards.math_answers.notation import standard, without_text_commands
+from trl_grpo_ext.rewards.answers.latex import standard, without_text_commands
 
 _INTEGER = r"\d+|\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+"
 _NUMBER = re.compile(rf"(?P<sign>[+-]?)\s*(?P<whole>{_INTEGER})?(?:\.(?P<decimals>\d*))?")

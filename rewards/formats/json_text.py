@@ -42,7 +42,7 @@ def read_json(text: str, *, max_depth: int) -> Any:
         >>> read_json('{"a": 1, "a": 2}', max_depth=2)
         Traceback (most recent call last):
             ...
-        trl_grpo_ext.rewards.parsing.json_text.JsonFaultError: duplicate_key
+        trl_grpo_ext.rewards.formats.json_text.JsonFaultError: duplicate_key
     """
     _check_depth(text, max_depth)
     try:

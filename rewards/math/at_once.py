@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from trl_grpo_ext.rewards.math_answers.gold import is_sentence
-from trl_grpo_ext.rewards.math_answers.literal import (
+from trl_grpo_ext.rewards.answers.golds import is_sentence
+from trl_grpo_ext.rewards.answers.latex import standard
+from trl_grpo_ext.rewards.answers.numbers import (
     base_number,
     choice,
     chosen,
@@ -14,8 +15,7 @@ from trl_grpo_ext.rewards.math_answers.literal import (
     number,
     words,
 )
-from trl_grpo_ext.rewards.math_answers.notation import standard
-from trl_grpo_ext.rewards.math_answers.policy import UNLIKE, bare_value, kind, violation
+from trl_grpo_ext.rewards.math.policy import UNLIKE, bare_value, kind, violation
 from trl_grpo_ext.verdict import Status, Verdict
 
 

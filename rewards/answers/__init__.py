@@ -1,0 +1,1 @@
+"""What the verifiers share that compare answers: one finder, and one reader each of LaTeX, numbers and choices."""

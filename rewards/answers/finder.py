@@ -1,0 +1,168 @@
+r"""The one finder of final answers, as text. What a completion concludes with is its answer.
+
+Nothing is read as mathematics here, and white space inside an answer is kept. All of it takes time linear in the length
+of the completion, so it may run in the trainer's process on hostile text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from trl_grpo_ext.rewards.answers.marks import Mark, box_answers, boxes, concluding, tags, without
+from trl_grpo_ext.rewards.answers.phrases import formal, informal, unmarked, without_mark
+from trl_grpo_ext.rewards.answers.said import after_thinking
+from trl_grpo_ext.support.names import did_you_mean
+
+AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
+ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
+
+MAX_CHARS = 50_000  # of a completion, from its end
+MAX_ANSWERS = 20  # no honest completion gives more of them
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAnswer:
+    """What a completion gives as its answer.
+
+    Attributes:
+        answers: The distinct answers, the last first; several if its conclusion offers several.
+        marks: By what each was found: `boxed`, `answer_tag`, `phrase`, `last_number`, `last_line` or `text`.
+        problem: Why there is none, as a reason code; empty if there is one.
+    """
+
+    answers: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def rule(self) -> str:
+        """By what the answers were found: `answer_tag+boxed`."""
+        return "+".join(dict.fromkeys(self.marks))
+
+
+Found = list[tuple[str, str]]  # answers and their marks, the last answer of a mark first
+
+
+def final_answer(completion: str, *, prefill: str | None = None, answer_from: AnswerFrom = "marked") -> FinalAnswer:
+    r"""The final answer of a completion, looked for after its thinking.
+
+    | `answer_from` | takes |
+    |---|---|
+    | `boxed` | the last `\boxed{}`; boxes close together, joined by commas or `and`, are one answer |
+    | `boxed_only` | the same, if there is exactly one |
+    | `answer_tag` | what the last `<answer>` holds, or the boxes in it; a tag beside it counts as well |
+    | `phrase` | what follows the last "Answer:" on its line, "final answer is" or `####`; a phrase beside it counts |
+    | | as well; without these, the last "answer is" |
+    | `last_number` | the last number |
+    | `last_line` | the last line that is not empty |
+    | `text` | all of the text |
+    | `marked` | tags and phrases as above, and all boxes outside of tags; of the phrases before the last box or tag |
+    | | "final answer is" alone, and "answer is" only without other marks; without any mark, all of the text |
+
+    What ends with `</think>` is thinking, even if none is seen to begin. Several answers are ambiguous unless a
+    verifier takes them for the same. Only the first sentence counts of what follows a phrase, or the bulleted list
+    below it, and the last 50,000 characters of a completion. Phrases are English.
+
+    Args:
+        completion: Its text.
+        prefill: What the prompt put before it, such as `<think>`; None if that is unknown.
+        answer_from: The rule.
+
+    Example:
+        >>> final_answer("<think>A?</think>The answer is **B**. It is the largest.").answers
+        ('B',)
+        >>> final_answer("<answer>A</answer> No, it is <answer>B</answer>").answers
+        ('B',)
+        >>> final_answer(r"\boxed{A} is wrong. Final answer: B").answers
+        ('A', 'B')
+        >>> final_answer("<think>so it is B").problem
+        'unclosed_think'
+    """
+    said = after_thinking((prefill or "") + completion)
+    if said is None:
+        return FinalAnswer(problem="unclosed_think")
+    found = _RULES[answer_from](said[-MAX_CHARS:])
+    if isinstance(found, str):
+        return FinalAnswer(problem=found)
+    distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}
+    if not all(distinct):
+        return FinalAnswer(problem="empty_answer")
+    if len(distinct) > MAX_ANSWERS:
+        return FinalAnswer(problem="too_many_answers")
+    answers, marks = zip(*distinct.values(), strict=True)
+    return FinalAnswer(answers, marks)
+
+
+def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:
+    """Raise a ValueError unless this is one of the rules."""
+    if answer_from not in rules:
+        raise ValueError(
+            f"There is no rule {answer_from!r} to find answers by. {did_you_mean(str(answer_from), rules)}"
+        )
+
+
+def _boxed(text: str) -> Found | str:
+    return [(answer, "boxed") for answer in box_answers(text)[-1:]] or "no_boxed"
+
+
+def _boxed_only(text: str) -> Found | str:
+    found = boxes(text)
+    if len(found) > 1:
+        return "several_boxed"
+    return [(box.content, "boxed") for box in found] or "no_boxed"
+
+
+def _answer_tag(text: str) -> Found | str:
+    return _in_tags(text, tags(text)) or "no_answer_tag"
+
+
+def _in_tags(text: str, marks: list[Mark]) -> Found:
+    """What the concluding tags hold: their boxes, or what follows an "Answer:" that one begins with, or all of it."""
+    held = [mark.content for mark in concluding(text, marks)]
+    answers = [answer for content in held for answer in box_answers(content)[::-1] or [without_mark(content)]]
+    return [(answer, "answer_tag") for answer in answers]
+
+
+def _phrase(text: str) -> Found | str:
+    return [(answer, "phrase") for answer in formal(text) or informal(text)] or "no_answer_phrase"
+
+
+def _last_number(text: str) -> Found | str:
+    return [(number.rstrip(","), "last_number") for number in _NUMBER.findall(text)[-1:]] or "no_number"
+
+
+def _last_line(text: str) -> Found | str:
+    line = text.rstrip().rpartition("\n")[2]
+    return [(unmarked(line), "last_line")] if line.strip() else "no_answer"
+
+
+def _text(text: str) -> Found | str:
+    whole = text.strip()
+    return [(unmarked(whole) if "\n" not in whole else whole, "text")] if whole else "no_answer"
+
+
+def _marked(text: str) -> Found | str:
+    found = tags(text)
+    outside = without(text, found)
+    boxed = [(answer, "boxed") for answer in reversed(box_answers(outside))]
+    tagged_until = len(outside) - (len(text) - found[-1].end) if found else 0
+    said = [(answer, "phrase") for answer in formal(outside, max(tagged_until, outside.rfind(r"\boxed")))]
+    answers = [*_in_tags(text, found), *boxed, *said]
+    return answers or [(answer, "phrase") for answer in informal(text)] or _text(text)
+
+
+_RULES: dict[str, Callable[[str], Found | str]] = {
+    "marked": _marked,
+    "boxed": _boxed,
+    "boxed_only": _boxed_only,
+    "answer_tag": _answer_tag,
+    "phrase": _phrase,
+    "last_number": _last_number,
+    "last_line": _last_line,
+    "text": _text,
+}

@@ -1,0 +1,140 @@
+r"""Where a completion marks its answer: `\boxed{}` and `<answer>`. Takes time linear in the length of the text."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math-verify
+
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([0-9A-Za-z]+|\\[A-Za-z]+)")
+_BRACES = re.compile(_BOX.pattern + r"|\\[{}\\]|[{}]")
+_JOINED = re.compile(r"^[\s$,;\\()\[\]]*$|,|;|\band\b|\bor\b")
+_CORRECTED = re.compile(r"\b(?:then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
+_PLACEHOLDER = re.compile(
+    r"[\s.…_]*|(?:\\text\s*\{\s*)?\[?(?:your |the |final )*answer(?: here)?\]?(?:\s*\})?", re.IGNORECASE
+)
+_TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
+_BESIDE = re.compile(r"[\W_]*(?:(?:and|or)\b[\W_]*)?", re.IGNORECASE)
+
+
+class Mark(NamedTuple):
+    """Where a mark begins and ends, and what it holds."""
+
+    start: int
+    end: int
+    content: str
+
+
+def boxes(text: str) -> list[Mark]:
+    r"""The outermost boxes. A box in a box counts as its content.
+
+    Example:
+        >>> [box.content for box in boxes(r"\boxed{1}, \boxed{\boxed{2}} and \boxed 3")]
+        ['1', '2', '3']
+    """
+    found, unclosed = _scan_boxes(text)
+    if unclosed is not None:  # it hides the later ones: look at the last alone
+        last = [match.start() for match in _BOX.finditer(text, unclosed)][-1:]
+        later = [box for start in last for box in _scan_boxes(text[start:])[0]]
+        found += [Mark(start + last[0], end + last[0], content) for start, end, content in later]
+    taken = {box.start for box in found}
+    bare = [Mark(m.start(), m.end(), m[1]) for m in _BARE_BOX.finditer(text) if m.start() not in taken]
+    return sorted(found + bare)
+
+
+def _scan_boxes(text: str) -> tuple[list[Mark], int | None]:
+    """The closed outermost boxes, and where the content of an unclosed one begins."""
+    depth, opened_depth = 0, 0
+    start = 0
+    opened: int | None = None
+    found = []
+    for match in _BRACES.finditer(text):
+        token = match.group()
+        if token == "}":
+            depth = max(depth - 1, 0)
+            if opened is not None and depth == opened_depth:
+                found.append(Mark(start, match.end(), _unboxed(text[opened : match.start()])))
+                opened = None
+        elif token == "{" or len(token) > 2:
+            if opened is None and token != "{":
+                start, opened, opened_depth = match.start(), match.end(), depth
+            depth += 1
+    return found, opened
+
+
+def _unboxed(content: str) -> str:
+    """The content without a box around all of it."""
+    for _ in range(5):
+        match = _BOX.match(content.strip())
+        if not match or not content.strip().endswith("}"):
+            break
+        content = content.strip()[match.end() : -1]
+    return content
+
+
+def box_answers(text: str) -> list[str]:
+    r"""What the boxes say, in order: those that stand close together, joined by commas or `and`, are one answer.
+
+    Example:
+        >>> box_answers(r"\boxed{1}, \boxed{2}. No, it is \boxed{3}.")
+        ['1, 2', '3']
+    """
+    runs: list[list[str]] = []
+    previous_end: int | None = None
+    found = boxes(text)
+    meant = [box for box in found if not _PLACEHOLDER.fullmatch(box.content)]
+    for start, end, content in meant or found:
+        if previous_end is not None and _joins(text[previous_end:start]):
+            runs[-1].append(content)
+        else:
+            runs.append([content])
+        previous_end = end
+    return [", ".join(dict.fromkeys(content.strip() for content in run)) for run in runs]
+
+
+def _joins(gap: str) -> bool:
+    if len(gap) > MAX_GAP_CHARS or _SENTENCE_END.search(gap) or _CORRECTED.search(gap):
+        return False
+    return _JOINED.search(gap) is not None
+
+
+def tags(text: str) -> list[Mark]:
+    """Each `<answer>` that is closed; of nested ones, the innermost."""
+    found, opened = [], None
+    for tag in _TAG.finditer(text):
+        if not tag[1]:
+            opened = tag
+        elif opened is not None:
+            found.append(Mark(opened.start(), tag.end(), text[opened.end() : tag.start()]))
+            opened = None
+    return found
+
+
+def without(text: str, marks: list[Mark]) -> str:
+    """The text with a line end in the place of each mark."""
+    starts = [0, *(mark.end for mark in marks)]
+    ends = [*(mark.start for mark in marks), len(text)]
+    return "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def concluding(text: str, marks: list[Mark]) -> list[Mark]:
+    """The last mark and those that stand beside it, so that none of several answers is picked; the last comes first.
+
+    Marks stand beside each other if no word but "and" or "or" is between them. A mark that only shows where the answer
+    goes, such as `<answer>...</answer>`, does not count beside one that has something.
+
+    Example:
+        >>> text = "<answer>1</answer> Hmm. <answer>2</answer> or <answer>3</answer>"
+        >>> [mark.content for mark in concluding(text, tags(text))]
+        ['3', '2']
+    """
+    meant = [mark for mark in marks if not _PLACEHOLDER.fullmatch(mark.content)] or marks
+    last = meant[-1:]
+    for mark in reversed(meant[:-1]):
+        if not _BESIDE.fullmatch(text, mark.end, last[-1].start):
+            break
+        last.append(mark)
+    return last

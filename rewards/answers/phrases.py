@@ -1,0 +1,159 @@
+"""Where a completion says its answer in words: "Answer: B", "the final answer is 5", GSM8K's "#### 42". English only.
+
+Each rule takes time linear in the length of the text: what is looked at after a mark ends where the next one begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_MARKUP = r"[*_` \t]{0,8}"
+_ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
+# A mark that the completion sets on purpose: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
+_FORMAL = re.compile(
+    r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
+    rf"{_MARKUP}(?:[:：=]|$){_MARKUP}"
+    rf"|\b(?:(?:the|my)[ \t]+)?final[ \t]+answer{_MARKUP}(?:is\b|[:：=]){_ADVERB}{_MARKUP}:?"
+    r"|(?<!#)####(?!#)[ \t]*(?=[^\s#])",
+    re.IGNORECASE | re.MULTILINE,
+)
+# A sentence that says so: "so the correct answer is B".
+_INFORMAL = re.compile(
+    rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
+    rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}:?",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(
+    rf"(?:so,?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:{_INFORMAL.pattern})", re.IGNORECASE
+)
+_FINAL = re.compile(rf"final[ \t]+answer{_MARKUP}(?:is\b|[:：=])", re.IGNORECASE)
+_NEGATED = re.compile(r"(?:not|n't|neither|none)\b", re.IGNORECASE)
+_BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
+_NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
+# Two items of a list or more, each on a line of its own.
+_LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
+_STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)")
+_CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
+_OTHER_MARK = re.compile(r"\\boxed|<answer", re.IGNORECASE)
+_ABBREVIATIONS = frozenset(("st", "dr", "mr", "ms", "mrs", "vs", "inc", "ltd", "jr", "sr", "mt", "ft", "prof", "gen"))
+_INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
+
+
+class _Said(NamedTuple):
+    """An answer in words: where its mark begins, where the answer ends, and what it is."""
+
+    start: int
+    end: int
+    answer: str
+
+
+def formal(text: str, working: int = 0) -> list[str]:
+    """What the last mark says that is set on purpose; those that stand beside it count as well. The last comes first.
+
+    Args:
+        text: Any text.
+        working: Where its working ends. "Answer:" and "####" are headings there; "final answer is" always counts.
+
+    Example:
+        >>> formal("Answer: 1. Hmm.\\nAnswer: 2\\nFinal answer: 3"), formal("The answer is 1.")
+        (['3', '2'], [])
+    """
+    marks = _FORMAL.finditer(text)
+    found = _all_said(mark for mark in marks if mark.start() >= working or _FINAL.search(mark[0]))
+    last = found[-1:]
+    for said in reversed(found[:-1]):
+        if not _BETWEEN.fullmatch(text, said.end, last[-1].start):
+            break
+        last.append(said)
+    return [said.answer for said in last]
+
+
+def informal(text: str) -> list[str]:
+    """What the last sentence says that has "answer is" and the like; a completion that reasons may correct itself."""
+    return [said.answer for said in _all_said(_INFORMAL.finditer(text)) if not _NEGATED.match(said.answer)][-1:]
+
+
+def without_mark(content: str) -> str:
+    """The content of another mark without the phrase that it may begin with: `<answer>The answer is 5.</answer>`."""
+    mark = _AGAIN.match(content.strip())
+    said = _said(mark, len(mark.string)) if mark else None
+    return said.answer if said else content
+
+
+def _all_said(marks: Iterable[re.Match[str]]) -> list[_Said]:
+    """What follows each mark, up to the next."""
+    found = list(marks)
+    ends = [mark.start() for mark in found[1:]] + [len(found[-1].string)] if found else []
+    said = [
+        _said(mark, end)
+        for mark, end in zip(found, ends, strict=True)
+        # "Final answer: The final answer is B" has two marks of one answer.
+        if end == len(mark.string) or not _BETWEEN.fullmatch(mark.string, mark.end(), end)
+    ]
+    return [one for one in said if one]
+
+
+def _said(mark: re.Match[str], end: int) -> _Said | None:
+    """The first sentence after a mark, on its line or, if nothing follows there, on the next that is not empty.
+
+    If a list begins there, it is all of the list. None if there is a box or a tag, which have rules of their own.
+    """
+    text, start = mark.string, mark.end()
+    stop = _line_end(text, start, end)
+    if stop < end and _NOTHING_YET.fullmatch(text, start, stop):
+        listed = _LIST.match(text, stop, end)
+        if listed and not _OTHER_MARK.search(listed[1]):
+            return _Said(mark.start(), listed.end(), listed[1].strip().rstrip("."))
+        start = _NOTHING_YET.match(text, start, end).end()  # type: ignore[union-attr]  # it matches nothing as well
+        stop = _line_end(text, start, end)
+    if _OTHER_MARK.search(text, start, stop):
+        return None
+    line = text[start:stop].rstrip("*_` \t\r:")
+    stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
+    again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
+    start = again.end() if again else start
+    stop = _sentence_end(text, start, stop)
+    return _Said(mark.start(), stop, unmarked(text[start:stop]))
+
+
+def _line_end(text: str, start: int, end: int) -> int:
+    found = text.find("\n", start, end)
+    return found if found >= 0 else end
+
+
+def _sentence_end(text: str, start: int, end: int) -> int:
+    clause = _CLAUSE.search(text, start, end)
+    end = clause.start() if clause else end
+    for stop in _STOP.finditer(text, start, end):
+        if _ends_sentence(text[max(start, stop.start() - 40) : stop.start()]):
+            return stop.start()
+    return end
+
+
+def _ends_sentence(before: str) -> bool:
+    """Whether a full stop after this ends a sentence, and belongs to no abbreviation or initial: `St.`, `J.`, `U.S.`.
+
+    An option's letter counts as an initial: its text follows.
+    """
+    word = before.rpartition(" ")[2].lstrip("*_`(\"'")
+    if word.casefold() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()):
+        return False
+    return bool(word) and not _INITIALS.fullmatch(word)
+
+
+def unmarked(line: str) -> str:
+    """The text without the Markdown that encloses it and without a full stop at its end.
+
+    Example:
+        >>> [unmarked(line) for line in ("**Paris**.", "Paris**", "2 * 3")]
+        ['Paris', 'Paris', '2 * 3']
+    """
+    line = line.strip().rstrip(".").strip()
+    for mark in ("**", "__", "`", "*"):
+        if len(line) > 2 * len(mark) and line.startswith(mark) and line.endswith(mark):
+            line = line[len(mark) : -len(mark)].strip()
+        elif line.count(mark) == 1:  # its other half stands before the phrase, or after the sentence
+            line = line.removeprefix(mark).removesuffix(mark).strip()
+    return line.rstrip(".").strip()

@@ -1,0 +1,111 @@
+"""The base of the verifiers that compare a completion's final answer with a gold, and the verdicts that they give."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, required_column
+from trl_grpo_ext.rewards.answers.finder import AnswerFrom, final_answer
+from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, alternatives, holds_mapping
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Status, Verdict, skipped
+
+SHOWN_CHARS = 200  # of an answer, in a verdict
+
+
+def right(answer: str, *, details: dict[str, str] | None = None) -> Verdict:
+    """The verdict for an answer that is as asked."""
+    return Verdict(status=Status.CORRECT, score=1.0, answer=shown(answer), details=details or {})
+
+
+def wrong(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
+    """The verdict for an answer that was read and is not as asked."""
+    return Verdict(status=Status.INCORRECT, score=0.0, reason=reason, answer=shown(answer), details=details or {})
+
+
+def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
+    """The verdict for a completion in which there is no answer to read."""
+    return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=reason, answer=shown(answer), details=details or {})
+
+
+def shown(answer: str | None) -> str | None:
+    """As much of an answer as a verdict carries."""
+    return answer if answer is None else answer[:SHOWN_CHARS]
+
+
+G = TypeVar("G")
+
+
+class AnswerVerifier(Verifier, Generic[G]):
+    """What the verifiers of final answers share. Subclasses say how a row's golds are read, and how one is compared.
+
+    A completion is correct if every answer that it gives is; if only some are, it is `ambiguous` and scores 0.
+    """
+
+    column: str | None
+    answer_from: AnswerFrom
+    advice: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def read_gold(self, row: Mapping[str, Any]) -> G | str:
+        """What the answers of this row are compared with, or the reason code why there is nothing."""
+
+    @abstractmethod
+    def judge_answer(self, answer: str, gold: G) -> Verdict:
+        """The verdict on one answer, of any length and content."""
+
+    @property
+    def gold_columns(self) -> tuple[str, ...]:
+        """The columns that a gold is looked for in."""
+        return (self.column,) if self.column else GOLD_COLUMNS
+
+    def golds(self, row: Mapping[str, Any]) -> list[Any]:
+        """The golds of a row, any of which will do."""
+        return alternatives(first_value(row, self.gold_columns))
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        required_column(columns, self.gold_columns, verifier=self.__name__)
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """The rows whose gold is missing or cannot be read."""
+        problems = []
+        for position, row in enumerate(rows):
+            gold = self._gold_of(row)
+            if isinstance(gold, str):
+                value = str(first_value(row, self.gold_columns))
+                advice = ADVICE.get(gold) or self.advice.get(gold, ADVICE["gold_missing"])
+                problems.append(DataProblem(row=position, reason=gold, value=value, advice=advice))
+        return problems
+
+    def verify(self, sample: Sample) -> Verdict:
+        gold = self._gold_of(sample.row)
+        if isinstance(gold, str):
+            return skipped(gold)
+        found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
+        if found.problem:
+            return unreadable(found.problem)
+        verdict = agreed([self.judge_answer(answer, gold) for answer in found.answers])
+        answer = verdict.answer if verdict.answer is not None else found.answers[0]
+        return replace(verdict, answer=shown(answer), details={"rule": found.rule, **verdict.details})
+
+    def _gold_of(self, row: Mapping[str, Any]) -> G | str:
+        return NOT_TEXT if holds_mapping(first_value(row, self.gold_columns)) else self.read_gold(row)
+
+
+def agreed(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict on a completion that gives several answers: theirs if they score alike, else `ambiguous`.
+
+    Example:
+        >>> right = Verdict(status=Status.CORRECT, score=1.0)
+        >>> agreed([right, Verdict(status=Status.INCORRECT, score=0.0)]).reason
+        'ambiguous'
+    """
+    unscored = next((verdict for verdict in verdicts if verdict.score is None), None)
+    if unscored is not None:
+        return unscored
+    if len({verdict.score for verdict in verdicts}) == 1:
+        return verdicts[0]
+    return replace(verdicts[0], status=Status.INCORRECT, score=0.0, reason="ambiguous")

@@ -1,0 +1,5 @@
+"""Math answers: does the completion's final answer equal the gold answer?"""
+
+from trl_grpo_ext.rewards.math.verifier import SWITCHES, MathVerifier, forget, math_reward
+
+__all__ = ["SWITCHES", "MathVerifier", "forget", "math_reward"]

@@ -1,1 +1,0 @@
-"""How a math answer is found, read and compared; used by `MathVerifier`."""

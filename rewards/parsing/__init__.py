@@ -1,1 +1,0 @@
-"""How verifiers read completions: the final answer, what comes after the thinking, tags, JSON, linear patterns."""
