@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.latex import strip_delimiters
+from trl_grpo_ext.rewards.answers.latex import TEXT_COMMAND, strip_delimiters
 from trl_grpo_ext.rewards.answers.said import without_invisible
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
 from trl_grpo_ext.verdict import Verdict
 
 MAX_CHARS = 10_000  # of an answer, or twice its gold: sorting the marks of hostile Unicode takes quadratic time
 
-_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
 _ENCLOSED = re.compile(r"(\*\*|[\"'`*“‘])(.+?)(?:\1|[”’])", re.DOTALL)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 
@@ -119,7 +118,7 @@ def unwrapped(text: str) -> str:
         ['Paris', 'Paris', "Paris, 'the city'"]
     """
     text = strip_delimiters(text.strip().removesuffix("."))
-    command = _TEXT_COMMAND.fullmatch(text)
+    command = TEXT_COMMAND.fullmatch(text)
     text = (command[1] if command else text).strip().removesuffix(".")
     quoted = _ENCLOSED.fullmatch(text)
     return (quoted[2].strip().removesuffix(".") if quoted else text).strip()

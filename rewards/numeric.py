@@ -12,42 +12,26 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
 from trl_grpo_ext.rewards.answers.golds import gold_texts
-from trl_grpo_ext.rewards.answers.latex import strip_delimiters, without_text_commands
+from trl_grpo_ext.rewards.answers.latex import standard, without_text_commands
+from trl_grpo_ext.rewards.answers.numbers import leading_number, read_number, unit
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
-from trl_grpo_ext.rewards.math.policy import unit
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
 Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
 MAX_CHARS = 400  # no honest number is longer
-MAX_EXPONENT = 400  # beyond the range of floats; 10**10**10 must not be computed
 
-_DIGITS = r"\d+(?:\.\d*)?|\.\d+"
-_POWER = r"(?:\^|\*\*)\s*[{(]?\s*([+-]?\s*\d+)\s*[})]?"
-_NUMBER = re.compile(
-    rf"([+-]?)\s*(?:(?P<digits>{_DIGITS})(?:[eE]([+-]?\d+)|\s*(?:\\times|\\cdot|×|·|\*|x)\s*10\s*{_POWER})?"
-    rf"|10\s*{_POWER})",
-    re.ASCII,
-)
-_FRACTION = re.compile(
-    rf"([+-]?)\s*(?:(?P<whole>\d+)(?:\s+|(?=\\)))?"
-    rf"(?:\\[dct]?frac\s*\{{\s*([+-]?(?:{_DIGITS}))\s*\}}\s*\{{\s*([+-]?(?:{_DIGITS}))\s*\}}"
-    rf"|\\[dct]?frac\s*(\d)\s*(\d)|({_DIGITS})\s*/\s*({_DIGITS}))",
-    re.ASCII,
-)
-_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:([, ']|\{,\})\d{3})(?:\1\d{3})*(?![\d,])", re.ASCII)
-_SEPARATOR = re.compile(r"[, ']|\{,\}")
 _LEAD = re.compile(
     r"(?:\\?[A-Za-z](?:_\{?\w{1,10}\}?)?\s*)?(?:=|≈|~|\\approx(?![a-z])|\\simeq(?![a-z]))\s*"
     r"|(?:approximately|about|around|roughly)\s+",
     re.IGNORECASE,
 )
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?")
-_THIN_SPACE = re.compile(r"\\[,;: ]|(?<=\S)~")
+_BLANK = re.compile(r"\\ |(?<=\S)~")
 _CURRENCY = re.compile(r"\A([+-]?)\s*(?:\\?\$|[€£¥₹])\s*|\s*(?:\\?\$|[€£¥₹])\Z")
 _PERCENT = re.compile(r"\s*(?:\\?%|per\s?cent\b)\Z", re.IGNORECASE)
-_UNIT = re.compile(r"(?:[^\W_]|°)(?:[^\W_]|[°\\/^{}·.* -])*")
+_UNIT = re.compile(r"(?:[^\W_]|[°\\])(?:[^\W_]|[°\\/^{}·.* -])*")
 _POWER_OF_UNIT = re.compile(r"(?:(?<=[A-Za-zµμ^{])|(?<=[\^{]-))\d(?!\d)")
 # Words that make another number of the one before them; no unit has them.
 _STRAY = frozenset(
@@ -68,9 +52,6 @@ _SCALES = frozenset(  # these in the plural as well
     """.split()  # noqa: SIM905  # readable as prose
 )
 _SCALE_SIGNS = frozenset(("k", "K", "M", "B", "T"))  # which may be units too: kelvin, molar, bytes, tesla
-_FULL_WIDTH = str.maketrans("－−–—＋．，％／０１２３４５６７８９", "----+.,%/0123456789")
-_RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
-_LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 
 
@@ -203,20 +184,20 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
         percent = _PERCENT.search(plain)
         plain = plain[: percent.start()].strip() if percent else plain
         plain, measure = self._without_unit(plain)
-        value = _value(plain)
-        if not isinstance(value, Fraction):
-            return value
+        found = read_number(plain)
+        if isinstance(found, str):
+            return found
+        value = found.value
         if not percent:
             return Quantity((value,), measure)
         shares = {"fraction": (value / 100,), "number": (value,), "either": (value / 100, value)}
         return Quantity(shares[self.percent], measure)
 
     def _without_unit(self, text: str) -> tuple[str, str]:
-        text = _ungrouped(text)
-        number = _FRACTION.match(text) or _NUMBER.match(text)
-        rest = text[number.end() :].strip() if number and self.units else ""
+        plain, rest = leading_number(text)
+        rest = rest.strip()
         rest = rest[1:-1].strip() if rest.startswith("(") and rest.endswith(")") else rest
-        return (text[: number.end()], rest) if number and rest and self._is_unit(rest) else (text, "")
+        return (plain, rest) if self.units and plain and rest and self._is_unit(rest) else (text, "")
 
     def _is_unit(self, rest: str) -> bool:
         if self.units != "any":
@@ -257,47 +238,11 @@ def _unit_form(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text in one form: ASCII digits and signs, no Markdown, no LaTeX around it."""
-    text = strip_delimiters(_BOLD.sub("", text.translate(_FULL_WIDTH)).replace("`", "").strip())
-    text = _RAISED.sub(lambda match: f"^{{{match[0].translate(_LOWERED)}}}", text)
-    text = without_text_commands(text).replace("\\left", "").replace("\\right", "").replace("\\!", "")
-    text = _THIN_SPACE.sub(" ", _DEGREE.sub("°", text))
+    r"""The text in standard notation: no Markdown, nothing in `\text{}`, no parentheses around it."""
+    text = without_text_commands(standard(_BOLD.sub("", text).replace("`", "")))
+    text = _BLANK.sub(" ", _DEGREE.sub("°", text))
     text = " ".join(text.split()).rstrip(".,;").strip()
     return text[1:-1].strip() if text.startswith("(") and text.endswith(")") else text
-
-
-def _ungrouped(text: str) -> str:
-    """The text without the separators of thousands."""
-    return _GROUPED.sub(lambda match: _SEPARATOR.sub("", match[0]), text)
-
-
-def _value(text: str) -> Fraction | str:
-    try:
-        fraction = _FRACTION.fullmatch(text)
-        if fraction:
-            return _fraction(fraction)
-        number = _NUMBER.fullmatch(text)
-    except ZeroDivisionError:
-        return "not_a_number"
-    if not number:
-        return "not_a_number"
-    exponent = next((group for group in (number[3], number[4], number[5]) if group), "0").replace(" ", "")
-    if len(exponent) > 6 or abs(int(exponent)) > MAX_EXPONENT:
-        return "out_of_range"
-    value = Fraction(_decimal(number["digits"] or "1")) * Fraction(10) ** int(exponent)
-    return -value if number[1] == "-" else value
-
-
-def _fraction(match: re.Match[str]) -> Fraction:
-    pairs = ((match[3], match[4]), (match[5], match[6]), (match[7], match[8]))
-    above, below = next(pair for pair in pairs if pair[0])
-    value = Fraction(_decimal(above)) / Fraction(_decimal(below))
-    value = value + int(match["whole"]) if match["whole"] else value
-    return -value if match[1] == "-" else value
-
-
-def _decimal(digits: str) -> str:
-    return digits + "0" if digits.endswith(".") else digits
 
 
 numeric_reward = NumericVerifier(name="numeric_reward")

@@ -261,6 +261,17 @@ def _claims_another(labels: Collection[str], rest: str, options: Options) -> boo
     return bool(claimed & set(options.labels) - set(labels))
 
 
+def letter(text: str) -> str | None:
+    """The letter that a text is, as it is written, in parentheses or not; None if it is none.
+
+    Example:
+        >>> [letter(text) for text in ("B", "(B)", "B.", "AB", "x", "2")]
+        ['B', 'B', 'B', None, 'x', None]
+    """
+    alone = ALONE.fullmatch(plain_text(text))
+    return alone[1] if alone and alone[1].isalpha() else None
+
+
 def label_of(match: re.Match[str]) -> str:
     return next(group for group in match.groups()[:4] if group).upper()
 

@@ -16,16 +16,15 @@ _SYMBOLS = {
     "φ": r"\phi ", "ω": r"\omega ",
     "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}",
     "′": "'", "’": "'", "“": '"', "”": '"', "\u00a0": " ", "\u2009": " ", "\u202f": " ", "％": "%", "，": ",",
-    "（": "(", "）": ")",
+    "（": "(", "）": ")", "－": "-", "＋": "+", "／": "/", "．": ".", "µ": r"\mu ",
+    **dict(zip("０１２３４５６７８９", "0123456789", strict=True)),
 }  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ", "0123456789-n")
 _SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ]+")
 _SYMBOL = re.compile("|".join(map(re.escape, _SYMBOLS)))
 
-_TEXT_COMMAND = re.compile(
-    r"\\(?:text|textnormal|textrm|mathrm|textbf|textit|mathbf|mathit|mbox|operatorname)\s*\{([^{}]*)\}"
-)
-_COMMAND = re.compile(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+")
+TEXT_COMMAND = re.compile(r"\\(?:(?:text|math)(?:normal|rm|bf|it)|text|mbox|operatorname)\s*\{([^{}]*)\}")
+_COMMAND = re.compile(TEXT_COMMAND.pattern + r"|\\[A-Za-z]+")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _REWRITES = [
     (re.compile(r"(?<=\d),?\\!\s*,?(?=\d{3}(?!\d))"), ""),
@@ -34,8 +33,9 @@ _REWRITES = [
     (re.compile(r"!="), r"\\neq "),
     (re.compile(r"\\varnothing(?![A-Za-z])"), r"\\emptyset "),
     (re.compile(r"^\*\*(.+)\*\*$"), r"\1"),
+    (re.compile(r"\\[,;:](?=[A-Za-z])"), " "),
     (re.compile(r"\\(?:left|right|displaystyle|,|;|!|:|bigl?|bigr?|Bigl?|Bigr?)(?![A-Za-z])"), ""),
-    (re.compile(r"\\[dct]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"(?:(?<!\\)\\\\|\\)[dct]?frac(?![A-Za-z])"), r"\\frac"),  # a doubled backslash as well
     (re.compile(r"\\mathrm\s*\{\s*([ei])\s*\}"), r"\1"),
     (re.compile(r"(?<=\d)\s*\{,\s*\}\s*(?=\d)"), ","),
     (re.compile(r"(?<=\d)\\ (?=\d{3}(?!\d))"), ""),
@@ -87,7 +87,7 @@ def strip_delimiters(text: str) -> str:
 
 def without_text_commands(text: str) -> str:
     r"""The text with `\text{...}` and its like replaced by what they hold."""
-    return _TEXT_COMMAND.sub(r"\1", text)
+    return TEXT_COMMAND.sub(r"\1", text)
 
 
 def without_commands(text: str) -> str:
@@ -97,4 +97,4 @@ def without_commands(text: str) -> str:
 
 def text_in(text: str) -> list[str]:
     r"""What `\text{...}` and its like hold."""
-    return [content.strip() for content in _TEXT_COMMAND.findall(text)]
+    return [content.strip() for content in TEXT_COMMAND.findall(text)]

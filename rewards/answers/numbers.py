@@ -1,51 +1,160 @@
-"""Answers that can be compared without a computer algebra system: numbers, words and choices."""
+"""The one reader of numbers and of their units, exact and without arithmetic: a sum or a root is no number here."""
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import NamedTuple
 
-from trl_grpo_ext.rewards.answers.latex import standard, without_text_commands
-
-_INTEGER = r"\d+|\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+"
-_NUMBER = re.compile(rf"(?P<sign>[+-]?)\s*(?P<whole>{_INTEGER})?(?:\.(?P<decimals>\d*))?")
-_DECIMAL_COMMA = re.compile(r"-?(?:\d+,(?:\d{1,2}|\d{4,})|0,\d+|\d{4,},\d+)")
-_FRACTION = re.compile(r"(?P<sign>[+-]?)\s*(?:\\frac\s*\{\s*(-?\d+)\s*\}\s*\{\s*(-?\d+)\s*\}|(-?\d+)\s*/\s*(\d+))")
-_WORDS = re.compile(r"[A-Za-z][A-Za-z .,'&-]*")
-_MATH_NAMES = frozenset({"e", "i", "pi", "inf", "infty", "infinity", "dne", "x", "y", "z"})
-_BASE = re.compile(r"\(?([0-9A-F]+)\)?_\{?(\d+)\}?")
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
-_CHOICE = re.compile(r"\(?([A-J])\)?[.:]?")
-_CHOICE_WITH_TEXT = re.compile(r"\(?([A-J])[).:]\s*(.+)")
-_OPTION = re.compile(r"^(?:option|choice|answer)\s+", re.IGNORECASE)
-_TAKEN_BACK = re.compile(r"(?:is\s+)?(?:not|wrong|incorrect|false|maybe|or|no)\b", re.IGNORECASE)
-_OTHER_CHOICE = re.compile(r"(?:^|[\s(,])[A-J](?:[).:,]|\s|$)")
+from trl_grpo_ext.rewards.answers.latex import standard, text_in
 
 MAX_DIGITS = 4_000  # Python refuses longer integers, since reading them takes quadratic time
+MAX_EXPONENT = 400  # beyond the range of floats; 10**10**10 must not be computed
+
+_DIGITS = r"\d+(?:\.\d*)?|\.\d+"
+_POWER = r"\^\s*[{(]?\s*([+-]?\s*\d+)\s*[})]?"
+_NUMBER = re.compile(
+    rf"([+-]?)\s*(?:(?P<digits>{_DIGITS})(?:[eE]([+-]?\d+)|\s*(?:\\times|\\cdot|x)\s*10\s*{_POWER})?"
+    rf"|10\s*{_POWER})",
+    re.ASCII,
+)
+_FRACTION = re.compile(
+    rf"([+-]?)\s*(?:(?P<whole>\d+)(?:\s+|(?=\\)))?"
+    rf"(?:\\frac\s*(?:\{{\s*([+-]?(?:{_DIGITS}))\s*\}}|(\d))\s*(?:\{{\s*([+-]?(?:{_DIGITS}))\s*\}}|(\d))"
+    rf"|({_DIGITS})\s*/\s*({_DIGITS}))",
+    re.ASCII,
+)
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}([, '])\d{3}(?:\1\d{3})*(?![\d,])", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"-?(?:\d+,(?:\d{1,2}|\d{4,})|0,\d+|\d{4,},\d+)")
+_BASE = re.compile(r"\(?([0-9A-F]+)\)?_\{?(\d+)\}?")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
+
+# A line a unit: the name that stands for it, then its spellings.
+_UNITS = """
+m: m meter meters metre metres
+cm: cm centimeter centimeters centimetre centimetres
+mm: mm millimeter millimeters millimetre millimetres
+km: km kilometer kilometers kilometre kilometres
+in: inch inches
+ft: ft foot feet
+yd: yd yard yards
+mi: mi mile miles
+g: g gram grams
+kg: kg kilogram kilograms
+mg: mg milligram milligrams
+lb: lb lbs pound pounds
+oz: oz ounce ounces
+s: s sec secs second seconds
+min: min mins minute minutes
+h: h hr hrs hour hours
+day: day days
+week: week weeks
+month: month months
+year: yr yrs year years
+l: l liter liters litre litres
+ml: ml milliliter milliliters millilitre millilitres
+gal: gal gallon gallons
+deg: deg degree degrees
+rad: rad radian radians
+usd: usd dollar dollars
+cent: cent cents
+eur: eur euro euros
+mph: mph
+kmh: kmh kph
+n: newton newtons
+j: joule joules
+w: watt watts
+v: volt volts
+hz: hz hertz
+k: kelvin
+c: celsius
+f: fahrenheit
+"""
+_UNIT = {
+    word: unit
+    for unit, _, spellings in (line.partition(":") for line in _UNITS.strip().splitlines())
+    for word in spellings.split()
+}
+_UNIT_IN = re.compile(r"([A-Za-z]+)\s*(?:\^\s*\{?\s*(\d)\s*\}?)?")
+_POWERS = {"square": "2", "squared": "2", "sq": "2", "cubic": "3", "cubed": "3"}
 
 
-def number(text: str) -> tuple[Fraction, bool] | None:
-    r"""The rational number that a text is, and whether it is written without a decimal point; None if it is none.
+class Number(NamedTuple):
+    """A rational number, and whether it is written without a decimal point."""
+
+    value: Fraction
+    exact: bool
+
+
+def number(text: str) -> Number | None:
+    r"""The number that a text is, as mathematics writes them; None if it is none.
+
+    A fraction of decimals is none: it leaves the division to the reader.
 
     Example:
-        >>> [number(text) for text in ("1,234", "-0.5", r"\frac{1}{2}", "3/6", "2x")]
-        [(Fraction(1234, 1), True), (Fraction(-1, 2), False), (Fraction(1, 2), True), (Fraction(1, 2), True), None]
+        >>> [found and str(found.value) for found in map(number, ("1,234", "-0.5", r"1\frac{1}{2}", "10^3", "2x"))]
+        ['1234', '-1/2', '3/2', '1000', None]
     """
-    text = standard(text)
+    plain = standard(text)
+    found = read_number(plain)
+    if isinstance(found, str) or not (found.exact or _NUMBER.fullmatch(ungrouped(plain))):
+        return None
+    return found
+
+
+def read_number(text: str) -> Number | str:
+    r"""The number that a text in standard notation is, or the reason code why it is none.
+
+    Example:
+        >>> read_number("0.5/2").value, read_number("1/0"), read_number("1e999")
+        (Fraction(1, 4), 'not_a_number', 'out_of_range')
+    """
+    text = ungrouped(text)
     if len(text) > MAX_DIGITS:
-        return None
-    match = _NUMBER.fullmatch(text)
-    if match and (match["whole"] or match["decimals"]):
-        digits = f"{match['sign']}{re.sub('[, ]', '', match['whole'] or '0')}.{match['decimals'] or '0'}"
-        return Fraction(digits), match["decimals"] is None
-    match = _FRACTION.fullmatch(text)
-    if not match:
-        return None
-    above, below = (match[2], match[3]) if match[2] is not None else (match[4], match[5])
-    if int(below) == 0:
-        return None
-    value = Fraction(int(above), int(below))
-    return (-value if match["sign"] == "-" else value), True
+        return "not_a_number"
+    fraction = _FRACTION.fullmatch(text)
+    if fraction:
+        return _fraction(fraction)
+    found = _NUMBER.fullmatch(text)
+    if not found:
+        return "not_a_number"
+    exponent = next((group for group in (found[3], found[4], found[5]) if group), "0").replace(" ", "")
+    if len(exponent) > 6 or abs(int(exponent)) > MAX_EXPONENT:
+        return "out_of_range"
+    value = Fraction(_decimal(found["digits"] or "1")) * Fraction(10) ** int(exponent)
+    return Number(-value if found[1] == "-" else value, "." not in text)
+
+
+def leading_number(text: str) -> tuple[str, str]:
+    """The number that a text in standard notation begins with, as text, and what follows it.
+
+    Example:
+        >>> leading_number("1,200 km"), leading_number("many")
+        (('1200', ' km'), ('', 'many'))
+    """
+    text = ungrouped(text)
+    found = _FRACTION.match(text) or _NUMBER.match(text)
+    end = found.end() if found else 0
+    return text[:end], text[end:]
+
+
+def ungrouped(text: str) -> str:
+    """The text without the separators of thousands."""
+    return _GROUPED.sub(lambda match: match[0].replace(match[1], ""), text)
+
+
+def _fraction(match: re.Match[str]) -> Number | str:
+    above, below = match[3] or match[4] or match[7], match[5] or match[6] or match[8]
+    under = Fraction(_decimal(below))
+    if under == 0:
+        return "not_a_number"
+    value = Fraction(_decimal(above)) / under
+    value = value + int(match["whole"]) if match["whole"] else value
+    return Number(-value if match[1] == "-" else value, "." not in match[0])
+
+
+def _decimal(digits: str) -> str:
+    return digits + "0" if digits.endswith(".") else digits
 
 
 def has_decimal_comma(one: str, other: str) -> bool:
@@ -65,17 +174,15 @@ def has_decimal_comma(one: str, other: str) -> bool:
     )
 
 
-def words(text: str) -> str | None:
-    r"""The words that an answer is, in one form; None if it is mathematics.
+def base_number(text: str) -> tuple[str, str] | None:
+    """The digits and the base of a number such as `1011_2`; None if it is none.
 
     Example:
-        >>> [words(text) for text in ("Yes", r"\text{Tuesday}", "pi", "x+1", "forty  two.")]
-        ['yes', 'tuesday', None, None, 'forty two']
+        >>> base_number("1011_2"), base_number("52_{8}"), base_number("x_1")
+        (('1011', '2'), ('52', '8'), None)
     """
-    plain = " ".join(without_text_commands(standard(text)).split()).rstrip(".")
-    if not _WORDS.fullmatch(plain) or plain.casefold() in _MATH_NAMES or (len(plain) == 1 and plain.islower()):
-        return None
-    return plain.casefold()
+    match = _BASE.fullmatch(standard(text).replace(" ", ""))
+    return (match[1].lstrip("0"), match[2]) if match else None
 
 
 def is_date(text: str) -> bool:
@@ -88,41 +195,28 @@ def is_date(text: str) -> bool:
     return _DATE.fullmatch(standard(text)) is not None
 
 
-def base_number(text: str) -> tuple[str, str] | None:
-    """The digits and the base of a number such as `1011_2`; None if it is none.
+def unit(text: str) -> str | None:
+    r"""The unit of an answer, with its power; None if there is none, or none that is known.
 
     Example:
-        >>> base_number("1011_2"), base_number("52_{8}"), base_number("x_1")
-        (('1011', '2'), ('52', '8'), None)
+        >>> [unit(text) for text in (r"5 \text{ meters}", "10 cm^2", r"\$5", r"3 \text{ square feet}", "5x", "7")]
+        ['m', 'cm2', 'usd', 'ft2', None, None]
     """
-    match = _BASE.fullmatch(standard(text).replace(" ", ""))
-    return (match[1].lstrip("0"), match[2]) if match else None
-
-
-def choice(text: str) -> str | None:
-    """The letter that a multiple choice gold is, A to J; None if it is none.
-
-    Example:
-        >>> [choice(text) for text in ("B", "(B)", "B.", "AB", "x")]
-        ['B', 'B', 'B', None, None]
-    """
-    match = _CHOICE.fullmatch(without_text_commands(standard(text)).strip())
-    return match[1] if match else None
-
-
-def chosen(text: str) -> str | None:
-    """The one letter that an answer chooses, with or without the choice's text; None if there is none, or several.
-
-    Example:
-        >>> [chosen(text) for text in ("(B)", "B) 12 apples", "A or B", "A, B, C", "C is wrong, so D")]
-        ['B', 'B', None, None, None]
-    """
-    plain = without_text_commands(standard(text)).strip().strip("*").strip()
-    plain = _OPTION.sub("", plain)
-    alone = _CHOICE.fullmatch(plain)
-    if alone:
-        return alone[1]
-    match = _CHOICE_WITH_TEXT.fullmatch(plain)
-    if not match or _OTHER_CHOICE.search(match[2]) or _TAKEN_BACK.match(match[2]):
+    text = standard(text)
+    if "\\$" in text:
+        return "usd"
+    if re.search(r"\^\s*\{?\s*\\circ", text):
+        return "deg"
+    spelled = " ".join(text_in(text)) or (re.search(r"\d\s*([A-Za-z]{2,}.*)$", text) or ["", ""])[1]
+    power = re.search(r"\}\s*\^\s*\{?\s*(\d)", text)
+    found, raised = "", ""
+    for word, exponent in _UNIT_IN.findall(spelled):
+        if word.casefold() in _POWERS:
+            raised = _POWERS[word.casefold()]
+        elif not found:
+            found = _UNIT.get(word if word in _UNIT else word.casefold(), "")
+            raised = exponent or raised
+    if not found:
         return None
-    return match[1]
+    raised = raised or (power[1] if power and text_in(text) else "")
+    return found + (raised if raised != "1" else "")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trl_grpo_ext.rewards.answers.latex import standard, text_in, without_commands, without_text_commands
-from trl_grpo_ext.rewards.answers.numbers import number
+from trl_grpo_ext.rewards.answers.numbers import number, unit
 
 _OPERATORS = {
     "sum": r"\\sum(?![A-Za-z])",
@@ -26,9 +26,6 @@ _OPERATORS = {
     "remainder": r"\\[bp]?mod(?![A-Za-z])",
 }
 _OPERATOR = {name: re.compile(pattern) for name, pattern in _OPERATORS.items()}
-_MIXED = re.compile(r"[+-]?\s*\d+\s*\\frac\s*\{?\d+\}?\s*\{?\d+\}?")
-_SCIENTIFIC = re.compile(r"[+-]?\s*(?:\d+(?:\.\d+)?\s*(?:\\times|\\cdot)\s*)?10\s*\^\s*\{?\s*[+-]?\s*\d+\s*\}?")
-_SHORT_FRACTION = re.compile(r"[+-]?\s*\\frac\s*(?:\{[+-]?\d+\}|\d)\s*(?:\{[+-]?\d+\}|\d)")
 _VARIABLE = re.compile(r"\s*\\?[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*")
 _COMMAND = re.compile(r"\\(?:times|cdot|div|frac|pm|%|,)")
 _LETTER = re.compile(r"[A-Za-z,]")
@@ -53,55 +50,6 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z']{2,}")
 _MORE_ANSWERS = re.compile(r"\d|[,;?]")
 _NEGATED = re.compile(r"\\(?:neq?|not)(?![A-Za-z])")
 
-# A line a unit: the name that stands for it, then its spellings.
-_UNITS = """
-m: m meter meters metre metres
-cm: cm centimeter centimeters centimetre centimetres
-mm: mm millimeter millimeters millimetre millimetres
-km: km kilometer kilometers kilometre kilometres
-in: inch inches
-ft: ft foot feet
-yd: yd yard yards
-mi: mi mile miles
-g: g gram grams
-kg: kg kilogram kilograms
-mg: mg milligram milligrams
-lb: lb lbs pound pounds
-oz: oz ounce ounces
-s: s sec secs second seconds
-min: min mins minute minutes
-h: h hr hrs hour hours
-day: day days
-week: week weeks
-month: month months
-year: yr yrs year years
-l: l liter liters litre litres
-ml: ml milliliter milliliters millilitre millilitres
-gal: gal gallon gallons
-deg: deg degree degrees
-rad: rad radian radians
-usd: usd dollar dollars
-cent: cent cents
-eur: eur euro euros
-mph: mph
-kmh: kmh kph
-n: newton newtons
-j: joule joules
-w: watt watts
-v: volt volts
-hz: hz hertz
-k: kelvin
-c: celsius
-f: fahrenheit
-"""
-_UNIT = {
-    word: unit
-    for unit, _, spellings in (line.partition(":") for line in _UNITS.strip().splitlines())
-    for word in spellings.split()
-}
-_UNIT_IN = re.compile(r"([A-Za-z]+)\s*(?:\^\s*\{?\s*(\d)\s*\}?)?")
-_POWERS = {"square": "2", "squared": "2", "sq": "2", "cubic": "3", "cubed": "3"}
-
 
 def is_unevaluated(gold: str, answer: str) -> bool:
     r"""Whether the answer leaves the work to the grader: `17 \times 23`, `\sum_{k=1}^{100} k`, `\frac{d}{dx} x^2`.
@@ -112,7 +60,7 @@ def is_unevaluated(gold: str, answer: str) -> bool:
     answer = re.split(r"=|\\approx", answer)[-1]  # 2 + 3 = 5 and f(2) = 5 say what the value is
     if any(pattern.search(answer) and not pattern.search(gold) for pattern in _OPERATOR.values()):
         return True
-    return number(bare_value(gold)) is not None and not _is_plain_number(bare_value(answer))
+    return number(bare_value(gold)) is not None and number(bare_value(answer).strip("() ")) is None
 
 
 def bare_value(text: str) -> str:
@@ -131,11 +79,6 @@ def bare_value(text: str) -> str:
     text = re.sub(r"(?<=[\d\s}])[A-Za-z]{2,}(?:(?:\s+|/)[A-Za-z]+)*\s*(?:\^\s*\{?\d\}?)?\s*$", "", text)
     text = re.sub(r"(?<=\d)\s*[A-Za-z]+(?:\s*/\s*[A-Za-z]+)+\s*(?:\^\s*\{?-?\d\}?)?\s*$", "", text)
     return " ".join(text.split()).strip("~ ")
-
-
-def _is_plain_number(text: str) -> bool:
-    text = text.strip("() ")
-    return number(text) is not None or any(form.fullmatch(text) for form in (_MIXED, _SCIENTIFIC, _SHORT_FRACTION))
 
 
 def kind(text: str) -> str:
@@ -213,33 +156,6 @@ def _unit_words(text: str) -> set[str]:
     if number(bare_value(text)) is None:
         return set()
     return {word.casefold().rstrip("s.") for word in _WORD.findall(" ".join(text_in(standard(text))))}
-
-
-def unit(text: str) -> str | None:
-    r"""The unit of an answer, with its power; None if there is none, or none that is known.
-
-    Example:
-        >>> [unit(text) for text in (r"5 \text{ meters}", "10 cm^2", r"\$5", r"3 \text{ square feet}", "5x", "7")]
-        ['m', 'cm2', 'usd', 'ft2', None, None]
-    """
-    text = standard(text)
-    if "\\$" in text:
-        return "usd"
-    if re.search(r"\^\s*\{?\s*\\circ", text):
-        return "deg"
-    spelled = " ".join(text_in(text)) or (re.search(r"\d\s*([A-Za-z]{2,}.*)$", text) or ["", ""])[1]
-    power = re.search(r"\}\s*\^\s*\{?\s*(\d)", text)
-    found, raised = "", ""
-    for word, exponent in _UNIT_IN.findall(spelled):
-        if word.casefold() in _POWERS:
-            raised = _POWERS[word.casefold()]
-        elif not found:
-            found = _UNIT.get(word if word in _UNIT else word.casefold(), "")
-            raised = exponent or raised
-    if not found:
-        return None
-    raised = raised or (power[1] if power and text_in(text) else "")
-    return found + (raised if raised != "1" else "")
 
 
 @dataclass(frozen=True, slots=True)

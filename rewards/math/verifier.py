@@ -10,10 +10,9 @@ from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
 from trl_grpo_ext.rewards.answers.finder import FinalAnswer
-from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, gold_texts, holds_mapping, is_sentence
+from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, gold_texts, holds_mapping
 from trl_grpo_ext.rewards.answers.latex import standard
-from trl_grpo_ext.rewards.answers.numbers import choice, number, words
-from trl_grpo_ext.rewards.math.at_once import judge_at_once
+from trl_grpo_ext.rewards.math.at_once import is_fine_at_once, judge_at_once
 from trl_grpo_ext.rewards.math.memo import Memo
 from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 from trl_grpo_ext.sample import Sample
@@ -125,7 +124,7 @@ class MathVerifier(Verifier):
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
         values = [first_value(row, self.gold_columns) for row in rows]
         golds = [() if holds_mapping(value) else gold_texts(value) for value in values]
-        verdicts = self._judge_golds([text for row in golds for text in row if not self._is_fine_at_once(text)])
+        verdicts = self._judge_golds([text for row in golds for text in row if not is_fine_at_once(text)])
         return [
             DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
             for position, (value, row) in enumerate(zip(values, golds, strict=True))
@@ -141,9 +140,6 @@ class MathVerifier(Verifier):
             _memo.put(("itself", text, self.timeout), verdict)
             known[text] = verdict
         return {text: verdict for text, verdict in known.items() if verdict is not None}
-
-    def _is_fine_at_once(self, gold: str) -> bool:
-        return not is_sentence(gold) and (choice(gold) or words(gold) or number(gold)) is not None
 
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
