@@ -14,6 +14,14 @@ from dataclasses import dataclass
 from trl_grpo_ext.rewards.answers.latex import standard, text_in, without_commands, without_text_commands
 from trl_grpo_ext.rewards.answers.numbers import number, unit
 
+SWITCHES = (
+    "accept_unevaluated",
+    "accept_stray_text",
+    "accept_other_units",
+    "accept_other_case",
+    "accept_false_equations",
+)
+
 _OPERATORS = {
     "sum": r"\\sum(?![A-Za-z])",
     "product": r"\\prod(?![A-Za-z])",

@@ -11,22 +11,15 @@ from typing import Any
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
 from trl_grpo_ext.rewards.answers.finder import FinalAnswer
 from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, gold_texts, holds_mapping
-from trl_grpo_ext.rewards.answers.latex import standard
-from trl_grpo_ext.rewards.math.at_once import is_fine_at_once, judge_at_once
-from trl_grpo_ext.rewards.math.memo import Memo
+from trl_grpo_ext.rewards.answers.verifier import agreed, unreadable
+from trl_grpo_ext.rewards.math.at_once import is_fine_at_once
+from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
+from trl_grpo_ext.rewards.math.policy import SWITCHES
 from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
-
-SWITCHES = (
-    "accept_unevaluated",
-    "accept_stray_text",
-    "accept_other_units",
-    "accept_other_case",
-    "accept_false_equations",
-)
 
 GOLD_ADVICE = {
     **ADVICE,
@@ -35,10 +28,6 @@ GOLD_ADVICE = {
     "gold_not_itself": "Check the gold; it does not equal itself, so that no answer can.",
     "grader": "Try again: a worker failed, not the data.",
 }
-
-_memo = Memo()
-
-Pair = tuple[str, str, str, tuple[str, ...], int]  # gold, answer, rule that found it, policies that are off, decimals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,22 +113,12 @@ class MathVerifier(Verifier):
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
         values = [first_value(row, self.gold_columns) for row in rows]
         golds = [() if holds_mapping(value) else gold_texts(value) for value in values]
-        verdicts = self._judge_golds([text for row in golds for text in row if not is_fine_at_once(text)])
+        verdicts = judge_golds([text for row in golds for text in row if not is_fine_at_once(text)], self.timeout)
         return [
             DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
             for position, (value, row) in enumerate(zip(values, golds, strict=True))
             for reason in _gold_problem(value, row, verdicts)
         ]
-
-    def _judge_golds(self, texts: Sequence[str]) -> dict[str, Verdict]:
-        """The verdict on each distinct gold against itself; each is judged once in a process."""
-        known = {text: _memo.get(("itself", text, self.timeout)) for text in texts}
-        new = [text for text, verdict in known.items() if verdict is None]
-        call = "trl_grpo_ext.rewards.math.comparison:check_gold"
-        for text, verdict in zip(new, self._run(call, [(text,) for text in new]), strict=True):
-            _memo.put(("itself", text, self.timeout), verdict)
-            known[text] = verdict
-        return {text: verdict for text, verdict in known.items() if verdict is not None}
 
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
@@ -159,7 +138,7 @@ class MathVerifier(Verifier):
                 questions[key] = self.guarded(self._question, sample)
             keys.append(key)
         asked = [question for question in questions.values() if isinstance(question, _Question)]
-        known = self._judge_pairs(list(dict.fromkeys(pair for question in asked for pair in question.pairs)))
+        known = judge_pairs((pair for question in asked for pair in question.pairs), self.timeout)
         verdicts = {
             key: question if isinstance(question, Verdict) else question.verdict(known)
             for key, question in questions.items()
@@ -182,36 +161,8 @@ class MathVerifier(Verifier):
             return skipped("gold_empty")
         found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
         if found.problem:
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=found.problem)
+            return unreadable(found.problem)
         return _Question(golds, found, self.accepted, self.decimals)
-
-    def _judge_pairs(self, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
-        known = {pair: _memo.get((pair, self.timeout)) or _at_once(pair) for pair in pairs}
-        slow = [pair for pair, verdict in known.items() if verdict is None]
-        for pair, verdict in zip(slow, self._in_workers(slow), strict=True):
-            if verdict.status is Status.TIMEOUT and self._gold_is_slow(pair[0]):
-                verdict = replace(skipped("gold_timeout", answer=pair[1]), seconds=verdict.seconds)
-            _memo.put((pair, self.timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
-            known[pair] = verdict
-        return {pair: verdict for pair, verdict in known.items() if verdict is not None}
-
-    def _in_workers(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        verdicts = self._run("trl_grpo_ext.rewards.math.comparison:compare", pairs)
-        return [_with_answer(verdict, pair) for verdict, pair in zip(verdicts, pairs, strict=True)]
-
-    def _run(self, target: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.workers.pool import judge_in_workers
-
-        return judge_in_workers(target, arguments, timeout=self.timeout)
-
-    def _gold_is_slow(self, gold: str) -> bool:
-        """Whether a gold times out against the simplest of answers, so that no answer is to blame."""
-        key = ("gold", gold, self.timeout)
-        verdict = _memo.get(key)
-        if verdict is None:
-            (verdict,) = self._in_workers([(gold, "1", "boxed", SWITCHES, self.decimals)])
-            _memo.put(key, verdict)
-        return verdict.status is Status.TIMEOUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,24 +178,17 @@ class _Question:
     @property
     def pairs(self) -> list[Pair]:
         return [
-            (gold, answer, self.found.rule, self.accepted, self.decimals)
+            Pair(gold, answer, self.found.rule, self.accepted, self.decimals)
             for answer in self.found.answers
             for gold in self.golds
         ]
 
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
-        best = [_best([known[pair] for pair in self.pairs if pair[1] == answer]) for answer in self.found.answers]
+        best = [_best([known[pair] for pair in self.pairs if pair.answer == answer]) for answer in self.found.answers]
         where = {"rule": self.found.rule, "gold": " | ".join(self.golds)}
         seconds = math.fsum((self.seconds, *(known[pair].seconds for pair in self.pairs)))
-        best = [replace(verdict, details={**where, **verdict.details}, seconds=seconds) for verdict in best]
-        unscored = next((verdict for verdict in best if verdict.score is None), None)
-        if unscored is not None:
-            return unscored
-        right = [verdict.status is Status.CORRECT for verdict in best]
-        if any(right) and not all(right):
-            return replace(best[0], status=Status.INCORRECT, score=0.0, reason="ambiguous")
-        return best[0]
+        return agreed([replace(verdict, details={**where, **verdict.details}, seconds=seconds) for verdict in best])
 
 
 def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> list[str]:
@@ -269,28 +213,6 @@ def _best(verdicts: Sequence[Verdict]) -> Verdict:
     """The best of an answer's verdicts over the accepted golds; not wrong while a grader that failed might differ."""
     order = (Status.CORRECT, Status.ERROR, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.SKIPPED)
     return min(verdicts, key=lambda verdict: order.index(verdict.status))
-
-
-def _at_once(pair: Pair) -> Verdict | None:
-    gold, answer, rule, accepted, _ = pair
-    started = time.perf_counter()
-    try:
-        verdict = judge_at_once(gold, answer, rule, accepted)
-    except Exception:  # such as a number with more digits than Python reads; the worker may know better
-        return None
-    return verdict and replace(verdict, seconds=time.perf_counter() - started)
-
-
-def forget() -> None:
-    """Forget every verdict that this process remembers, and every text that it has read."""
-    _memo.clear()
-    standard.cache_clear()
-
-
-def _with_answer(verdict: Verdict, pair: Pair) -> Verdict:
-    """A worker that was killed could not say what it was comparing."""
-    marked = pair[2] != "last_expression"
-    return replace(verdict, answer=pair[1]) if marked and verdict.answer is None else verdict
 
 
 math_reward = MathVerifier(name="math_reward")

@@ -1,0 +1,135 @@
+"""Judging pairs of a gold and an answer, each once in a process: from memory, at once, or in a worker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.rewards.answers.latex import standard
+from trl_grpo_ext.rewards.math.at_once import judge_at_once
+from trl_grpo_ext.rewards.math.policy import SWITCHES
+from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
+
+MAX_REMEMBERED = 1 << 16
+_WORK = "trl_grpo_ext.rewards.math.comparison"
+
+
+class Pair(NamedTuple):
+    """One accepted gold and one answer, and how they are compared.
+
+    Attributes:
+        gold: As text.
+        answer: As text.
+        rule: By what the answer was found.
+        accepted: The switches of the policies that are off.
+        decimals: Places that numbers are rounded to.
+    """
+
+    gold: str
+    answer: str
+    rule: str
+    accepted: tuple[str, ...]
+    decimals: int
+
+
+class Memo:
+    """Remembers verdicts, those of answers that were killed included; forgets the one unused for longest.
+
+    What was the grader's fault is not remembered: it may work the next time.
+    """
+
+    def __init__(self, size: int = MAX_REMEMBERED) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._verdicts: OrderedDict[Hashable, Verdict] = OrderedDict()
+
+    def get(self, key: Hashable) -> Verdict | None:
+        """The verdict of this key, or None."""
+        with self._lock:
+            if key in self._verdicts:
+                self._verdicts.move_to_end(key)
+            return self._verdicts.get(key)
+
+    def put(self, key: Hashable, verdict: Verdict) -> None:
+        """Remember a verdict, unless it blames the grader."""
+        if verdict.blame is Blame.GRADER:
+            return
+        with self._lock:
+            self._verdicts[key] = verdict
+            self._verdicts.move_to_end(key)
+            while len(self._verdicts) > self._size:
+                self._verdicts.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._verdicts.clear()
+
+
+_memo = Memo()
+
+
+def forget() -> None:
+    """Forget every verdict that this process remembers, and every text that it has read."""
+    _memo.clear()
+    standard.cache_clear()
+
+
+def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
+    """The verdict on each distinct pair; one that needs mathematics is killed after `timeout` seconds."""
+    known = {pair: _memo.get((pair, timeout)) or _at_once(pair) for pair in pairs}
+    slow = [pair for pair, verdict in known.items() if verdict is None]
+    for pair, verdict in zip(slow, in_workers(slow, timeout), strict=True):
+        if verdict.status is Status.TIMEOUT and _gold_is_slow(pair, timeout):
+            verdict = replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)
+        _memo.put((pair, timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
+        known[pair] = verdict
+    return {pair: verdict for pair, verdict in known.items() if verdict is not None}
+
+
+def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
+    """The verdict on each distinct gold against itself."""
+    known = {gold: _memo.get(("itself", gold, timeout)) for gold in golds}
+    new = [gold for gold, verdict in known.items() if verdict is None]
+    for gold, verdict in zip(new, _run("check_gold", [(gold,) for gold in new], timeout), strict=True):
+        _memo.put(("itself", gold, timeout), verdict)
+        known[gold] = verdict
+    return {gold: verdict for gold, verdict in known.items() if verdict is not None}
+
+
+def _at_once(pair: Pair) -> Verdict | None:
+    started = time.perf_counter()
+    try:
+        verdict = judge_at_once(pair.gold, pair.answer, pair.rule, pair.accepted)
+    except Exception:  # such as a number with more digits than Python reads; the worker may know better
+        return None
+    return verdict and replace(verdict, seconds=time.perf_counter() - started)
+
+
+def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
+    """The verdicts of workers on pairs; with the answer, which a worker that was killed could not say."""
+    verdicts = _run("compare", [tuple(pair) for pair in pairs], timeout)
+    return [
+        replace(verdict, answer=pair.answer) if verdict.answer is None and pair.rule != "last_expression" else verdict
+        for verdict, pair in zip(verdicts, pairs, strict=True)
+    ]
+
+
+def _run(function: str, arguments: Sequence[tuple[Any, ...]], timeout: float) -> list[Verdict]:
+    from trl_grpo_ext.workers.pool import judge_in_workers
+
+    return judge_in_workers(f"{_WORK}:{function}", arguments, timeout=timeout)
+
+
+def _gold_is_slow(pair: Pair, timeout: float) -> bool:
+    """Whether a gold times out against the simplest of answers, so that no answer is to blame."""
+    key = ("slow", pair.gold, timeout)
+    verdict = _memo.get(key)
+    if verdict is None:
+        (verdict,) = in_workers([Pair(pair.gold, "1", "boxed", SWITCHES, pair.decimals)], timeout)
+        _memo.put(key, verdict)
+    return verdict.status is Status.TIMEOUT
