@@ -1,16 +1,19 @@
-"""The command line as a user types it, in processes of its own."""
+"""The command line as a user types it; what is about processes, in processes of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from command_line import run_here
 from transformers import AutoModelForCausalLM
 
 from trl_grpo_ext.cli.main import main
@@ -47,27 +50,27 @@ def test_help_and_the_list_of_recipes_load_no_torch(tmp_path: Path) -> None:
 
 def test_unknown_commands_recipes_and_flags_end_with_status_2_and_one_line(tmp_path: Path) -> None:
     for arguments in (["trian"], ["train"], ["recipes", "--all"], []):
-        assert "error:" in run("-m", "trl_grpo_ext", *arguments, cwd=tmp_path, expect=2).stderr
-    unknown = run("-m", "trl_grpo_ext", "train", "--config", "quikstart", cwd=tmp_path, expect=2).stderr
+        assert "error:" in run_here(*arguments, cwd=tmp_path, expect=2).stderr
+    unknown = run_here("train", "--config", "quikstart", cwd=tmp_path, expect=2).stderr
     assert unknown.count("\n") == 1
     assert "Did you mean `quickstart`?" in unknown
 
 
 def test_a_shipped_recipe_is_printed_as_its_file_is(tmp_path: Path) -> None:
-    shown = run("-m", "trl_grpo_ext", "recipes", "--show", "code", cwd=tmp_path).stdout
+    shown = run_here("recipes", "--show", "code", cwd=tmp_path).stdout
     assert shown == (ROOT / "recipes" / "code.yaml").read_text(encoding="utf-8")
-    wrong = run("-m", "trl_grpo_ext", "recipes", "--show", "cod", cwd=tmp_path, expect=2).stderr
+    wrong = run_here("recipes", "--show", "cod", cwd=tmp_path, expect=2).stderr
     assert "Did you mean `code`?" in wrong
 
 
 def test_every_page_is_listed_and_printed_and_a_section_alone(tmp_path: Path) -> None:
-    listed = run("-m", "trl_grpo_ext", "docs", cwd=tmp_path).stdout
+    listed = run_here("docs", cwd=tmp_path).stdout
     assert [line.split()[0] for line in listed.splitlines()] == sorted(
         path.stem for path in (ROOT / "docs").glob("*.md")
     )
     page = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
-    assert run("-m", "trl_grpo_ext", "docs", "lab", cwd=tmp_path).stdout == page
-    section = run("-m", "trl_grpo_ext", "docs", "docs/lab.md#your-own-rewards", cwd=tmp_path).stdout
+    assert run_here("docs", "lab", cwd=tmp_path).stdout == page
+    section = run_here("docs", "docs/lab.md#your-own-rewards", cwd=tmp_path).stdout
     assert section.startswith("## Your own rewards\n")
     assert section.count("\n## ") == 0
     assert section in page
@@ -90,8 +93,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
 def test_data_of_any_language_is_printed_where_stdout_is_ascii(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": "?", "solution": "Füße \\frac{1}{"}), encoding="utf-8")
     flags = ["--config", "quickstart", "--dataset_name", str(tmp_path)]
-    ascii_only = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-    shown = run("-m", "trl_grpo_ext", "check-data", *flags, cwd=tmp_path, expect=1, **ascii_only).stdout
+    shown = run_here("check-data", *flags, cwd=tmp_path, expect=1, encoding="ascii").stdout
     assert "F\\xfc\\xdfe" in shown
 
 
@@ -112,13 +114,13 @@ def halting(tmp_path: Path) -> list[str]:
     recipe = (ROOT / "recipes" / "quickstart.yaml").read_text(encoding="utf-8") + "halt_on: [bad_data]\n"
     (tmp_path / "halts.yaml").write_text(recipe, encoding="utf-8")
     flags = ["--config", "halts.yaml", "--dataset_name", str(tmp_path), *SHORT, "--max_steps", "20"]
-    return ["-m", "trl_grpo_ext", "train", *flags]
+    return ["train", *flags]
 
 
 def test_a_run_that_a_finding_halts_ends_with_status_3_and_the_summary_says_which(
     tmp_path: Path, halting: list[str]
 ) -> None:
-    shown = run(*halting, cwd=tmp_path, expect=3).stdout
+    shown = run_here(*halting, cwd=tmp_path, expect=3).stdout
     summary = json.loads((tmp_path / "runs/quickstart/summary.json").read_text())
     assert summary["steps"] == 3  # a finding begins at the third batch
     assert list(summary["halted_by"]) == ["code", "step", "sentence"]
@@ -128,25 +130,31 @@ def test_a_run_that_a_finding_halts_ends_with_status_3_and_the_summary_says_whic
     AutoModelForCausalLM.from_pretrained(tmp_path / "runs/quickstart/checkpoint-3")
 
 
+@pytest.mark.slow  # two ranks
 def test_a_halted_run_of_two_processes_writes_everything_before_the_launcher_ends_them(
     tmp_path: Path, halting: list[str]
 ) -> None:
-    done = run(*LAUNCH_TWO, *halting, "--evaluate_before_and_after", "false", cwd=tmp_path, expect=1)
+    done = run(
+        *LAUNCH_TWO, "-m", "trl_grpo_ext", *halting, "--evaluate_before_and_after", "false", cwd=tmp_path, expect=1
+    )
     assert "exitcode  : 3" in done.stderr  # of one at least: the launcher may be quicker with the other
     assert json.loads((tmp_path / "runs/quickstart/summary.json").read_text())["halted_by"]["code"] == "bad_data"
     assert (tmp_path / "runs/quickstart/report.html").exists()
 
 
-@pytest.fixture(scope="module")
-def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which a short quickstart has run."""
-    folder = tmp_path_factory.mktemp("quickstart")
+def train_quickstart(folder: Path) -> None:
     done = run("-m", "trl_grpo_ext", "train", "--config=quickstart", *SHORT, cwd=folder)
     (folder / "stdout").write_text(done.stdout)
     (folder / "stderr").write_text(done.stderr)
-    return folder
 
 
+@pytest.fixture(scope="session")
+def quickstart(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """The folder in which a short quickstart has run."""
+    return made_once("quickstart", train_quickstart)
+
+
+@pytest.mark.slow  # a whole run of the command
 def test_the_quickstart_reports_accuracy_before_and_after_with_intervals(quickstart: Path) -> None:
     summary = json.loads((quickstart / "runs/quickstart/summary.json").read_text())
     for when in ("before", "after"):
@@ -162,6 +170,7 @@ def test_the_quickstart_reports_accuracy_before_and_after_with_intervals(quickst
     assert "step 2/2 | reward" in (quickstart / "stderr").read_text()
 
 
+@pytest.mark.slow  # a whole run of the command
 def test_the_quickstart_leaves_a_model_that_loads_and_scorecards_of_every_batch(quickstart: Path) -> None:
     folder = quickstart / "runs/quickstart"
     AutoModelForCausalLM.from_pretrained(folder)
@@ -173,16 +182,19 @@ def test_the_quickstart_leaves_a_model_that_loads_and_scorecards_of_every_batch(
     assert modes[0] == modes[-1] == "eval"
 
 
-def test_a_second_run_in_the_same_folder_keeps_the_scorecards_of_the_first(quickstart: Path) -> None:
-    first = sorted(path.name for path in (quickstart / "runs/quickstart/scorecards").iterdir())
+@pytest.mark.slow  # two whole runs of the command
+def test_a_second_run_in_the_same_folder_keeps_the_scorecards_of_the_first(quickstart: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(quickstart, tmp_path / "again")
+    first = sorted(path.name for path in (folder / "runs/quickstart/scorecards").iterdir())
     flags = [*SHORT, "--evaluate_before_and_after", "false"]
-    done = run("-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=quickstart)
-    assert sorted(path.name for path in (quickstart / "runs/quickstart/scorecards.1").iterdir()) == first
+    done = run("-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=folder)
+    assert sorted(path.name for path in (folder / "runs/quickstart/scorecards.1").iterdir()) == first
     assert "scorecards.1" in done.stderr
-    summary = json.loads((quickstart / "runs/quickstart/summary.json").read_text())
+    summary = json.loads((folder / "runs/quickstart/summary.json").read_text())
     assert summary["accuracy"] == {"before": None, "after": None}
 
 
+@pytest.mark.slow  # two ranks
 def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: Path) -> None:
     flags = ["--max_steps", "2", "--per_device_train_batch_size", "6", "--num_generations", "4"]
     # 64 does not divide the 200 test prompts: accelerate fills the last batches up with prompts that were there before.
@@ -203,6 +215,7 @@ def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: 
     assert (summary["prompts"], summary["completions"]) == (200, 400)
 
 
+@pytest.mark.slow  # a whole run of TRL's command
 def test_trls_own_command_takes_the_rewards_by_name(tmp_path: Path, tiny_model: str, sums: Any) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -218,6 +231,7 @@ def test_trls_own_command_takes_the_rewards_by_name(tmp_path: Path, tiny_model: 
     assert "rewards/think_format_reward/mean" in done.stdout + done.stderr
 
 
+@pytest.mark.slow  # two whole runs of the command
 def test_a_run_that_is_stopped_and_resumed_adds_to_its_scorecards_and_logs(tmp_path: Path) -> None:
     write_data(tmp_path)
     flags = ["--dataset_name", str(tmp_path), "--per_device_train_batch_size", "16", "--logging_steps", "1"]

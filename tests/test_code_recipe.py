@@ -76,15 +76,18 @@ def test_the_tests_pass_their_solution_and_nothing_that_solves_nothing(functions
     assert all(row["test"].count("assert") >= 4 for split in functions.values() for row in split)
 
 
-@pytest.fixture(scope="module")
-def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a short run of the recipe `code`."""
-    folder = tmp_path_factory.mktemp("code")
+def train_a_little(folder: Path) -> None:
     flags = ["--max_steps", "3", "--per_device_train_batch_size", "32", "--logging_steps", "1"]
     train(*flags, config="code", cwd=folder)
-    return folder / "runs/code"
 
 
+@pytest.fixture(scope="session")
+def short_run(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """The folder of a short run of the recipe `code`."""
+    return made_once("code", train_a_little) / "runs/code"
+
+
+@pytest.mark.slow  # a whole run of the command
 def test_the_recipe_starts_from_a_model_that_passes_less_than_half_of_the_tests(short_run: Path) -> None:
     summary = json.loads((short_run / "summary.json").read_text())
     assert summary["primary_term"] == "tests"
@@ -92,6 +95,7 @@ def test_the_recipe_starts_from_a_model_that_passes_less_than_half_of_the_tests(
     assert summary["void"] == {"before": 0, "after": 0}
 
 
+@pytest.mark.slow  # a whole run of the command
 def test_its_scorecards_say_what_became_of_every_program(short_run: Path) -> None:
     verdicts = verdicts_of(short_run, "tests")
     counts = Counter(verdict["mode"] for verdict in verdicts)
@@ -107,6 +111,7 @@ def test_its_scorecards_say_what_became_of_every_program(short_run: Path) -> Non
         assert verdict["answer"] and verdict["seconds"] >= 0 and verdict["blame"] == "policy"
 
 
+@pytest.mark.slow  # a whole run of the command
 def test_a_program_that_leaves_is_wrong_and_named_as_one_that_a_naive_grader_passes(short_run: Path) -> None:
     left = [row for row in verdicts_of(short_run, "tests") if row["answer"] == "    raise SystemExit(0)\n"]
     assert left
@@ -258,6 +263,7 @@ def test_rows_of_the_hubs_shape_become_prompts_and_can_be_judged(
     assert recipe.mix.terms[0].verifier.check_rows(mapped.to_list(), thorough=True) == []
 
 
+@pytest.mark.slow  # a whole run of the command
 def test_the_recipe_for_a_gpu_trains_adapters_of_a_tiny_model_on_local_rows(tmp_path: Path) -> None:
     name = as_on_the_hub(tmp_path / "data", "full", {"train": FULL, "test": FULL})
     flags = ["--model_name_or_path", "bundled:tiny_reasoner", "--dataset_name", name, "--max_steps", "2"]

@@ -164,6 +164,7 @@ def test_halt_on_ends_the_run_with_a_checkpoint(tmp_path: Path, caplog: pytest.L
     assert "Halted after step" in caplog.text
 
 
+@pytest.mark.slow  # two ranks
 def test_two_ranks_halt_together_and_tell_a_finding_once(tmp_path: Path) -> None:
     launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
     script = Path(__file__).parent / "halt_of_two.py"

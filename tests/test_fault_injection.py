@@ -150,7 +150,12 @@ def assert_names(diagnosis: Diagnosis, code: str) -> None:
     assert diagnosis.sentence == diagnosis.causes[0].sentence
 
 
-@pytest.mark.parametrize("fault", LAB_FAULTS)
+QUICK_FAULTS = ("reward_hacking", "inconsistent_verifier", "zero_updates: no learning rate")
+
+
+@pytest.mark.parametrize(
+    "fault", [fault if fault in QUICK_FAULTS else pytest.param(fault, marks=pytest.mark.slow) for fault in LAB_FAULTS]
+)
 def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(tmp_path: Path, fault: str) -> None:
     code = fault.split(":")[0]
     reward, options = planted_in_the_lab(fault)
@@ -161,7 +166,7 @@ def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(tmp_path: Pat
     assert_names(diagnose(RecordedRun(tmp_path)), code)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_healthy_runs_give_no_finding(tmp_path: Path, seed: int) -> None:
     landscape = (single_peak(7), linear(), double_peak())[seed % 3]
     run_lab(landscape, tmp_path, steps=120, seed=seed)
@@ -199,6 +204,7 @@ def test_gold_answers_that_cannot_be_parsed_are_bad_data(tiny_model: str, sums: 
     assert "gold" in diagnosis.examples[0].verdicts["accuracy"]
 
 
+@pytest.mark.slow  # a real run
 def test_answers_that_are_cut_are_truncation(tiny_model: str, sums: Any, config: Make) -> None:
     args = config(max_steps=10, per_device_train_batch_size=16, num_generations=8, max_completion_length=24)
     told, diagnosis = train(tiny_model, accuracy(), args, sums["train"])
@@ -207,6 +213,7 @@ def test_answers_that_are_cut_are_truncation(tiny_model: str, sums: Any, config:
     assert "24 tokens" in diagnosis.sentence
 
 
+@pytest.mark.slow  # a real run
 @pytest.mark.parametrize("beta", [0.04, 0.0])
 def test_a_learning_rate_that_breaks_the_policy_is_no_fault_of_the_length_limit(
     tiny_model: str, sums: Any, config: Make, beta: float
@@ -219,6 +226,7 @@ def test_a_learning_rate_that_breaks_the_policy_is_no_fault_of_the_length_limit(
     assert ("nats of KL" in diagnosis.sentence) is (beta > 0)
 
 
+@pytest.mark.slow  # a real run
 def test_answers_that_nobody_can_read_are_an_unparseable_flood(tiny_model: str, sums: Any, config: Make) -> None:
     # The model writes \\boxed{}, and the verifier wants an <answer>.
     mix = RewardMix([RewardTerm(name="accuracy", verifier=NumericVerifier(answer_from="answer_tag"))])
@@ -227,6 +235,7 @@ def test_answers_that_nobody_can_read_are_an_unparseable_flood(tiny_model: str, 
     assert_names(diagnosis, "unparseable_flood")
 
 
+@pytest.mark.slow  # a real run
 def test_lengths_that_drift_without_better_answers_are_a_length_explosion(
     tiny_model: str, sums: Any, config: Make
 ) -> None:

@@ -131,7 +131,12 @@ ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ODD_RUNS)
+QUICK_RUNS = ("a highest score below 1", "a penalty with nothing to punish")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK_RUNS else pytest.param(name, marks=pytest.mark.slow) for name in ODD_RUNS]
+)
 def test_a_healthy_run_that_looks_odd_gives_no_finding(tmp_path: Path, name: str) -> None:
     reward, options = ODD_RUNS[name]
     run_lab(reward, tmp_path, **({"steps": 120, "groups": 4} | options))
@@ -148,6 +153,7 @@ class StopAt(TrainerCallback):  # type: ignore[misc]  # transformers is not type
         control.should_training_stop = state.global_step >= self.step
 
 
+@pytest.mark.slow  # two real runs
 def test_a_healthy_run_that_was_resumed_gives_no_finding(tmp_path: Path) -> None:
     saved = {"save_strategy": "steps", "save_steps": 20}
     first = run_lab(only_seven(), tmp_path, steps=120, groups=4, callbacks=[StopAt(60)], **saved)

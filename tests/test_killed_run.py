@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.report.write import write_report
@@ -50,6 +51,7 @@ def killed_after(folder: Path, checkpoint: int) -> Path:
     return run
 
 
+@pytest.mark.slow  # a run that is killed, and one that goes on
 def test_a_killed_run_is_readable_to_its_last_step_and_resumes_as_one(tmp_path: Path) -> None:
     run = killed_after(tmp_path, checkpoint=4)
     steps = [card.step for card in RecordedRun(run).cards("train")]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import open_browser
+from command_line import Said, run_here
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
 from trl_grpo_ext.lab import ActionVerifier, run_lab
@@ -24,11 +25,8 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 UPDATES = 12
 
 
-def lab(*flags: str, cwd: Path, expect: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trl_grpo_ext", "lab", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
-    assert done.returncode == expect, done.stderr[-3000:]
-    return done
+def lab(*flags: str, cwd: Path, expect: int = 0) -> Said:
+    return run_here("lab", *flags, cwd=cwd, expect=expect)
 
 
 @pytest.fixture(scope="module")

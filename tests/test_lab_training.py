@@ -132,7 +132,7 @@ def test_the_ratio_is_1_in_the_first_update_of_a_batch_and_not_in_the_second(run
     assert [sample.advantage for sample in first] == [sample.advantage for sample in second]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_grpo_finds_the_single_peak(seed: int, tmp_path: Path) -> None:
     run = run_lab(single_peak(4), tmp_path, seed=seed)
     assert run.history.probabilities[-1].argmax() + 1 == 4
@@ -140,6 +140,7 @@ def test_grpo_finds_the_single_peak(seed: int, tmp_path: Path) -> None:
     assert run.history.expected_reward(single_peak(4).rewards)[-1] > 0.95
 
 
+@pytest.mark.slow  # three real runs
 def test_the_same_seed_gives_the_same_run_and_another_one_another(tmp_path: Path) -> None:
     def trained(folder: str, seed: int) -> LabRun:
         return run_lab(double_peak(), tmp_path / folder, seed=seed, steps=40)
@@ -203,6 +204,7 @@ def test_plain_reinforce_trains_on_the_rewards_themselves(tmp_path: Path) -> Non
         assert run.history.logits[update + 1] == pytest.approx(logits, abs=1e-4)
 
 
+@pytest.mark.slow  # three real runs
 def test_void_rows_have_no_advantage_in_any_algorithm(tmp_path: Path) -> None:
     def broken() -> RewardMix:
         lost = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")

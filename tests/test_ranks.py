@@ -45,7 +45,7 @@ def check_against_one_rank(cards: list[Scorecard], how: str, step: int) -> None:
     assert card.advantages == pytest.approx(expected_advantages(card, 4, "sum_then_normalize", "group"), abs=1e-5)
 
 
-@pytest.mark.parametrize("how", ["fine", "fail", "slow"])
+@pytest.mark.parametrize("how", ["fail", *(pytest.param(how, marks=pytest.mark.slow) for how in ("fine", "slow"))])
 def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(how: str, tmp_path: Path) -> None:
     cards, log = scored_on_two_ranks(how, tmp_path)
     assert len(cards) == 3
@@ -62,6 +62,7 @@ def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(how: st
     assert any(len(set(card.advantages or ())) > 1 for card in cards)
 
 
+@pytest.mark.slow  # two ranks
 def test_a_rank_that_ends_the_run_over_an_unscored_row_takes_the_other_with_it(tmp_path: Path) -> None:
     done = run_on_two_ranks("raise", tmp_path)
     assert done.returncode != 0

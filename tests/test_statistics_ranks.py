@@ -27,6 +27,7 @@ def untimed(figures: dict[str, Any]) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow  # two ranks
 @pytest.mark.parametrize("how", ["fine", "fail"])
 def test_figures_are_those_of_one_rank_on_the_same_completions(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

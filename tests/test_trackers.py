@@ -51,6 +51,7 @@ def test_tensorboard_has_every_figure_that_is_known_and_nobody_is_warned_of_the_
     check({name: {event.step: event.value for event in board.Scalars(name)} for name in names}, logged)
 
 
+@pytest.mark.slow  # a process that trains
 def test_trackio_has_every_figure_that_is_known(tmp_path: Path) -> None:
     pytest.importorskip("trackio")
     logged, _ = tracked_run("trackio", tmp_path)

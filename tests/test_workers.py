@@ -282,6 +282,7 @@ def test_a_module_in_the_current_folder_does_not_get_into_the_workers_way(tmp_pa
     assert done.stdout == "warm\n[1.0]\n"
 
 
+@pytest.mark.slow  # a soak
 def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(pool: WorkerPool) -> None:
     stop = threading.Event()
 

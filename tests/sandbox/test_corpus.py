@@ -67,7 +67,11 @@ def one(best: Isolation) -> Iterator[LocalSandbox]:
         yield sandbox
 
 
-@pytest.mark.parametrize("isolation", LEVELS, ids=lambda isolation: isolation.name.lower())
+@pytest.mark.parametrize(
+    "isolation",
+    [LEVELS[0], *(pytest.param(level, marks=pytest.mark.slow) for level in LEVELS[1:])],
+    ids=lambda isolation: isolation.name.lower(),
+)
 def test_every_attack_is_held_off_and_every_harmless_program_passes(
     isolation: Isolation, levels: dict[Isolation, Level], best: Isolation
 ) -> None:

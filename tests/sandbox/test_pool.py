@@ -342,6 +342,7 @@ def test_without_walls_programs_are_refused_unless_asked_for(monkeypatch: pytest
         unsafe.close()
 
 
+@pytest.mark.slow  # a soak
 def test_thousands_of_programs_leave_nothing_growing() -> None:
     sandbox = LocalSandbox(2)
     process = psutil.Process()
