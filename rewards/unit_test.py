@@ -217,7 +217,7 @@ class UnitTestVerifier(Verifier):
     def _runner(self) -> Sandbox:
         if self.sandbox == LOCAL:
             return local_sandbox(workers=self.workers, packages=self.packages, allow_unsafe=self.allow_unsafe)
-        from trl_grpo_ext.sandbox.remote import remote_sandbox
+        from trl_grpo_ext.sandbox.sandbox import remote_sandbox
 
         return remote_sandbox(self.sandbox)
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.frames import Channel
+from trl_grpo_ext.workers.frames import Channel
 
 ROOT = str(Path(__file__).parents[1])
 PASSED = ("passed", "")
@@ -65,7 +65,7 @@ def raw_child(code: str, rpc: socket.socket) -> subprocess.Popen[bytes]:
     """A fresh Python that runs `code` with `send(json)` and `receive()` on the judge's channel."""
     start = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"
-        "from trl_grpo_ext.sandbox.inside.frames import Channel\n"
+        "from trl_grpo_ext.workers.frames import Channel\n"
         f"import os; FD = {rpc.fileno()}; channel = Channel(FD); send = channel.send; receive = channel.receive\n"
     )
     return subprocess.Popen([sys.executable, "-E", "-S", "-c", start + code], pass_fds=[rpc.fileno()])

@@ -20,6 +20,7 @@ from isolated_verifiers import in_worker
 
 from trl_grpo_ext import Blame, Status
 from trl_grpo_ext.workers.call import Call, Failure
+from trl_grpo_ext.workers.lending import spread
 from trl_grpo_ext.workers.pool import WorkerPool, close_workers, shared_pool
 
 SQRT, SLEEP = "math:sqrt", "time:sleep"
@@ -119,7 +120,7 @@ def test_a_busy_worker_killed_from_outside_is_retried_once() -> None:
         outcome = threads.submit(pool.run, [Call(target=SLEEP, arguments=(1.5,))], timeout=10.0)
         assert wait_until(lambda: busy(pool))
         time.sleep(0.3)
-        for worker in list(pool._alive):
+        for worker in list(pool.workers._alive):
             os.kill(worker.pid, signal.SIGKILL)
         assert outcome.result()[0].failure is None
 
@@ -136,7 +137,7 @@ class WorkerPoolOfOne(WorkerPool):
 
 
 def busy(pool: WorkerPool) -> bool:
-    return bool(pool._alive) and not pool._idle
+    return bool(pool.workers._alive) and not pool.workers._idle
 
 
 def test_a_call_that_cannot_be_imported_or_pickled_is_an_outcome(pool: WorkerPool) -> None:
@@ -152,6 +153,26 @@ def test_a_call_that_cannot_be_imported_or_pickled_is_an_outcome(pool: WorkerPoo
 def test_a_value_that_json_does_not_know_is_an_outcome(pool: WorkerPool) -> None:
     (outcome,) = pool.run([Call(target="builtins:complex", arguments=(1, 2))], timeout=5.0)
     assert (outcome.failure, outcome.detail) == (Failure.RAISED, "TypeError")
+
+
+def test_a_number_that_json_does_not_know_is_an_outcome(pool: WorkerPool) -> None:
+    (outcome,) = pool.run([Call(target="builtins:float", arguments=("nan",))], timeout=5.0)
+    assert (outcome.failure, outcome.detail) == (Failure.RAISED, "ValueError")
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_where_there_is_no_room_for_threads_fewer_do_the_work(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, []
+
+    def start_if_there_is_room(thread: threading.Thread) -> None:
+        if len(started) == room:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_there_is_room)
+    assert spread(str, range(5), threads=3) == ["0", "1", "2", "3", "4"]
+    assert len(started) == room
 
 
 def test_a_process_table_that_is_full_blames_the_grader(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +280,7 @@ def test_closing_drops_what_is_queued_and_starts_nothing_again(pool: WorkerPool)
         pool.close()
         assert {outcome.failure for outcome in outcomes.result()} == {Failure.LOST}
     assert time.monotonic() - before < 30.0
-    assert not pool._alive
+    assert not pool.workers._alive
 
 
 def test_an_interrupt_does_not_wait_for_the_calls_that_are_left() -> None:
@@ -288,7 +309,7 @@ def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(pool: Wo
 
     def kill_now_and_then() -> None:
         while not stop.wait(0.4):
-            for worker in list(pool._alive)[:1]:
+            for worker in list(pool.workers._alive)[:1]:
                 os.kill(worker.pid, signal.SIGKILL)
 
     killer = threading.Thread(target=kill_now_and_then)

@@ -143,7 +143,7 @@ def frame(message):
     return len(body).to_bytes(4, 'big') + body
 def rpc():
     import gc
-    from trl_grpo_ext.sandbox.inside.frames import Channel
+    from trl_grpo_ext.workers.frames import Channel
     return max(c._descriptor for c in gc.get_objects() if isinstance(c, Channel))
 def find():
     import gc

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext.sandbox import nodes, remote
-from trl_grpo_ext.sandbox import sandbox as sandbox_module
 from trl_grpo_ext.sandbox.access_token import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, TestResult, run_result_of
 from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.probe import best_isolation
-from trl_grpo_ext.sandbox.remote import RemoteError, RemoteSandbox, remote_sandbox
+from trl_grpo_ext.sandbox.remote import RemoteError, RemoteSandbox
+from trl_grpo_ext.sandbox.sandbox import remote_sandbox
 from trl_grpo_ext.sandbox.server import SandboxServer, Settings
+from trl_grpo_ext.workers import lending
 
 TOKEN = "0123456789abcdef-token"
 SUITE = CallSuite(tests=("assert f(1) == 2",), names=("f",))
@@ -63,8 +64,8 @@ def without_pauses_and_variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     yield
-    sandbox_module.close_sandboxes()
-    sandbox_module._shared.clear()
+    lending.close_shared()
+    lending._shared.clear()
 
 
 @pytest.fixture
@@ -249,7 +250,7 @@ def test_addresses_of_two_kinds_do_not_mix() -> None:
 FORKS = """
 import os, sys
 from trl_grpo_ext.sandbox.job import Job
-from trl_grpo_ext.sandbox.remote import remote_sandbox
+from trl_grpo_ext.sandbox.sandbox import remote_sandbox
 from trl_grpo_ext.sandbox.job import CallSuite
 suite = CallSuite(tests=("assert f(1) == 2",), names=("f",))
 jobs = [Job(program=f"def f(x): return x + {number}", suite=suite) for number in range(40)]

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from trl_grpo_ext.sandbox.inside.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.exceptions import Exceptions
-from trl_grpo_ext.sandbox.inside.frames import Channel, FrameError
 from trl_grpo_ext.sandbox.inside.values import MalformedError, Shared, TooDeepError, reading
+from trl_grpo_ext.workers.frames import Channel, FrameError
 
 
 def refuse(*_: Any) -> Any:

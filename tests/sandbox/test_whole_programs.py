@@ -9,7 +9,7 @@ import sys
 
 from judge_harness import ROOT
 
-from trl_grpo_ext.sandbox.inside.frames import Channel
+from trl_grpo_ext.workers.frames import Channel
 
 
 def main(program: str, stdin: str = "") -> tuple[int, str, str]:

@@ -10,7 +10,6 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.judge import OTHER_TESTS, SAME_TESTS
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
 from trl_grpo_ext.sandbox.monitor import (
-    Inbox,
     Monitor,
     NotReadyError,
     OverMemoryError,
@@ -21,7 +20,7 @@ from trl_grpo_ext.sandbox.monitor import (
     tell,
 )
 from trl_grpo_ext.sandbox.zygote import JudgeSession, Zygote
-from trl_grpo_ext.workers.wire import DeadlineError
+from trl_grpo_ext.workers.frames import DeadlineError, Inbox
 
 MESSAGE_BYTES = 4 << 20  # one value that a solution returns
 JUDGE_RUNS = 32  # programs that one judge judges, before another takes its place
@@ -135,7 +134,7 @@ def _follow(zygote: Zygote, job: Job, program: int, solution: socket.socket, jud
     try:
         while not (done := _read(inbox, monitor, results, judge)):
             if inbox.ended:
-                raise JudgeLostError
+                raise JudgeLostError("the judge was lost")
         if isinstance(done, RunResult):
             return done
     except DeadlineError:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.sandbox.call_run import JudgeLostError
 from trl_grpo_ext.sandbox.fusion_calls import UnsupportedError, run_calls
 from trl_grpo_ext.sandbox.fusion_service import FusionService, Run, ending_of
 from trl_grpo_ext.sandbox.isolation import Isolation
@@ -21,20 +20,22 @@ from trl_grpo_ext.sandbox.job import (
     StdioCase,
     StdioSuite,
     TestResult,
+    no_verdict,
     run_result_of,
 )
-from trl_grpo_ext.sandbox.monitor import NotReadyError, over_time
-from trl_grpo_ext.sandbox.nodes import NodeError, spread
+from trl_grpo_ext.sandbox.local import judge_lost, run_on_zygote
+from trl_grpo_ext.sandbox.monitor import over_time
+from trl_grpo_ext.sandbox.nodes import NodeError
 from trl_grpo_ext.sandbox.printed import first_difference, same_output
 from trl_grpo_ext.sandbox.probe import best_isolation
-from trl_grpo_ext.sandbox.remote import RemoteError, no_verdict
-from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote, ZygoteLostError
+from trl_grpo_ext.sandbox.remote import RemoteError
+from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote
+from trl_grpo_ext.workers.lending import Lender, spread
 
 logger = logging.getLogger(__name__)
 
 LEVEL = "remote:sandboxfusion"
 JOBS_A_SERVICE = 8
-_ATTEMPTS = 2
 _FREE_SECONDS = 0.2  # of each run: an interpreter's start is not the program's
 _CARRIED_BYTES = 100_000  # of output that the service certainly takes before it stalls the program
 _HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)
@@ -60,10 +61,7 @@ class FusionSandbox:
     def __init__(self, addresses: Sequence[str], *, parallel: int | None = None) -> None:
         self._service = FusionService(addresses)
         self._parallel = parallel or JOBS_A_SERVICE * self._service.size
-        self._lock = threading.Lock()
-        self._judge_isolation: Isolation | None = None
-        self._idle: list[Zygote] = []
-        self._alive: set[Zygote] = set()
+        self._zygotes = Lender(self._parallel, self._start)
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program, or the service, does."""
@@ -91,15 +89,12 @@ class FusionSandbox:
     def close(self) -> None:
         """End the requests and the judges that are under way; they get no verdict."""
         self._service.close()
-        with self._lock:
-            alive, self._alive, self._idle = self._alive, set(), []
-        for zygote in alive:
-            zygote.kill()
+        zygotes, self._zygotes = self._zygotes, Lender(self._parallel, self._start)
+        zygotes.close()
 
     def abandon(self) -> None:
         """Let go of processes that belong to the process this one was forked from."""
-        for zygote in self._alive:
-            zygote.close_control()
+        self._zygotes.abandon()
 
     def _run(self, job: Job) -> RunResult:
         started = time.perf_counter()
@@ -139,58 +134,30 @@ class FusionSandbox:
         return run, _case_result(run, case, job.limits)
 
     def _run_calls(self, job: Job, suite: CallSuite) -> RunResult:
-        outcome = no_verdict("")
-        for _ in range(_ATTEMPTS):
-            zygote: Zygote | None = None
+        def judge(zygote: Zygote) -> RunResult:
             try:
-                zygote = self._take()
-                outcome = run_calls(zygote, job, suite, lambda code, stdin: self._ask(job, code, stdin))
-                self._put_back(zygote)
-                return outcome
-            except JudgeLostError:
-                # Twice on two judges: it is what this program sends that a judge cannot cope with.
-                outcome = run_result_of((_JUDGE_LOST,) * len(suite.tests))
-            except (NotReadyError, ZygoteLostError, IsolationError, OSError) as error:
-                outcome = no_verdict(f"{type(error).__name__}: {error}")
-            except (NodeError, UnsupportedError):
-                self._put_back(zygote)
-                raise
-            self._discard(zygote)
-        return outcome
+                return run_calls(zygote, job, suite, lambda code, stdin: self._ask(job, code, stdin))
+            except (NodeError, UnsupportedError) as error:  # the zygote is as good as before
+                return no_verdict(str(error))
+
+        return run_on_zygote(self._zygotes, judge) or judge_lost(job)
 
     def _ask(self, job: Job, code: str, stdin: str) -> Run:
         return self._service.run(code, stdin, job.limits, job.limits.wall_seconds)
 
-    def _take(self) -> Zygote:
-        with self._lock:
-            while self._idle:
-                zygote = self._idle.pop()
-                if zygote.alive:
-                    return zygote
-                self._alive.discard(zygote)
-                zygote.kill()
-            if self._judge_isolation is None:
-                self._judge_isolation = _best_isolation()
-            isolation = self._judge_isolation
-        zygote = Zygote(isolation)
-        with self._lock:
-            self._alive.add(zygote)
-        return zygote
+    def _start(self) -> Zygote:
+        return Zygote(self._isolation)
 
-    def _put_back(self, zygote: Zygote | None) -> None:
-        with self._lock:
-            if zygote in self._alive:
-                self._idle.append(zygote)
-
-    def _discard(self, zygote: Zygote | None) -> None:
-        if zygote is not None:
-            with self._lock:
-                self._alive.discard(zygote)
-            zygote.kill()
+    @functools.cached_property
+    def _isolation(self) -> Isolation:
+        """The judge's: its tests are trusted, so that walls are only a second line here, and none will do."""
+        try:
+            return best_isolation()
+        except IsolationError:
+            return Isolation.NONE
 
 
 _NOT_TEXT = TestResult(ending=Ending.COMPILE_ERROR, detail="the program is no UTF-8")
-_JUDGE_LOST = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")
 
 
 def _case_result(run: Run, case: StdioCase, limits: Limits) -> TestResult:
@@ -217,11 +184,3 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _best_isolation() -> Isolation:
-    """The judge's: its tests are trusted, so that walls are only a second line here, and none will do."""
-    try:
-        return best_isolation()
-    except IsolationError:
-        return Isolation.NONE

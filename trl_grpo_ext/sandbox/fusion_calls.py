@@ -26,9 +26,9 @@ from typing import Any
 from trl_grpo_ext.sandbox.call_run import MESSAGE_BYTES, JudgeLostError, conclude, judge_limits, judge_order
 from trl_grpo_ext.sandbox.fusion_service import Run, ending_of
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult
-from trl_grpo_ext.sandbox.monitor import Inbox, Monitor, NotReadyError, OverMemoryError, over_memory, over_time, tell
+from trl_grpo_ext.sandbox.monitor import Monitor, NotReadyError, OverMemoryError, over_memory, over_time, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
-from trl_grpo_ext.workers.wire import Deadline, DeadlineError, write_frame
+from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError, Inbox
 
 MAX_REQUESTS = 64
 """The most messages of a judge to one program: each is a run of it, as long as all before together."""
@@ -184,7 +184,7 @@ class _Judging:
             for frame in self._reports.take():
                 self._hear(frame)
             if self._reports.ended and not self._done:
-                raise JudgeLostError
+                raise JudgeLostError("the judge was lost")
         elif self._calls.fileno() in ready:
             self._questions.read()
             for message in self._questions.take():
@@ -213,7 +213,7 @@ class _Judging:
             self._calls.shutdown(socket.SHUT_WR)
         else:
             with contextlib.suppress(OSError):  # a judge that is gone shows when it says nothing
-                write_frame(self._calls.fileno(), answer, deadline=Deadline(_WRITE_SECONDS))
+                Channel(self._calls.fileno()).send_bytes(answer, Deadline(_WRITE_SECONDS))
         self._since = time.monotonic()
         self._monitor.start(self._left)
 

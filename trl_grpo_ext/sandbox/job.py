@@ -180,3 +180,8 @@ def run_result_of(tests: tuple[TestResult, ...]) -> RunResult:
     if first is None:
         return RunResult(ending=Ending.PASSED, tests=tests)
     return RunResult(ending=first.ending, tests=tests, detail=first.detail)
+
+
+def no_verdict(detail: str) -> RunResult:
+    """The outcome of a job that the grader has failed."""
+    return RunResult(ending=Ending.NO_VERDICT, detail=detail)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.sandbox.call_run import JudgeLostError, run_calls
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult, run_result_of
-from trl_grpo_ext.sandbox.job_queue import JobQueue
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite, TestResult, no_verdict, run_result_of
 from trl_grpo_ext.sandbox.monitor import NotReadyError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote, ZygoteLostError, remove_stale_folders
+from trl_grpo_ext.workers.lending import ClosedError, Lender, spread
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +58,7 @@ class LocalSandbox:
         self._isolation = isolation
         self._allow_unsafe = allow_unsafe
         self._lock = threading.Lock()
-        self._idle: list[Zygote] = []
-        self._alive: set[Zygote] = set()
-        self._queue = JobQueue()
-        self._threads: ThreadPoolExecutor | None = None
+        self._zygotes = Lender(size, self._start)
 
     @property
     def isolation(self) -> Isolation:
@@ -92,155 +89,110 @@ class LocalSandbox:
         Raises:
             IsolationError, ZygoteLostError: if programs cannot be run.
         """
-        self._put_back(self._pop_idle() or self._start())
-        return self.isolation.label
+        with self._zygotes.lend():
+            return self.isolation.label
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program does."""
-        isolation = self.isolation
+        level = self.isolation.label
+        zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
         distinct = list(dict.fromkeys(jobs))
-        with self._lock:
-            if self._threads is None:
-                remove_stale_folders()
-                self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="sandbox")
-            futures = {job: self._submit(self._threads, self._queue, job) for job in distinct}
-        try:
-            outcomes = {job: future.result() for job, future in futures.items()}
-        except BaseException:  # Ctrl-C: whoever waits for the trainer to end does not wait for programs
-            self.close()
-            raise
-        return [replace(outcomes[job], level=isolation.label) for job in jobs]
+        queue = _Queue(distinct)
+        # Each takes the job that suits the zygote that it gets.
+        done = spread(lambda _: _run_next(zygotes, queue), distinct, threads=self.size, cancel=self.close)
+        results = dict(done)
+        return [replace(results[job], level=level) for job in jobs]
 
     def close(self) -> None:
         """End all processes. Jobs that are under way, or have not begun, get no verdict."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-            queue, self._queue = self._queue, JobQueue()
-            alive, self._alive, self._idle = self._alive, set(), []
-        for zygote in alive:
-            zygote.stop()
-        if threads is not None:
-            threads.shutdown(wait=True, cancel_futures=True)
-        _drop_waiting(queue, "closed")
-        with self._lock:
-            alive |= self._alive  # one may have started meanwhile
-            self._alive, self._idle = set(), []
-        for zygote in alive:
-            zygote.kill()
+        zygotes, self._zygotes = self._zygotes, Lender(self.size, self._start)
+        zygotes.close()
 
     def abandon(self) -> None:
         """Let go of processes that belong to the process this one was forked from."""
-        for zygote in self._alive:
-            zygote.close_control()
-
-    def _submit(self, threads: ThreadPoolExecutor, queue: JobQueue, job: Job) -> Future[RunResult]:
-        future = queue.add(job)
-        try:
-            threads.submit(self._work, threads, queue)
-        except RuntimeError as error:  # no room for a thread
-            _drop_waiting(queue, str(error))
-        return future
-
-    def _work(self, owner: ThreadPoolExecutor, queue: JobQueue) -> None:
-        """Run one job: of those with the tests of an idle zygote's judge, if there are any."""
-        zygote = self._pop_idle()
-        waiting = queue.take(zygote.judge.suite if zygote and zygote.judge else None)
-        if waiting is None:
-            self._put_back(zygote)
-            return
-        job, future = waiting
-        try:
-            future.set_result(self._run(owner, zygote, job))
-        except BaseException as error:
-            future.set_exception(error)
-
-    def _run(self, owner: ThreadPoolExecutor, zygote: Zygote | None, job: Job) -> RunResult:
-        outcome, judges_lost = _no_verdict("closed"), 0
-        for _ in range(ATTEMPTS):
-            if self._threads is not owner:  # closed meanwhile
-                self._discard(zygote)
-                break
-            outcome = self._attempt(zygote, job)
-            if outcome.ending is not Ending.NO_VERDICT:
-                break
-            judges_lost += outcome.detail == _JUDGE_LOST
-            zygote = None
-        if judges_lost == ATTEMPTS:
-            # Each time, on another zygote: it is what this program sends that the judge cannot cope with.
-            lost = TestResult(ending=Ending.PROTOCOL, detail=_JUDGE_LOST)
-            rest = TestResult(ending=Ending.NOT_RUN)
-            return run_result_of((lost, *[rest] * (len(job.suite.tests) - 1)))
-        return outcome
-
-    def _attempt(self, zygote: Zygote | None, job: Job) -> RunResult:
-        started = time.perf_counter()
-        try:
-            zygote = zygote or self._start()
-            cpu = zygote.cpu_seconds
-            outcome = (
-                run_calls(zygote, job, job.suite)
-                if isinstance(job.suite, CallSuite)
-                else run_cases(zygote, job, job.suite)
-            )
-            seconds, cpu = time.perf_counter() - started, zygote.cpu_seconds - cpu
-        except JudgeLostError:
-            self._discard(zygote)
-            return _no_verdict(_JUDGE_LOST)
-        except (NotReadyError, ZygoteLostError, IsolationError, OSError) as error:
-            if self._threads is not None:
-                logger.warning("The sandbox failed: %s: %s", type(error).__name__, error)
-            self._discard(zygote)
-            return _no_verdict(f"{type(error).__name__}: {error}")
-        except Exception as error:
-            logger.exception("The sandbox has a fault of its own.")
-            self._discard(zygote)
-            return _no_verdict(f"{type(error).__name__}: {error}")
-        except BaseException:
-            self._discard(zygote)
-            raise
-        self._put_back(zygote)
-        return replace(outcome, seconds=seconds, cpu_seconds=cpu)
-
-    def _pop_idle(self) -> Zygote | None:
-        """An idle zygote, if there is one: rather one whose judge has the tests of a job that waits."""
-        while True:
-            with self._lock:
-                if not self._idle:
-                    return None
-                waiting = self._queue.suites()
-                ready = [each for each in self._idle if each.judge and each.judge.suite in waiting]
-                zygote = ready[-1] if ready else self._idle[-1]
-                self._idle.remove(zygote)
-            if zygote.alive:
-                return zygote
-            self._discard(zygote)
+        self._zygotes.abandon()
 
     def _start(self) -> Zygote:
-        zygote = Zygote(self.isolation, self._packages)
+        remove_stale_folders()
+        return Zygote(self.isolation, self._packages)
+
+
+class _Queue:
+    """Jobs that wait for a zygote, by their tests."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._lock = threading.Lock()
+        self._suites: OrderedDict[Suite, deque[Job]] = OrderedDict()
+        for job in jobs:
+            self._suites.setdefault(job.suite, deque()).append(job)
+
+    def suits(self, zygote: Zygote) -> bool:
+        """Whether a job waits whose tests the zygote's judge has already."""
+        return zygote.judge is not None and zygote.judge.suite in self._suites
+
+    def take(self, zygote: Zygote | None) -> Job:
+        """The next job: one with the tests that the zygote's judge has, else one with tests that no other may have."""
+        prepared = zygote.judge.suite if zygote is not None and zygote.judge is not None else None
         with self._lock:
-            self._alive.add(zygote)
-        return zygote
-
-    def _put_back(self, zygote: Zygote | None) -> None:
-        with self._lock:
-            if zygote in self._alive:
-                assert zygote is not None
-                self._idle.append(zygote)
-
-    def _discard(self, zygote: Zygote | None) -> None:
-        if zygote is not None:
-            with self._lock:
-                self._alive.discard(zygote)
-            zygote.kill()
+            suite = prepared if prepared is not None and prepared in self._suites else next(iter(self._suites))
+            waiting = self._suites[suite]
+            job = waiting.popleft()
+            if waiting:
+                self._suites.move_to_end(suite)  # the next that looks for work begins with other tests
+            else:
+                del self._suites[suite]
+            return job
 
 
-_JUDGE_LOST = "the judge was lost"
+def _run_next(zygotes: Lender[Zygote], queue: _Queue) -> tuple[Job, RunResult]:
+    """Run one of the jobs that wait."""
+    job: Job | None = None
+
+    def run(zygote: Zygote) -> RunResult:
+        nonlocal job
+        job = job or queue.take(zygote)
+        return _run_on(zygote, job)
+
+    result = run_on_zygote(zygotes, run, queue.suits)
+    job = job or queue.take(None)
+    return job, result or judge_lost(job)
 
 
-def _no_verdict(detail: str) -> RunResult:
-    return RunResult(ending=Ending.NO_VERDICT, detail=detail)
+def _run_on(zygote: Zygote, job: Job) -> RunResult:
+    started, cpu = time.perf_counter(), zygote.cpu_seconds
+    if isinstance(job.suite, CallSuite):
+        result = run_calls(zygote, job, job.suite)
+    else:
+        result = run_cases(zygote, job, job.suite)
+    return replace(result, seconds=time.perf_counter() - started, cpu_seconds=zygote.cpu_seconds - cpu)
 
 
-def _drop_waiting(queue: JobQueue, why: str) -> None:
-    while (waiting := queue.take()) is not None:
-        waiting[1].set_result(_no_verdict(why))
+def run_on_zygote(
+    zygotes: Lender[Zygote], run: Callable[[Zygote], RunResult], suits: Callable[[Zygote], bool] = lambda _: True
+) -> RunResult | None:
+    """What `run` makes of a zygote, or of a second one if the sandbox fails; None if both times the judge was lost."""
+    failures: list[Exception] = []
+    for _ in range(ATTEMPTS):
+        try:
+            with zygotes.lend(suits) as zygote:
+                return run(zygote)
+        except ClosedError:
+            return no_verdict("closed")
+        except JudgeLostError as error:
+            failures.append(error)
+        except (NotReadyError, ZygoteLostError, IsolationError, OSError) as error:
+            logger.warning("The sandbox failed: %s: %s", type(error).__name__, error)
+            failures.append(error)
+        except Exception as error:
+            logger.exception("The sandbox has a fault of its own.")
+            failures.append(error)
+    if all(isinstance(error, JudgeLostError) for error in failures):
+        return None
+    return no_verdict(f"{type(failures[-1]).__name__}: {failures[-1]}")
+
+
+def judge_lost(job: Job) -> RunResult:
+    """The result of a job whose judge was lost each time: it is what this program sends that a judge cannot bear."""
+    lost = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")
+    rest = TestResult(ending=Ending.NOT_RUN)
+    return run_result_of((lost, *[rest] * (len(job.suite.tests) - 1)))

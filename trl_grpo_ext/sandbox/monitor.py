@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -14,12 +13,11 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.program import EXIT_COMPILE_ERROR, EXIT_MEMORY
 from trl_grpo_ext.sandbox.job import Ending, Limits, TestResult
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
-from trl_grpo_ext.workers.wire import Deadline, DeadlineError, write_frame
+from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError, Inbox
 
 READY_SECONDS = 30.0  # from the order to fork until the walls are up, on a machine that is very busy
 STATUS_SECONDS = 1.0  # to learn how a program ended that has ended
 TICK_SECONDS = 0.05  # how often a run that takes long is looked at
-_HELLO_BYTES = 1 << 14
 _MEMORY_SLACK = 64 << 20  # the pages of the zygote and the judge
 
 
@@ -103,43 +101,10 @@ class Monitor:
                 return found
 
 
-class Inbox:
-    """Frames that arrive on a descriptor, as they come."""
-
-    def __init__(self, descriptor: int, most: int = _HELLO_BYTES) -> None:
-        self.descriptor = descriptor
-        self.ended = False
-        self._buffer = bytearray()
-        self._most = most
-
-    def next(self) -> dict[str, Any] | None:
-        """The next frame, if it has come whole. What lies behind it is not looked at: it may be a program's."""
-        size = int.from_bytes(self._buffer[:4])
-        if len(self._buffer) < 4 + size:
-            return None
-        frame: dict[str, Any] = json.loads(self._buffer[4 : 4 + size])
-        del self._buffer[: 4 + size]
-        return frame
-
-    def take(self) -> list[dict[str, Any]]:
-        """All frames that have come."""
-        return list(iter(self.next, None))
-
-    def read(self) -> None:
-        """Read what is there. After too many bytes, or the end, `ended` is true."""
-        try:
-            chunk = os.read(self.descriptor, 1 << 16)
-        except OSError:
-            chunk = b""
-        self._most -= len(chunk)
-        self.ended = not chunk or self._most < 0
-        self._buffer += chunk
-
-
 def tell(receiver: socket.socket, message: dict[str, Any]) -> None:
     """Send a frame to a child that will read it, or that is gone, which shows elsewhere."""
     with contextlib.suppress(OSError, DeadlineError):
-        write_frame(receiver.fileno(), json.dumps(message).encode(), deadline=Deadline(READY_SECONDS))
+        Channel(receiver.fileno()).send(message, Deadline(READY_SECONDS))
 
 
 def await_exit(zygote: Zygote, number: int) -> Exit | None:

@@ -13,7 +13,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -21,7 +20,6 @@ from urllib.parse import SplitResult, urlsplit
 from trl_grpo_ext.sandbox.wire_format import WireError, read_json
 
 T = TypeVar("T")
-U = TypeVar("U")
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
@@ -240,33 +238,6 @@ class Nodes:
             timer.cancel()
             with self._lock:
                 self._open.discard(connection)
-
-
-def spread(function: Callable[[T], U], values: Sequence[T], *, threads: int, cancel: Callable[[], None]) -> list[U]:
-    """`function` of each of the values, in order, some at a time.
-
-    The threads live no longer than the call, so that nothing of them has to survive a fork.
-
-    Args:
-        function: Raises nothing.
-        values: Any number.
-        threads: How many at a time.
-        cancel: Ends the calls that are under way when this one is interrupted.
-    """
-    if len(values) <= 1:
-        return [function(value) for value in values]
-    pool = ThreadPoolExecutor(min(threads, len(values)), thread_name_prefix="remote-sandbox")
-    try:
-        return list(pool.map(function, values))
-    except RuntimeError:  # no room for a thread
-        pool.shutdown(wait=True, cancel_futures=True)
-        return [function(value) for value in values]
-    except BaseException:  # Ctrl-C: whoever waits for the trainer to end does not wait for programs elsewhere
-        pool.shutdown(wait=False, cancel_futures=True)
-        cancel()
-        raise
-    finally:
-        pool.shutdown(wait=True)
 
 
 def _send(connection: http.client.HTTPConnection, node: Node, request: Request) -> http.client.HTTPResponse:

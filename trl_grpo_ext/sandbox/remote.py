@@ -6,9 +6,8 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from trl_grpo_ext.sandbox.access_token import HOW_TO_MAKE_A_TOKEN, check_token, read_token
-from trl_grpo_ext.sandbox.job import Ending, Job, RunResult
-from trl_grpo_ext.sandbox.nodes import BusyError, NodeError, Nodes, RefusedError, Request, spread
-from trl_grpo_ext.sandbox.sandbox import Sandbox, shared
+from trl_grpo_ext.sandbox.job import Ending, Job, RunResult, no_verdict
+from trl_grpo_ext.sandbox.nodes import BusyError, NodeError, Nodes, RefusedError, Request
 from trl_grpo_ext.sandbox.wire_format import (
     FORMAT,
     HEALTH_PATH,
@@ -21,10 +20,10 @@ from trl_grpo_ext.sandbox.wire_format import (
     write_job,
     write_jobs,
 )
+from trl_grpo_ext.workers.lending import spread
 
 logger = logging.getLogger(__name__)
 
-FUSION_PREFIX = "sandboxfusion+"
 ATTEMPTS = 3  # how often a request may fail
 BATCH_JOBS = 16
 BATCH_BYTES = 4 << 20
@@ -102,6 +101,9 @@ class RemoteSandbox:
         """End the requests that are under way; they get no verdict."""
         self._nodes.close()
 
+    def abandon(self) -> None:
+        """Nothing: it holds no process, and no connection between two calls."""
+
     def _run_batch(self, batch: Sequence[tuple[Job, bytes]]) -> list[RunResult]:
         jobs = [job for job, _ in batch]
         try:
@@ -124,39 +126,6 @@ class RemoteSandbox:
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._token or read_token()}"}
-
-
-def no_verdict(detail: str) -> RunResult:
-    """The outcome of a job that the grader has failed."""
-    return RunResult(ending=Ending.NO_VERDICT, detail=detail)
-
-
-def remote_sandbox(address: str, *, token: str | None = None) -> Sandbox:
-    """The sandbox of this process at that address, made when it is first asked for. A forked child makes its own.
-
-    Args:
-        address: `http://host:port` of a `trl-grpo-ext sandbox-server`; several with commas between them share the
-            work, and do that of one that fails. `sandboxfusion+http://host:port` is a SandboxFusion service.
-        token: The secret shared with the servers; by default from the environment.
-
-    Raises:
-        ValueError: for an address that is neither.
-    """
-    return shared(("remote", address, token), lambda: _make(address, token))
-
-
-def _make(address: str, token: str | None) -> Sandbox:
-    addresses = [part.strip() for part in address.split(",") if part.strip()]
-    fusion = [part.removeprefix(FUSION_PREFIX) for part in addresses if part.startswith(FUSION_PREFIX)]
-    if fusion:
-        if len(fusion) < len(addresses):
-            raise ValueError(f"Addresses of SandboxFusion and of others do not mix, got {address!r}.")
-        from trl_grpo_ext.sandbox.fusion import FusionSandbox
-
-        return FusionSandbox(fusion)  # the token is none of its business
-    if not addresses:
-        raise ValueError(f"A sandbox's address is like http://cpu-node:8750, got {address!r}.")
-    return RemoteSandbox(addresses, token=token)
 
 
 def _batches(jobs: Sequence[Job], *, nodes: int) -> Iterator[list[tuple[Job, bytes]]]:

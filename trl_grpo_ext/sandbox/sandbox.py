@@ -1,14 +1,18 @@
-"""What a sandbox is to the rest of the package, and the one that a process shares."""
+"""What a sandbox is to the rest of the package, and those that a process shares."""
 
 from __future__ import annotations
 
-import atexit
-import os
-import threading
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from trl_grpo_ext.sandbox.job import Job, RunResult
+from trl_grpo_ext.workers.lending import shared
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.sandbox.fusion import FusionSandbox
+    from trl_grpo_ext.sandbox.remote import RemoteSandbox
+
+FUSION_PREFIX = "sandboxfusion+"
 
 
 class Sandbox(Protocol):
@@ -22,10 +26,6 @@ class Sandbox(Protocol):
 
     def close(self) -> None:
         """End what it has started; it may be used again."""
-
-
-_shared: dict[tuple[object, ...], Sandbox] = {}
-_lock = threading.Lock()
 
 
 def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False) -> Sandbox:
@@ -45,30 +45,30 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
     )
 
 
-def shared(key: tuple[object, ...], make: Callable[[], Sandbox]) -> Sandbox:
-    """The sandbox of this process by that key, made when it is first asked for. A forked child makes its own."""
-    with _lock:
-        if key not in _shared:
-            _shared[key] = make()
-        return _shared[key]
+def remote_sandbox(address: str, *, token: str | None = None) -> Sandbox:
+    """The sandbox of this process at that address, made when it is first asked for. A forked child makes its own.
+
+    Args:
+        address: `http://host:port` of a `trl-grpo-ext sandbox-server`; several with commas between them share the
+            work, and do that of one that fails. `sandboxfusion+http://host:port` is a SandboxFusion service.
+        token: The secret shared with the servers; by default from the environment.
+
+    Raises:
+        ValueError: for an address that is neither.
+    """
+    return shared(("remote", address, token), lambda: _make_remote(address, token))
 
 
-def close_sandboxes() -> None:
-    """End the processes of this process's sandboxes; they start again when they are needed."""
-    for sandbox in _shared.values():
-        sandbox.close()
+def _make_remote(address: str, token: str | None) -> FusionSandbox | RemoteSandbox:
+    from trl_grpo_ext.sandbox.fusion import FusionSandbox
+    from trl_grpo_ext.sandbox.remote import RemoteSandbox
 
-
-def _forget() -> None:
-    # The parent's processes answer the parent. Its lock may be held by a thread that does not exist here.
-    global _lock
-    for sandbox in _shared.values():
-        abandon = getattr(sandbox, "abandon", None)
-        if abandon:
-            abandon()
-    _shared.clear()
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)
-atexit.register(close_sandboxes)
+    addresses = [part.strip() for part in address.split(",") if part.strip()]
+    fusion = [part.removeprefix(FUSION_PREFIX) for part in addresses if part.startswith(FUSION_PREFIX)]
+    if fusion:
+        if len(fusion) < len(addresses):
+            raise ValueError(f"Addresses of SandboxFusion and of others do not mix, got {address!r}.")
+        return FusionSandbox(fusion)  # the token is none of its business
+    if not addresses:
+        raise ValueError(f"A sandbox's address is like http://cpu-node:8750, got {address!r}.")
+    return RemoteSandbox(addresses, token=token)

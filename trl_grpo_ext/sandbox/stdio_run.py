@@ -13,7 +13,6 @@ from io import FileIO
 
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, TestResult, run_result_of
 from trl_grpo_ext.sandbox.monitor import (
-    Inbox,
     Monitor,
     OverMemoryError,
     over_memory,
@@ -23,7 +22,7 @@ from trl_grpo_ext.sandbox.monitor import (
 )
 from trl_grpo_ext.sandbox.printed import first_difference, same_output
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
-from trl_grpo_ext.workers.wire import DeadlineError
+from trl_grpo_ext.workers.frames import DeadlineError, Inbox
 
 _ERROR_BYTES = 1 << 14  # of what a program prints to standard error
 _CHUNK = 1 << 16

@@ -19,7 +19,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Limits
-from trl_grpo_ext.workers.wire import Deadline, DeadlineError
+from trl_grpo_ext.workers.frames import Deadline, DeadlineError
 
 START_SECONDS = 60.0  # Python's start and a dozen imports, on a machine that is very busy
 END_SECONDS = 15.0  # to kill what a program has left and to clean up
@@ -182,7 +182,7 @@ class Zygote:
 
     def kill(self) -> None:
         """End it, with all that runs under it."""
-        self.close_control()
+        self.abandon()
         self.stop()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -191,7 +191,7 @@ class Zygote:
         """End the processes only: whoever waits for an answer learns that there is none, and then calls `kill`."""
         self._process.kill()
 
-    def close_control(self) -> None:
+    def abandon(self) -> None:
         """Let go of this process's ends; the zygote ends when nobody holds them."""
         if self.judge is not None:
             self.judge.control.close()

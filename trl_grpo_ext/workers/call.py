@@ -1,4 +1,4 @@
-"""A call to run elsewhere, and what came of it. Plain values, shared by the pool and its workers."""
+"""A call to run in a worker, and its result. Plain values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Failure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CallResult:
     """What came of a call.
 
     Attributes:

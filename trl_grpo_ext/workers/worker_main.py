@@ -1,13 +1,12 @@
 """What a worker process runs: `python -m trl_grpo_ext.workers.worker_main`.
 
-It reads calls from standard input and answers on the descriptor that was standard output. Requests are pickles,
-since the trainer is trusted; replies are JSON, since the worker has handled a model's text.
+Standard input is its channel to the trainer. Requests are pickles, since the trainer is trusted; replies are JSON,
+since the worker has handled a model's text.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pickle
 import resource
@@ -20,7 +19,7 @@ from typing import Any
 
 from trl_grpo_ext.support.error_text import error_text
 from trl_grpo_ext.support.objects import find_object
-from trl_grpo_ext.workers.wire import read_frame, write_frame
+from trl_grpo_ext.workers.frames import Channel, FrameError
 
 MEMORY_LIMIT = 4 << 30  # bytes of private memory; libraries mapped from files (a CUDA build's are huge) do not count
 # The trainer kills a late worker itself. Should the trainer be gone, the kernel does it this much later.
@@ -57,7 +56,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    requests, replies = os.dup(0), os.dup(1)
+    channel = Channel(os.dup(0))
     # Whatever a verifier prints must not end up among the replies, nor may it read the requests.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -66,10 +65,10 @@ def main() -> None:
     _limit_memory()
     while True:
         try:
-            request = pickle.loads(read_frame(requests))
-        except EOFError:
+            request = pickle.loads(channel.receive_bytes())
+        except (EOFError, FrameError):
             return
-        write_frame(replies, _encode(answer(request) | {"cpu": time.process_time()}))
+        _send(channel, answer(request) | {"cpu": time.process_time()})
 
 
 def _limit_memory() -> None:
@@ -79,12 +78,11 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
-def _encode(reply: dict[str, Any]) -> bytes:
+def _send(channel: Channel, reply: dict[str, Any]) -> None:
     try:
-        return json.dumps(reply).encode()
-    except (TypeError, ValueError) as error:
-        failure = {"failure": type(error).__name__, "error": error_text(error), "cpu": reply["cpu"]}
-        return json.dumps(failure).encode()
+        channel.send(reply)
+    except (TypeError, ValueError, RecursionError) as error:  # what the function returned is no JSON
+        channel.send({"failure": type(error).__name__, "error": error_text(error), "cpu": reply["cpu"]})
 
 
 if __name__ == "__main__":

@@ -17,11 +17,11 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.encoder import Encoder, has_methods, is_plain_type
 from trl_grpo_ext.sandbox.inside.exceptions import Exceptions
-from trl_grpo_ext.sandbox.inside.frames import Channel
 from trl_grpo_ext.sandbox.inside.handle import flags_of
 from trl_grpo_ext.sandbox.inside.operations import OPERATIONS, on_names
 from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
 from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, Shared, Table
+from trl_grpo_ext.workers.frames import Channel
 
 _BUILTINS = dict(vars(__import__("builtins")))
 

@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import Any, NoReturn, cast
 
 from trl_grpo_ext.sandbox.inside.answers import Answers
-from trl_grpo_ext.sandbox.inside.frames import Channel
 from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
+from trl_grpo_ext.workers.frames import Channel
 
 # The program may replace any of these.
 _encode = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode

@@ -24,9 +24,9 @@ from trl_grpo_ext.sandbox.inside.compiled import (
     Baseline,
     Tests,
 )
-from trl_grpo_ext.sandbox.inside.frames import Channel
 from trl_grpo_ext.sandbox.inside.handle import Handle, SolutionModule
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
+from trl_grpo_ext.workers.frames import Channel
 
 TOTAL_BYTES = 64 << 20
 """The most that the program may send in all."""

@@ -13,7 +13,7 @@ import sys
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from trl_grpo_ext.sandbox.inside.frames import Channel
+from trl_grpo_ext.workers.frames import Channel
 
 FILENAME = "solution.py"
 PRINTED = 64 << 10

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.encoder import Encoder
-from trl_grpo_ext.sandbox.inside.frames import Channel, FrameError
 from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, Shared, checked, reading
+from trl_grpo_ext.workers.frames import Channel, FrameError
 
 MAX_NESTING = 40
 

@@ -30,9 +30,9 @@ from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside import answers, judge, kernel, program
 from trl_grpo_ext.sandbox.inside.filesystem import clear, unnamed_bytes, used_bytes
-from trl_grpo_ext.sandbox.inside.frames import Channel
 from trl_grpo_ext.sandbox.inside.jail import Cell
 from trl_grpo_ext.sandbox.inside.namespaces import check_packages, set_up
+from trl_grpo_ext.workers.frames import Channel
 
 MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 16

@@ -1,0 +1,250 @@
+"""Processes that are lent to threads: the one pool under workers and sandboxes, and what a process shares.
+
+A `Lender` starts processes when they are needed, lends each to one thread at a time, and ends those that fail.
+`spread` runs jobs on threads that live as long as the call. `shared` keeps one object a process, which is closed when
+the process ends; a forked child makes its own, since the parent's processes answer the parent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar, cast
+
+
+class LentProcess(Protocol):
+    """What a lender needs of a process."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+
+    def stop(self) -> None:
+        """End it only: whoever waits for its answer learns that there is none, and then calls `kill`."""
+
+    def kill(self) -> None:
+        """End it, and clean up."""
+
+    def abandon(self) -> None:
+        """Let go of a process of the parent of this one; it ends when nobody holds it."""
+
+
+P = TypeVar("P", bound=LentProcess)
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class ClosedError(Exception):
+    """The lender was closed while a process was asked for, or in use."""
+
+
+class Lender(Generic[P]):
+    """Up to `size` processes, each used by one thread at a time. Safe to use from several threads.
+
+    Args:
+        size: At least 1.
+        start: Starts a process; it may raise.
+    """
+
+    def __init__(self, size: int, start: Callable[[], P]) -> None:
+        self._size = size
+        self._start = start
+        self._changed = threading.Condition()
+        self._idle: list[P] = []
+        self._alive: set[P] = set()
+        self._lent = 0
+        self._closed = threading.Event()
+
+    @contextlib.contextmanager
+    def lend(self, fits: Callable[[P], bool] = lambda _: True) -> Iterator[P]:
+        """Lend a process: an idle one, rather one that fits, else a new one; waits while `size` are lent.
+
+        A process that is given back by an exception is ended, as nobody knows its state.
+
+        Raises:
+            ClosedError: if the lender is closed, or is closed meanwhile.
+            Exception: what `start` raises.
+        """
+        process = self._take(fits)
+        try:
+            yield process
+        except Exception as error:
+            self._give_back(process, usable=False)
+            if self._closed.is_set():
+                raise ClosedError from error
+            raise
+        except BaseException:
+            self._give_back(process, usable=False)
+            raise
+        self._give_back(process, usable=True)
+
+    def close(self) -> None:
+        """End all processes, those that are lent too, and lend no more; waits until all are given back."""
+        with self._changed:
+            self._closed.set()
+            self._changed.notify_all()
+            alive = list(self._alive)
+        for process in alive:
+            process.stop()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lent)
+            left, self._idle, self._alive = self._alive, [], set()
+        for process in left:
+            process.kill()
+
+    def abandon(self) -> None:
+        """Let go of the processes, which belong to the process that this one was forked from."""
+        for process in self._alive:
+            process.abandon()
+
+    def _take(self, fits: Callable[[P], bool]) -> P:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed.is_set() or self._lent < self._size)
+            if self._closed.is_set():
+                raise ClosedError
+            self._lent += 1
+        try:
+            process = self._take_idle(fits) or self._start()
+        except BaseException:
+            self._count_back()
+            raise
+        with self._changed:
+            self._alive.add(process)
+        if self._closed.is_set():  # while it started
+            self._give_back(process, usable=False)
+            raise ClosedError
+        return process
+
+    def _take_idle(self, fits: Callable[[P], bool]) -> P | None:
+        while True:
+            with self._changed:
+                if not self._idle:
+                    return None
+                process = next(filter(fits, reversed(self._idle)), self._idle[-1])
+                self._idle.remove(process)
+            if process.alive:
+                return process
+            self._end(process)
+
+    def _give_back(self, process: P, *, usable: bool) -> None:
+        if usable:
+            with self._changed:
+                self._idle.append(process)
+        else:
+            self._end(process)
+        self._count_back()
+
+    def _end(self, process: P) -> None:
+        with self._changed:
+            self._alive.discard(process)
+        process.kill()
+
+    def _count_back(self) -> None:
+        with self._changed:
+            self._lent -= 1
+            self._changed.notify_all()
+
+
+def spread(
+    function: Callable[[T], U], values: Sequence[T], *, threads: int, cancel: Callable[[], None] = lambda: None
+) -> list[U]:
+    """`function` of each of the values, in order, several at a time.
+
+    The threads live no longer than the call, so that nothing of them has to survive a fork. Where there is no room for
+    a thread, fewer do the work.
+
+    Args:
+        function: What it raises, this raises.
+        values: Any number.
+        threads: How many at a time, at most.
+        cancel: Ends the calls that are under way when this one is interrupted.
+    """
+    waiting = deque(enumerate(values))
+    results: dict[int, U] = {}
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        while not failures:
+            try:
+                number, value = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                results[number] = function(value)
+            except BaseException as error:
+                failures.append(error)
+
+    helpers: list[threading.Thread] = []
+    try:
+        _start(helpers, work, min(threads, len(values)))
+        if not helpers:
+            work()
+        _join(helpers)
+    except BaseException:  # Ctrl-C: whoever waits for the trainer to end does not wait for the values that are left
+        waiting.clear()
+        cancel()
+        _join(helpers)
+        raise
+    if failures:
+        raise failures[0]
+    return [results[number] for number in range(len(values))]
+
+
+def _start(started: list[threading.Thread], work: Callable[[], None], count: int) -> None:
+    """Start threads that do this work, fewer where there is no room for them."""
+    with contextlib.suppress(RuntimeError):
+        for _ in range(count):
+            thread = threading.Thread(target=work, name="trl-grpo-ext")
+            thread.start()
+            started.append(thread)
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
+
+
+class Shared(Protocol):
+    """What a process shares."""
+
+    def close(self) -> None:
+        """End what it has started; it may be used again."""
+
+    def abandon(self) -> None:
+        """Let go of what belongs to the process that this one was forked from."""
+
+
+S = TypeVar("S", bound=Shared)
+_shared: dict[Hashable, Shared] = {}
+_lock = threading.Lock()
+
+
+def shared(key: Hashable, make: Callable[[], S]) -> S:
+    """The object of this process by that key, made when it is first asked for. A forked child makes its own."""
+    with _lock:
+        if key not in _shared:
+            _shared[key] = make()
+        return cast(S, _shared[key])
+
+
+def close_shared() -> None:
+    """Close all that this process shares; it starts again when it is needed."""
+    for each in list(_shared.values()):
+        each.close()
+
+
+def _forget() -> None:
+    # The lock may be held by a thread that does not exist here.
+    global _lock
+    for each in _shared.values():
+        each.abandon()
+    _shared.clear()
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+atexit.register(close_shared)
