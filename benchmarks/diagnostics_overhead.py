@@ -32,10 +32,10 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 import torch
 from datasets import disable_progress_bars, load_dataset
 from transformers import TrainerCallback
+from trl_grpo_ext.figures.batch_statistics import batch_statistics
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.figures.batch_statistics import batch_statistics
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
 from trl_grpo_ext.rewards.math import forget

@@ -20,6 +20,7 @@ from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.verdict import as_verdict
 
 SIZE = 8  # completions a group
@@ -84,7 +85,7 @@ def simulated_run(curve: Curve, steps: int, groups: int, alike: float, chance: n
             Sample(text=str(index), row={"right": bool(value)}, group=index // SIZE, step=step)
             for index, value in enumerate(right.ravel())
         ]
-        view.add_card(mix.score(samples))
+        view.add(reduce_card(mix.score(samples), {}))
         for finding in onsets.look(view.window):
             told.setdefault(finding.code, step)
     return told

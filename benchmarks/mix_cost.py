@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, Verifier
-from trl_grpo_ext.figures.batch_figures import batch_figures
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.mix import Affine, Clip, Gate, linear, product
 
 CORRECT = Verdict(status=Status.CORRECT, score=1.0)
@@ -75,7 +75,7 @@ def main() -> None:
         for term in card.terms:
             card.rewards(term)
         times.append(time.process_time())
-        batch_figures(mix, card)
+        reduce_card(card, {})
         times.append(time.process_time())
         for part, (begin, end) in zip(parts, itertools.pairwise(times), strict=True):
             parts[part].append(1000 * (end - begin))

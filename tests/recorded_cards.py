@@ -29,7 +29,7 @@ def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
     recorder = Recorder(folder)
     (folder / "scorecards").mkdir(parents=True, exist_ok=True)
     for card in cards:
-        recorder(card)
+        recorder.on_batch(card)
     return RecordedRun(folder)
 
 

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from trl_grpo_ext import RewardMix, Sample, Status, Verdict, Verifier
-from trl_grpo_ext.figures.batch import batch_of
+from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_plan import plan_rewards
-from trl_grpo_ext.replay.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.replay.new_rewards import NewRewards
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
+from trl_grpo_ext.runs.log_recorder import LogRecorder
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
+from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.runs.settings import run_settings, write_settings
 from trl_grpo_ext.verdict import as_verdict, grader_error
 
@@ -95,11 +95,11 @@ def record(
         groups += -(-len(texts) // GROUP)
         card = mix.score(samples, min(1.0, step / max_steps), step=step, mode=mode)
         if with_advantages:
-            made = advantages_of(batch_of(card), AdvantageSettings.read(settings))
+            made = advantages_of(card, AdvantageSettings.read(settings))
             card = card.with_advantages(made.values.tolist())
-        recorder(card)
+        recorder.on_batch(card)
     if ended:
-        LogRecorder(folder).write(first_step + len(batches), {"train_runtime": 1.0})
+        LogRecorder(folder).on_log(first_step + len(batches), {"train_runtime": 1.0})
     return RecordedRun(folder)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
 from trl_grpo_ext.mix import linear
-from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
+from trl_grpo_ext.runs.log_recorder import LogRecorder
+from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.runs.settings import write_settings
 
 GROUP = 4
@@ -124,14 +125,14 @@ def record(folder: Path, *cards: Scorecard, logs: bool = True, findings: bool = 
     """A run folder that holds these batches."""
     recorder = Recorder(folder)
     for one in cards:
-        recorder(one)
+        recorder.on_batch(one)
     if not cards:
         (folder / "scorecards").mkdir(parents=True)
     write_settings(folder, {"num_generations": GROUP, "beta": 0.04, "max_steps": 8, "num_iterations": 1})
     if logs:
         log = LogRecorder(folder)
         for one in cards:
-            log.write(
+            log.on_log(
                 one.step or 0, {"loss": 0.1, "entropy": 0.5, "kl": 0.01, "grad_norm": 0.3, "step_time": float("nan")}
             )
     if findings:

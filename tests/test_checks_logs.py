@@ -13,11 +13,12 @@ from windows import batch, codes, needs, window_of
 from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.evidence.level import score_level
-from trl_grpo_ext.diagnostics.evidence.window import RECENT_BATCHES, Window
+from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.hysteresis import CLEAR, HOLD, Onsets
 from trl_grpo_ext.diagnostics.run_view import RunView
-from trl_grpo_ext.figures.batch_facts import batch_facts
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.runs.recorder import RECENT_BATCHES
 from trl_grpo_ext.scorecard import Scorecard
 
 MIXED = [1, 0, 1, 0, 1, 0, 1, 0] * 4
@@ -75,7 +76,7 @@ def test_a_log_stands_for_the_steps_since_the_one_before() -> None:
     def window(*steps: int) -> Window:
         view = RunView({})
         for card in run_of([MIXED] * 8):
-            view.add_card(card)
+            view.add(reduce_card(card, {}))
         for step in steps:
             view.add_logs(step, {"loss": 0.0, "learning_rate": 0.0})
         return view.window
@@ -285,8 +286,8 @@ def test_a_score_that_falls_to_nothing_points_to_the_verifier() -> None:
 
 
 def test_the_error_of_a_score_is_that_of_its_groups() -> None:
-    alike = score_level([batch_facts(card, {}) for card in run_of([([1] * 8 + [0] * 8) * 2])])
-    mixed = score_level([batch_facts(card, {}) for card in run_of([spread(4)])])
+    alike = score_level([reduce_card(card, {}) for card in run_of([([1] * 8 + [0] * 8) * 2])])
+    mixed = score_level([reduce_card(card, {}) for card in run_of([spread(4)])])
     assert alike is not None
     assert mixed is not None
     assert alike.mean == mixed.mean

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_cards import Planted, card, recorded
 from windows import Planted as FromColumn
+from windows import tell
 
 from trl_grpo_ext import (
     Blame,
@@ -32,17 +33,19 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.diagnostics import watch as watch_module
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
-from trl_grpo_ext.diagnostics.evidence.level import Level
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.example import safe_text
 from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
 from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.runs.log_recorder import LogRecorder
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
+from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import Estimate
 
 Make = Callable[..., Any]
 
@@ -126,7 +129,7 @@ def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
     run = recorded(tmp_path, cards)
     logs = LogRecorder(tmp_path)
     for step in range(1, 13):
-        logs.write(step, {"loss": 0.1, "grad_norm": float("nan") if step > 6 else 1.0})
+        logs.on_log(step, {"loss": 0.1, "grad_norm": float("nan") if step > 6 else 1.0})
     diagnosis = diagnose(run)
     assert [cause.code for cause in diagnosis.causes] == ["nonfinite_updates", "all_wrong_groups"]
     assert "grad_norm that is no number" in diagnosis.sentence
@@ -150,8 +153,8 @@ def test_a_resumed_run_is_looked_back_on_and_nothing_is_told_twice(tmp_path: Pat
     for session in (cards[:6], cards[4:]):  # the second from a checkpoint at step 4
         recorder, watch = Recorder(tmp_path), Watch(tmp_path, {}, log_level=logging.CRITICAL)
         for each in session:
-            recorder(each)
-            watch(each)
+            recorder.on_batch(each)
+            tell(watch, each)
         assert not watch.has_failed
     assert [(finding.code, finding.step) for finding in read_findings(tmp_path)] == [("grader_trouble", 2)]
     assert diagnose(RecordedRun(tmp_path)).batches == 12
@@ -227,7 +230,7 @@ def test_findings_cite_the_batches_that_they_are_about(tmp_path: Path) -> None:
     cited: list[int] = []
     watch = Watch(tmp_path, {}, cite=cited.extend, log_level=logging.CRITICAL)
     for step in range(4):
-        watch(card(*[Blame.GRADER] * 4, step=step))
+        tell(watch, card(*[Blame.GRADER] * 4, step=step))
     assert cited == [2]
 
 
@@ -417,9 +420,13 @@ def test_training_and_evaluation_are_compared_over_the_same_steps(tmp_path: Path
     def evaluated(late_score: float, before: float) -> Any:
         view = RunView({})
         for step in range(24):
-            view.add_card(card(*[1.0] * (step + 8), *[0.0] * (32 - step), step=step))
-        evaluations = [(10, Level(0.4, 0.02, 100)), (16, Level(0.4, 0.02, 100)), (23, Level(late_score, 0.02, 100))]
-        window = replace(view.window, evaluations=evaluations, trained_at_first_evaluation=Level(before, 0.02, 100))
+            view.add(reduce_card(card(*[1.0] * (step + 8), *[0.0] * (32 - step), step=step), {}))
+        evaluations = [
+            (10, Estimate(0.4, 0.02, 100)),
+            (16, Estimate(0.4, 0.02, 100)),
+            (23, Estimate(late_score, 0.02, 100)),
+        ]
+        window = replace(view.window, evaluations=evaluations, trained_at_first_evaluation=Estimate(before, 0.02, 100))
         return CHECKS["reward_hacking"](window)
 
     assert isinstance(evaluated(0.4, before=0.2), Finding)

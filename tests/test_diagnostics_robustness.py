@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from planted import Column, samples_of
+from windows import tell
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample
 from trl_grpo_ext.diagnostics.evidence.window import Window
@@ -45,9 +46,9 @@ def card_of(step: int) -> Any:
 
 def test_a_new_run_in_a_used_folder_does_not_inherit_findings_and_a_resumed_one_does(tmp_path: Path) -> None:
     append_finding(tmp_path, FOUND)
-    Watch(tmp_path, {})(card_of(3))
+    tell(Watch(tmp_path, {}), card_of(3))
     assert read_findings(tmp_path) == [FOUND]
-    Watch(tmp_path, {})(card_of(0))
+    tell(Watch(tmp_path, {}), card_of(0))
     assert read_findings(tmp_path) == []
     assert (tmp_path / "findings.1.jsonl").exists()
 
@@ -57,13 +58,13 @@ def reports_being_made(folder: Path) -> list[psutil.Process]:
 
 
 def test_the_last_report_is_written_by_a_process_of_its_own(tmp_path: Path) -> None:
-    Recorder(tmp_path)(card_of(0))
+    Recorder(tmp_path).on_batch(card_of(0))
     BackgroundReport(tmp_path).finish(seconds=120)
     assert (tmp_path / "report.html").exists()
 
 
 def test_a_report_that_takes_too_long_is_left_to_the_user(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    Recorder(tmp_path)(card_of(0))
+    Recorder(tmp_path).on_batch(card_of(0))
     with caplog.at_level(logging.WARNING):
         BackgroundReport(tmp_path).finish(seconds=0.01)
     assert f"trl-grpo-ext report {tmp_path}" in caplog.text
@@ -71,7 +72,7 @@ def test_a_report_that_takes_too_long_is_left_to_the_user(tmp_path: Path, caplog
 
 
 def test_a_report_outlives_the_thread_that_began_it(tmp_path: Path) -> None:
-    Recorder(tmp_path)(card_of(0))
+    Recorder(tmp_path).on_batch(card_of(0))
     report = BackgroundReport(tmp_path, first_after=0.0)
     part = tmp_path / "scorecards" / "samples-00000001.parquet"
     os.mkfifo(part)

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from windows import batch, codes, window_of
 
+from trl_grpo_ext.diagnostics.evidence.history import MOST_STRETCHES, History, fitted_rise
 from trl_grpo_ext.diagnostics.evidence.progress import PATIENCE, has_risen, is_stuck
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.run_view import RunView
-from trl_grpo_ext.figures.history import MOST_STRETCHES, History, fitted_rise
-from trl_grpo_ext.figures.moments import Moments
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.support.estimate import Estimate
 
 GROUPS, SIZE = 8, 8
 
@@ -20,7 +21,7 @@ GROUPS, SIZE = 8, 8
 def history_of(batches: list[list[float]]) -> History:
     history = History()
     for step, scores in enumerate(batches):
-        history.add(step, Moments.of(scores))
+        history.add(step, Estimate.of(scores))
     return history
 
 
@@ -31,7 +32,7 @@ def simulated_run(start: float, end: float, steps: int, *, seed: int, alike: flo
         mean = start + (end - start) * step / steps
         prompts = chance.beta(mean * alike, (1 - mean) * alike, GROUPS)
         right = chance.random((GROUPS, SIZE)) < prompts[:, None]
-        view.add_card(batch({"answer": right.ravel().tolist()}, step=step, size=SIZE))
+        view.add(reduce_card(batch({"answer": right.ravel().tolist()}, step=step, size=SIZE), {}))
     return view.window
 
 
@@ -52,14 +53,14 @@ def test_the_rise_and_its_error_are_those_of_a_least_squares_line() -> None:
     times = np.repeat(np.arange(30), 4)
     (slope, _), covariance = np.polyfit(times, scores.ravel(), 1, cov=True)
     assert found is not None
-    assert (found.size, found.error) == pytest.approx((slope * 29, np.sqrt(covariance[0, 0]) * 29))
+    assert (found.mean, found.error) == pytest.approx((slope * 29, np.sqrt(covariance[0, 0]) * 29))
 
 
 def test_stretches_that_have_become_one_keep_the_rise() -> None:
     scores = [[0.001 * step] for step in range(1000)]
     found = fitted_rise(history_of(scores).stretches)
     assert found is not None
-    assert found.size == pytest.approx(1.0, rel=0.05)  # less half a stretch at either end
+    assert found.mean == pytest.approx(1.0, rel=0.05)  # less half a stretch at either end
 
 
 @pytest.mark.parametrize("scores", [[], [[0.5]], [[0.5], [0.6]], [[], [], []]])
@@ -96,5 +97,5 @@ def test_a_run_without_one_right_answer_is_stuck_as_soon_as_there_is_a_window() 
 def test_a_run_whose_scores_are_all_the_same_is_stuck_whatever_rounding_says() -> None:
     view = RunView({})
     for step in range(120):
-        view.add_card(batch({"answer": [0.3] * (GROUPS * (1 + step % 3))}, step=step))
+        view.add(reduce_card(batch({"answer": [0.3] * (GROUPS * (1 + step % 3))}, step=step), {}))
     assert is_stuck(view.window)

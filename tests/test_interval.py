@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import random
+import statistics
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.support.interval import mean_interval
+from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
+
+
+def mean_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
+    """The interval of the scores of some prompts, told from batches of one prompt each."""
+    scored = [group for group in groups if group]
+    return score_interval(
+        Estimate.together(Estimate.of(group) for group in scored),
+        Estimate.together(Estimate.one(sum(group) / len(group)) for group in scored),
+        in_unit=all(0 <= score <= 1 for group in scored for score in group),
+    )
 
 
 def test_wilsons_interval_is_that_of_the_textbook() -> None:
@@ -20,7 +33,8 @@ def test_wilsons_interval_is_that_of_the_textbook() -> None:
 
 def test_completions_of_one_prompt_do_not_count_as_so_many_prompts() -> None:
     one, four = mean_interval([[1.0], [0.0]] * 50), mean_interval([[1.0] * 4, [0.0] * 4] * 50)
-    assert one == four
+    assert one is not None and four is not None
+    assert (one.low, one.high) == pytest.approx((four.low, four.high))
 
 
 def test_no_score_is_no_interval() -> None:
@@ -41,6 +55,33 @@ def test_the_mean_lies_in_its_interval_and_that_in_0_and_1(groups: list[list[flo
     interval = mean_interval(groups)
     assert interval is not None
     assert 0.0 <= interval.low <= interval.mean <= interval.high <= 1.0
+
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6), max_size=20)
+
+
+@given(st.lists(NUMBERS, max_size=5))
+def test_estimates_of_parts_add_up_to_that_of_the_whole(parts: list[list[float]]) -> None:
+    numbers = [number for part in parts for number in part]
+    together, whole = Estimate.together(map(Estimate.of, parts)), Estimate.of(numbers)
+    assert together.count == whole.count == len(numbers)
+    assert together.mean == pytest.approx(whole.mean, rel=1e-6, abs=1e-6, nan_ok=True)
+    assert together.error == pytest.approx(whole.error, rel=1e-4, abs=1e-3, nan_ok=True)
+
+
+def test_the_error_of_a_mean_is_the_standard_error_and_that_of_a_difference_of_both() -> None:
+    low, high = Estimate.of([1.0, 2.0, 3.0]), Estimate.share(3, 4)
+    assert low.error == pytest.approx(statistics.stdev([1.0, 2.0, 3.0]) / math.sqrt(3))
+    assert high.error == pytest.approx(statistics.stdev([1.0, 1.0, 1.0, 0.0]) / 2)
+    assert (low - high).error == pytest.approx(math.hypot(low.error, high.error))
+    assert (low - high).mean == 1.25
+
+
+def test_no_numbers_and_numbers_too_large_to_square_are_not_known() -> None:
+    assert not Estimate.of([]).is_known
+    assert not Estimate.share(0, 0).is_known
+    assert not Estimate.one(math.nan).count
+    assert not Estimate.of([1e300, -1e300]).is_known
 
 
 def test_the_interval_holds_the_truth_at_least_as_often_as_it_says() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from recorded_cards import card, recorded
-from windows import batch
+from windows import batch, tell
 
 from trl_grpo_ext import Blame, Status, Verdict
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
@@ -31,8 +31,8 @@ def test_what_was_told_while_a_run_went_on_is_told_again_though_its_batches_are_
     watch = Watch(tmp_path, {})
     for step in range(160):
         one = card(*[Blame.GRADER if 20 <= step < 40 else 1.0] * 2, *[0.0, 1.0] * 4, step=step)
-        recorder(one)
-        watch(one)
+        recorder.on_batch(one)
+        tell(watch, one)
     told = [finding.code for finding in read_findings(tmp_path)]
     diagnosis = diagnose(RecordedRun(tmp_path))
     assert told == ["grader_trouble"]
@@ -43,7 +43,7 @@ def test_what_was_told_while_a_run_went_on_is_told_again_though_its_batches_are_
 def test_a_stuck_run_is_called_so_however_few_of_its_batches_are_kept(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=10)
     for step in range(200):
-        recorder(batch({"answer": [1.0] + [0.0] * 31}, step=step))
+        recorder.on_batch(batch({"answer": [1.0] + [0.0] * 31}, step=step))
     assert diagnose(RecordedRun(tmp_path)).causes[0].code == "all_wrong_groups"
 
 

@@ -40,7 +40,6 @@ def test_a_shadow_that_fails_voids_nothing() -> None:
     card = mix_of(a=1.0, shadow=0.0).score(samples_of(a=[1.0, 0.0], shadow=[Blame.GRADER, 1.0]))
     assert card.void == (False, False)
     assert card.rewards("shadow") == [None, 1.0]
-    assert card.blamed == (False, False)
 
 
 def test_a_row_that_only_shadows_have_scored_is_void() -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 import report_runs
 from planted import Column
+from windows import tell
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
-from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.runs.log_recorder import LogRecorder
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import RECENT, LogRecorder, Recorder
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT, RECENT_BATCHES, Recorder
 
 MIX = RewardMix(
     [
@@ -46,7 +47,7 @@ def steps(folder: Path, mode: Any = None) -> list[int | None]:
 @pytest.mark.parametrize("prompt", ["[2+2]", [{"role": "user", "content": "2+2="}]])
 def test_a_card_is_read_back_as_it_was_written(tmp_path: Path, prompt: Any) -> None:
     card = card_of(7, prompt=prompt)
-    Recorder(tmp_path)(card)
+    Recorder(tmp_path).on_batch(card)
     (read,) = RecordedRun(tmp_path).cards()
     assert [(s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step) for s in read.samples] == [
         (s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step) for s in card.samples
@@ -63,13 +64,13 @@ def test_a_card_is_read_back_as_it_was_written(tmp_path: Path, prompt: Any) -> N
 def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path: Path) -> None:
     first = Recorder(tmp_path)
     for step in range(4):
-        first(card_of(step))
+        first.on_batch(card_of(step))
         first(card_of(step))  # two batches a step
-    first(card_of(2, mode="eval"))
-    first(card_of(4, mode="eval"))
+    first.on_batch(card_of(2, mode="eval"))
+    first.on_batch(card_of(4, mode="eval"))
     second = Recorder(tmp_path)  # from a checkpoint at step 2
     for step in range(2, 6):
-        second(card_of(step, group=9))
+        second.on_batch(card_of(step, group=9))
     run = RecordedRun(tmp_path)
     assert steps(tmp_path, "train") == [0, 0, 1, 1, 2, 3, 4, 5]
     assert [card.samples[0].group for card in run.cards("train")] == [0] * 4 + [9] * 4
@@ -80,19 +81,19 @@ def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path
 def test_of_a_run_that_began_again_at_step_0_nothing_counts_that_was_there_before(tmp_path: Path) -> None:
     for group in (1, 2):
         recorder = Recorder(tmp_path)
-        recorder(card_of(0, mode="eval", group=group))
+        recorder.on_batch(card_of(0, mode="eval", group=group))
         for step in range(3 - group):
-            recorder(card_of(step, group=group))
-        recorder(card_of(2, mode="eval", group=group))
+            recorder.on_batch(card_of(step, group=group))
+        recorder.on_batch(card_of(2, mode="eval", group=group))
     found = [(card.mode, card.step, card.samples[0].group) for card in RecordedRun(tmp_path).cards()]
     assert found == [("eval", 0, 2), ("train", 0, 2), ("eval", 2, 2)]
 
 
 def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_evaluations(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=10)
-    recorder(card_of(0, mode="eval"))
+    recorder.on_batch(card_of(0, mode="eval"))
     for step in range(RECENT + 40):
-        recorder(card_of(step))
+        recorder.on_batch(card_of(step))
     assert steps(tmp_path, "train") == [*range(OPENING_BATCHES), 10, 20, 30, *range(40, RECENT + 40)]
     assert steps(tmp_path, "eval") == [0]
 
@@ -100,7 +101,7 @@ def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_ev
 def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=1000)
     for step in range(200):
-        recorder(card_of(step))
+        recorder.on_batch(card_of(step))
         if step == 50:
             recorder.cite([50])
     cited = range(51 - RECENT_BATCHES, 51)
@@ -113,8 +114,8 @@ def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has
     for step in range(160):
         broken = 40 <= step < 60
         card = report_runs.card(step, lambda rng, broken=broken: report_runs.BROKEN if broken else report_runs.RIGHT)
-        recorder(card)
-        watch(card)
+        recorder.on_batch(card)
+        tell(watch, card)
     kept = set(steps(tmp_path, "train"))
     found = {finding.code: finding.step for finding in read_findings(tmp_path)}
     assert 40 <= found["grader_trouble"] < 60
@@ -126,31 +127,31 @@ def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has
 def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_thins_its_own(tmp_path: Path) -> None:
     first = Recorder(tmp_path, keep_every=1000)
     for step in range(100):
-        first(card_of(step))
+        first.on_batch(card_of(step))
     before = [*range(OPENING_BATCHES), *range(100 - RECENT, 100)]
     assert steps(tmp_path, "train") == before
     second = Recorder(tmp_path, keep_every=1000)
     for step in range(100, 200):
-        second(card_of(step))
+        second.on_batch(card_of(step))
     assert steps(tmp_path, "train") == [*before, 100, *range(200 - RECENT, 200)]
 
 
 def test_a_run_that_is_resumed_before_it_has_its_first_few_batches_keeps_what_it_lacks_of_them(tmp_path: Path) -> None:
     first = Recorder(tmp_path, keep_every=1000)
     for step in range(3):
-        first(card_of(step))
+        first.on_batch(card_of(step))
     second = Recorder(tmp_path, keep_every=1000)  # from a checkpoint at step 2
     for step in range(2, 100):
-        second(card_of(step))
+        second.on_batch(card_of(step))
     kept = [*range(OPENING_BATCHES), *range(100 - RECENT, 100)]
     assert steps(tmp_path, "train") == kept
     for step in range(100):  # another run, of the same recorder
-        second(card_of(step))
+        second.on_batch(card_of(step))
     assert steps(tmp_path, "train") == kept
 
 
 def test_a_batch_that_cannot_be_read_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    Recorder(tmp_path)(card_of(0))
+    Recorder(tmp_path).on_batch(card_of(0))
     run = RecordedRun(tmp_path)
     assert run.readable(0) is not None
     (tmp_path / "scorecards" / "verdicts-00000000.parquet").unlink()
@@ -160,12 +161,12 @@ def test_a_batch_that_cannot_be_read_is_a_warning(tmp_path: Path, caplog: pytest
 
 def test_logs_are_read_back_and_lines_that_are_no_entries_are_passed_over(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder(card_of(0))
+    recorder.on_batch(card_of(0))
     log = LogRecorder(tmp_path)
     for step in (1, 2, 3):
-        log.write(step, {"loss": 0.5, "entropy": float("nan")})
+        log.on_log(step, {"loss": 0.5, "entropy": float("nan")})
     again = LogRecorder(tmp_path)
-    again.write(3, {"loss": 0.25})
+    again.on_log(3, {"loss": 0.25})
     with open(tmp_path / "scorecards" / "log.jsonl", "a", encoding="utf-8") as file:
         file.write('{"step": null, "session": 1}\n{"step": "4", "session": 1}\n[4]\n{"step": 4, "lo')
     logs = RecordedRun(tmp_path).logs
@@ -182,7 +183,7 @@ def test_a_folder_without_scorecards_is_refused_with_what_to_do(tmp_path: Path) 
 def test_damaged_batches_and_settings_are_passed_over(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     for step in range(3):
-        recorder(card_of(step))
+        recorder.on_batch(card_of(step))
     folder = tmp_path / "scorecards"
     whole = (folder / "verdicts-00000001.parquet").read_bytes()
     (folder / "verdicts-00000001.parquet").write_bytes(whole[: len(whole) // 2])

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, verifier
-from trl_grpo_ext.runs.recorder import SAMPLES_SCHEMA, VERDICTS_SCHEMA, Recorder, read_about
+from trl_grpo_ext.runs.recorder import Recorder, read_about
+from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
 from trl_grpo_ext.scorecard import Scorecard
 
 
@@ -35,8 +36,8 @@ def read(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
-    recorder(card_of("abc", "").with_advantages([0.0, 0.0]))
-    recorder(card_of("abcde"))
+    recorder.on_batch(card_of("abc", "").with_advantages([0.0, 0.0]))
+    recorder.on_batch(card_of("abcde"))
     folder = tmp_path / "scorecards"
     assert len(list(folder.iterdir())) == 4
     samples, verdicts = read(folder, "samples"), read(folder, "verdicts")
@@ -50,19 +51,19 @@ def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path)
         ("skipped", "data", None),
         ("partial", "policy", 0.5),
     ]
-    assert pq.read_schema(folder / "samples-00000000.parquet").equals(SAMPLES_SCHEMA)
-    assert pq.read_schema(folder / "verdicts-00000000.parquet").equals(VERDICTS_SCHEMA)
+    assert pq.read_schema(folder / "samples-00000000.parquet").names == [column.name for column in SAMPLE_COLUMNS]
+    assert pq.read_schema(folder / "verdicts-00000000.parquet").names == [column.name for column in VERDICT_COLUMNS]
 
 
 def test_a_resumed_run_goes_on_after_the_parts_that_are_there(tmp_path: Path) -> None:
     for text in ("a", "b", "c"):
-        Recorder(tmp_path)(card_of(text))
+        Recorder(tmp_path).on_batch(card_of(text))
     assert [row["text"] for row in read(tmp_path / "scorecards", "samples")] == ["a", "b", "c"]
 
 
 def test_hostile_text_and_odd_columns_are_stored(tmp_path: Path) -> None:
     hostile = "\ud800 \x00 \u202e <script>" + "x" * 200_000
-    Recorder(tmp_path)(card_of(hostile, gold=math.nan, nested={"a": [math.inf, object]}, surrogate="\udfff"))
+    Recorder(tmp_path).on_batch(card_of(hostile, gold=math.nan, nested={"a": [math.inf, object]}, surrogate="\udfff"))
     (row,) = read(tmp_path / "scorecards", "samples")
     assert row["text"].startswith("\\ud800 \x00 \u202e <script>")
     assert json.loads(row["row"])["gold"] is None
@@ -75,7 +76,7 @@ sys.path.insert(0, {tests!r})
 from test_recorder import Recorder, card_of
 recorder = Recorder({folder!r})
 while True:
-    recorder(card_of("x" * 50_000).with_advantages([1.0]))
+    recorder.on_batch(card_of("x" * 50_000).with_advantages([1.0]))
     print("written", flush=True)
 """
 
@@ -91,7 +92,7 @@ def test_a_run_that_is_killed_while_it_writes_leaves_only_whole_parts(tmp_path: 
     samples, verdicts = read(folder, "samples"), read(folder, "verdicts")
     assert len(samples) >= 20
     assert len(verdicts) in (len(samples), len(samples) + 1)
-    Recorder(tmp_path)(card_of("after"))
+    Recorder(tmp_path).on_batch(card_of("after"))
     assert read(folder, "samples")[-1]["text"] == "after"
 
 
@@ -99,22 +100,22 @@ def test_other_peoples_files_in_the_folder_are_passed_over(tmp_path: Path) -> No
     folder = tmp_path / "scorecards"
     folder.mkdir()
     (folder / "samples-all.parquet").write_text("mine")
-    Recorder(tmp_path)(card_of("abc"))
+    Recorder(tmp_path).on_batch(card_of("abc"))
     assert (folder / "samples-00000000.parquet").exists()
 
 
 def test_a_resumed_run_goes_on_numbering_groups(tmp_path: Path) -> None:
     assert Recorder(tmp_path).groups_recorded() == 0
-    Recorder(tmp_path)(card_of("abc"))
+    Recorder(tmp_path).on_batch(card_of("abc"))
     assert Recorder(tmp_path).groups_recorded() == 1
 
 
 def test_a_damaged_part_neither_stops_a_resumed_run_nor_hides_its_session(tmp_path: Path) -> None:
-    Recorder(tmp_path)(card_of("a"))
+    Recorder(tmp_path).on_batch(card_of("a"))
     for kind in ("samples", "verdicts"):
         (tmp_path / "scorecards" / f"{kind}-00000001.parquet").write_bytes(b"PAR1 cut off")
     recorder = Recorder(tmp_path)
     assert recorder.groups_recorded() == 1
-    recorder(card_of("b"))
+    recorder.on_batch(card_of("b"))
     about = read_about(tmp_path / "scorecards" / "samples-00000002.parquet")
     assert about.session == 1

@@ -14,7 +14,8 @@ from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_cha
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.diagnostics.recent_drivers import recent_drivers
-from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext.figures.logged import logged_figures
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.mix import Affine, Gate, linear, product
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.replay.replayed_run import replay_run
@@ -134,7 +135,7 @@ def logs_of(run: RecordedRun, rewards: list[dict[str, Any]]) -> list[dict[str, f
     """What a trainer would log of the batches of a run, under other rewards."""
     mix = build_mix(rewards)
     cards = [mix.score(card.samples, step=card.step) for card in run.cards()]
-    return [batch_statistics(card, {"scale_rewards": "none"}) for card in cards]
+    return [logged_figures(reduce_card(card, {"scale_rewards": "none"})) for card in cards]
 
 
 def test_what_stands_beside_the_mix_has_the_rest_of_the_drivers_share(tiny_model: str, sums: Any, config: Make) -> None:
@@ -312,11 +313,11 @@ def test_a_run_that_is_going_on_is_replayed_as_far_as_it_has_come(tmp_path: Path
 
 
 def test_a_resumed_run_that_is_going_on_is_not_taken_for_the_one_that_ended(tmp_path: Path) -> None:
-    from trl_grpo_ext.runs.recorder import LogRecorder
+    from trl_grpo_ext.runs.log_recorder import LogRecorder
 
     run = record(tmp_path, [term("right", NUMBER)], [TEXTS])
     assert replay_run(run, new_rewards([term("right", NUMBER)])).notes == []
-    LogRecorder(tmp_path).write(2, {"loss": 0.5})
+    LogRecorder(tmp_path).on_log(2, {"loss": 0.5})
     assert any("going on" in note for note in replay_run(run, new_rewards([term("right", NUMBER)])).notes)
     (tmp_path / "scorecards/log.jsonl").write_text('{"step": 1}\n3\nnull\n')
     assert any("going on" in note for note in replay_run(run, new_rewards([term("right", NUMBER)])).notes)
@@ -367,7 +368,7 @@ def test_completions_without_group_numbers_are_compared_by_verdict_and_total_onl
     (card,) = run.cards()
     (tmp_path / "bare").mkdir()
     samples = tuple(replace(sample, group=None, step=None) for sample in card.samples)
-    Recorder(tmp_path / "bare")(replace(card, samples=samples, advantages=None))
+    Recorder(tmp_path / "bare").on_batch(replace(card, samples=samples, advantages=None))
     replayed = replay_run(RecordedRun(tmp_path / "bare"), new_rewards([term("right", NUMBER, weight=2.0)]))
     assert replayed.comparison.totals.changed == 5
     assert (replayed.steps, replayed.comparison.groups.groups) == (None, 0)

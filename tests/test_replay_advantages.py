@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
 from trl_grpo_ext import Sample, Scorecard, Status, Verdict
-from trl_grpo_ext.figures.batch import batch_of
-from trl_grpo_ext.replay.advantages import Advantages, AdvantageSettings, advantages_of
+from trl_grpo_ext.figures.advantages import Advantages, AdvantageSettings, advantages_of
 
 MODES = [
     AdvantageSettings(scale_rewards="group"),
@@ -32,7 +31,6 @@ def card_of(rows: list[Row], weights: tuple[float, ...], size: int, groups: bool
     void = tuple(row[0] is None for row in rows)
     kept = [[None if out else value for value in row] for row, out in zip(rows, void, strict=True)]
     columns = {name: tuple(row[place] for row in kept) for place, name in enumerate(names)}
-    totals = [sum(w * v for w, v in zip(weights, row, strict=True) if v is not None) for row in kept]
     return Scorecard(
         samples=tuple(Sample(text="", group=place // size if groups else None) for place in range(len(rows))),
         weights=dict(zip(names, weights, strict=True)),
@@ -42,8 +40,6 @@ def card_of(rows: list[Row], weights: tuple[float, ...], size: int, groups: bool
         },
         values=columns,
         gated={name: (False,) * len(rows) for name in names},
-        totals=tuple(None if out else total for out, total in zip(void, totals, strict=True)),
-        void=void,
     )
 
 
@@ -83,7 +79,7 @@ def test_they_are_trls_up_to_the_rounding_that_is_told(
     settings: AdvantageSettings, rows: list[Row], weights: tuple[float, ...]
 ) -> None:
     card = card_of(rows, weights, 4)
-    made = advantages_of(batch_of(card), settings)
+    made = advantages_of(card, settings)
     assert made.values.dtype == np.float32
     difference = np.abs(made.values - trls_own(card, 4, settings).numpy())
     assert (difference <= 1e-5 * (1 + np.abs(made.values)) + made.rounding).all()
@@ -103,12 +99,12 @@ def test_they_are_what_the_formulas_say_with_void_rows_left_out(
     settings: AdvantageSettings, expected: list[float]
 ) -> None:
     rows: list[Row] = [(1.0,), (0.0,), (0.0,), (0.0,), (0.5,), (None,), (0.0,), (None,)]
-    made = advantages_of(batch_of(card_of(rows, (1.0,), 4)), settings)
+    made = advantages_of(card_of(rows, (1.0,), 4), settings)
     assert made.values.tolist() == pytest.approx(expected, abs=1e-4)
 
 
 def made_of(rows: list[Row], weights: tuple[float, ...], settings: AdvantageSettings, **more: Any) -> Advantages:
-    return advantages_of(batch_of(card_of(rows, weights, 4, **more)), settings)
+    return advantages_of(card_of(rows, weights, 4, **more), settings)
 
 
 @pytest.mark.parametrize("settings", MODES, ids=str)

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import RewardMix, RewardTerm
-from trl_grpo_ext.figures.batch_figures import Mean
-from trl_grpo_ext.report.judged_batch import JudgedBatch
+from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
-from trl_grpo_ext.report.log_columns import log_columns
 from trl_grpo_ext.report.prompts import MOST_PROMPTS, MOST_STEPS, Prompts
 from trl_grpo_ext.report.reported_run import ReportedRun
-from trl_grpo_ext.report.timeline import MOST_POINTS, Timeline
+from trl_grpo_ext.report.series import MOST_POINTS, Timeline, log_columns
 from trl_grpo_ext.report.write import spread_out, write_report
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import Estimate
 
 
 def page_of(path: Path) -> Any:
@@ -34,7 +34,7 @@ def page_of(path: Path) -> Any:
 def test_a_long_run_is_no_more_than_a_thousand_points() -> None:
     timeline = Timeline()
     for step in range(2500):
-        timeline.add(step, {("reward",): Mean(float(step), 1)})
+        timeline.add(step, {("reward",): Estimate.one(float(step))})
         assert len(timeline) <= MOST_POINTS  # while it grows, too
     columns = timeline.columns()
     assert len(columns["steps"]) > MOST_POINTS / 2
@@ -96,9 +96,9 @@ def test_logs_of_a_long_run_are_no_more_than_a_thousand_points_and_what_is_no_nu
     assert columns["figures"]["entropy"] == [0.5, *[None] * (len(columns["steps"]) - 1)]
 
 
-def batch_of_prompts(numbers: Iterable[int], *, mode: Any = "train") -> JudgedBatch:
+def batch_of_prompts(numbers: Iterable[int], *, mode: Any = "train") -> Scorecard:
     """A completion a prompt; it is right where the prompt's number is even."""
-    card = RewardMix([RewardTerm(name="right", verifier=runs.Planted("x"))]).score(
+    return RewardMix([RewardTerm(name="right", verifier=runs.Planted("x"))]).score(
         [
             runs.Sample(
                 text="x",
@@ -110,14 +110,19 @@ def batch_of_prompts(numbers: Iterable[int], *, mode: Any = "train") -> JudgedBa
         ],
         mode=mode,
     )
-    return JudgedBatch(card)
+
+
+def count(prompts: Prompts, card: Scorecard, step: int) -> None:
+    for group in groups_of(card, number=step, step=step, shadows=()):
+        passed = group.passes
+        prompts.add(card.samples[group.members[0]].prompt, step, passed=sum(passed), judged=len(passed))
 
 
 def test_of_too_many_prompts_a_random_sample_is_kept_with_all_that_became_of_each() -> None:
     prompts = Prompts()
     batches = [batch_of_prompts(range(start, start + 500)) for start in range(0, 20_000, 500)]
     for step, batch in enumerate([*batches, *batches]):
-        prompts.add(batch, step)
+        count(prompts, batch, step)
     table = prompts.table({})
     assert len(table["rows"]) == MOST_PROMPTS
     assert all(row["judged"] == 2 and len(row["steps"]) == 2 for row in table["rows"])
@@ -129,7 +134,7 @@ def test_of_too_many_prompts_a_random_sample_is_kept_with_all_that_became_of_eac
 def test_a_prompt_that_is_asked_again_and_again_keeps_its_last_steps_and_its_rate(tmp_path: Path) -> None:
     prompts = Prompts()
     for step in range(1000):
-        prompts.add(batch_of_prompts([step % 2 * 2]), step)
+        count(prompts, batch_of_prompts([step % 2 * 2]), step)
     first, second = prompts.table({})["rows"]
     assert first["judged"] == second["judged"] == 500
     assert first["steps"][-1][0] in (998, 999)

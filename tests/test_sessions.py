@@ -14,7 +14,6 @@ from trl_grpo_ext.lab.policy import make_tokenizer
 from trl_grpo_ext.lab.training import REFERENCE
 from trl_grpo_ext.replay.run_clock import RunClock
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.trainer.halt import find_halt
 
 # The lab uses a batch for two steps.
 EVALUATED: dict[str, Any] = {"eval_rows": [{}], "eval_strategy": "steps", "eval_steps": 4, "eval_on_start": True}
@@ -76,10 +75,10 @@ def test_a_halt_ends_the_training_that_goes_on_and_no_later_one(tmp_path: Path) 
     halting = run_lab(single_peak(7), tmp_path, steps=60, learning_rate=0.0, halt_on=["zero_updates"]).trainer
     halted_at = halting.state.global_step
     assert 1 < halted_at < 40
-    assert find_halt(halting) is not None
+    assert halting.run_callback.has_halted
     halting.train(resume_from_checkpoint=True)  # who goes on has seen why it was halted
     assert halting.state.global_step == 60
-    assert find_halt(halting) is None
+    assert not halting.run_callback.has_halted
     halting.train()  # from the beginning: it is found again
     assert halting.state.global_step == halted_at
     assert [finding.code for finding in read_findings(tmp_path)] == ["zero_updates"]

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from test_lazy_imports import modules_after
 
 from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
-from trl_grpo_ext.figures.batch import batch_of
-from trl_grpo_ext.figures.batch_statistics import batch_statistics
-from trl_grpo_ext.figures.drivers import driver_shares
-from trl_grpo_ext.figures.lengths import ranks
-from trl_grpo_ext.figures.pass_at_k import ks_for, pass_at_k
-from trl_grpo_ext.figures.shadows import Agreement
+from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
+from trl_grpo_ext.figures.arrays import ranks
+from trl_grpo_ext.figures.logged import logged_figures
+from trl_grpo_ext.figures.primary import ks_for, pass_at_k
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.figures.terms import Agreement
 from trl_grpo_ext.verdict import grader_error
 
 SETTINGS = {"num_generations": 4}
@@ -49,12 +49,7 @@ def card_of(
 ) -> Scorecard:
     """A card of these verdicts in groups of `size`, void where a term in force is without a score."""
     names, rows = list(columns), range(len(next(iter(columns.values()))))
-    in_force = [name for name, weight in zip(names, weights, strict=True) if weight != 0]
     values = {name: tuple(None if v is None else v.score for v in column) for name, column in columns.items()}
-    void = tuple(
-        any((v := columns[name][row]) is not None and v.score is None for name in in_force) or not in_force
-        for row in rows
-    )
     by_name = dict(zip(names, weights, strict=True))
     return Scorecard(
         samples=tuple(
@@ -65,10 +60,6 @@ def card_of(
         verdicts={name: tuple(column) for name, column in columns.items()},
         values=values,
         gated={name: (False,) * len(rows) for name in names},
-        totals=tuple(
-            None if void[row] else sum(by_name[name] * (values[name][row] or 0.0) for name in in_force) for row in rows
-        ),
-        void=void,
     )
 
 
@@ -77,7 +68,7 @@ def scores(*values: float | None) -> list[Verdict | None]:
 
 
 def figure(card: Scorecard, name: str, **settings: Any) -> float:
-    return batch_statistics(card, SETTINGS | settings)[f"verified/{name}"]
+    return logged_figures(reduce_card(card, SETTINGS | settings))[f"verified/{name}"]
 
 
 def test_a_small_term_drives_as_much_as_a_large_one_only_where_groups_are_scaled() -> None:
@@ -104,7 +95,7 @@ def test_driver_shares_are_covariances_over_variances_as_the_docstring_says() ->
             sum(weights[g] * w * np.cov(values[k, g], totals[g])[0, 1] for g in range(3)) / variance
             for k, w in enumerate((1.0, 0.3, -0.5))
         ]
-        assert list(driver_shares(batch_of(card), mode).values()) == pytest.approx(wanted)
+        assert list(driver_shares(card, AdvantageSettings.read(mode)).values()) == pytest.approx(wanted)
 
 
 def test_nothing_drives_where_no_group_is_live_or_terms_cancel() -> None:
@@ -117,7 +108,7 @@ def test_nothing_drives_where_no_group_is_live_or_terms_cancel() -> None:
 
 def test_what_other_functions_have_added_is_their_share_and_makes_groups_live() -> None:
     card = card_of({"right": scores(1, 0, 0, 1, 0, 0, 0, 0)}, [1.0])
-    more = card.with_other_rewards([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0], [False] * 8)
+    more = card.with_others([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0])
     assert figure(more, "groups/live") == 1.0
     assert figure(more, "groups/secondary_only") == 0.5
     for mode in MODES[:3]:
@@ -126,10 +117,11 @@ def test_what_other_functions_have_added_is_their_share_and_makes_groups_live() 
 
 
 def test_a_sample_that_only_another_function_has_scored_is_not_void() -> None:
-    card = card_of({"right": scores(1, None, 0, 1)}, [1.0])
-    more = card.with_other_rewards([0.5, 0.25, 0.0, 0.0], [False, False, False, True])
-    assert more.totals == (1.5, 0.25, 0.0, None)
-    assert more.void == (False, False, False, True)
+    card = card_of({"right": [*scores(1), None, *scores(1), None, *scores(None)]}, [1.0])
+    assert card.void == (False, True, False, True, True)
+    more = card.with_others([0.5, 0.25, None, None, 0.5])
+    assert more.totals == (1.5, 0.25, 1.0, None, None)
+    assert more.void == (False, False, False, True, True)
 
 
 def test_shadows_are_set_against_the_first_term_in_force_that_applies() -> None:
@@ -207,7 +199,7 @@ def test_advantages_that_are_rounding_are_none() -> None:
 
 
 def statistics_of(card: Scorecard, settings: dict[str, Any]) -> dict[str, float]:
-    figures = batch_statistics(card, settings)
+    figures = logged_figures(reduce_card(card, settings))
     assert all(isinstance(value, float) and not math.isinf(value) for value in figures.values())
     return figures
 
@@ -269,4 +261,4 @@ def test_no_term_can_take_the_name_of_a_figure_of_the_batch(names: list[str]) ->
 
 
 def test_figures_need_no_torch() -> None:
-    assert not modules_after("import trl_grpo_ext.figures.batch_statistics") & {"torch", "trl", "transformers"}
+    assert not modules_after("import trl_grpo_ext.figures.logged") & {"torch", "trl", "transformers"}

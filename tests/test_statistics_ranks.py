@@ -13,7 +13,8 @@ from rank_of_two import mix
 from test_ranks import scored_on_two_ranks
 
 from trl_grpo_ext import Scorecard
-from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext.figures.logged import logged_figures
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 CLOCKED = ("seconds", "latency", "share_of_step")
@@ -38,7 +39,7 @@ def test_figures_are_those_of_one_rank_on_the_same_completions(
     settings = RecordedRun(tmp_path).settings
     for step, card in enumerate(cards):
         alone = scored_alone(card, step) if how == "fine" else card
-        wanted = untimed(batch_statistics(alone, settings))
+        wanted = untimed(logged_figures(reduce_card(alone, settings)))
         for log in logs:
             assert untimed(log[step]) == pytest.approx(wanted, abs=1e-6, nan_ok=True)
     assert all(0 < entry["verified/grader/share_of_step"] < 1 for entry in logs[1])

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample
-from trl_grpo_ext.figures.text_facts import LEAST_TOKENS, NGRAM, SAMPLES, text_facts
+from trl_grpo_ext.figures.text import LEAST_TOKENS, NGRAM, SAMPLES, text_figures
 from trl_grpo_ext.rewards.prose.ngrams import repeated_share
 from trl_grpo_ext.rewards.prose.scripts import windows, word_count
 
@@ -40,7 +40,7 @@ samples = st.builds(Sample, text=texts, prompt=prompts, completion_ids=tokens)
 @example(batch=[Sample(text="\u202eשלום " * 40_000, prompt="\udc00")])
 @example(batch=[Sample(text="e" + "\u0301" * 200_000, prompt=[{"role": "user", "content": None}])])
 def test_shares_are_shares_or_not_known_for_text_of_any_kind(batch: Sequence[Sample]) -> None:
-    facts = text_facts(batch)
+    facts = text_figures(batch)
     for share in (facts.repeated, facts.foreign):
         assert share is None or 0.0 <= share <= 1.0
 
@@ -71,27 +71,27 @@ def sample(text: str, prompt: Any = ENGLISH, ids: Sequence[int] | None = None) -
 
 @pytest.mark.parametrize("foreign", [CHINESE, ARABIC, f"\u202e{ARABIC}\u202c"], ids=["cjk", "rtl", "turned"])
 def test_text_in_another_script_than_the_prompts_is_foreign_and_in_its_own_is_not(foreign: str) -> None:
-    assert text_facts([sample(foreign)]).foreign == 1.0
-    assert text_facts([sample(foreign, prompt=foreign)]).foreign == 0.0
+    assert text_figures([sample(foreign)]).foreign == 1.0
+    assert text_figures([sample(foreign, prompt=foreign)]).foreign == 0.0
     asked = [{"role": "system", "content": ENGLISH}, {"role": "user", "content": foreign}]
-    assert text_facts([sample(foreign, prompt=asked)]).foreign == 0.0
-    mixed = text_facts([sample(f"{ENGLISH} {foreign}")]).foreign
+    assert text_figures([sample(foreign, prompt=asked)]).foreign == 0.0
+    mixed = text_figures([sample(f"{ENGLISH} {foreign}")]).foreign
     assert mixed is not None
     assert 0.3 < mixed < 0.8
 
 
 def test_what_is_too_short_or_has_no_prompt_to_compare_with_is_not_known() -> None:
-    short = text_facts([sample("4", ids=[1] * (LEAST_TOKENS - 1))])
+    short = text_figures([sample("4", ids=[1] * (LEAST_TOKENS - 1))])
     assert (short.repeated, short.foreign) == (None, None)
-    assert text_facts([sample(CHINESE, prompt=None)]).foreign is None
-    assert text_facts([sample(CHINESE, prompt="2+2=?")]).foreign is None
-    assert text_facts([]).repeated is None
+    assert text_figures([sample(CHINESE, prompt=None)]).foreign is None
+    assert text_figures([sample(CHINESE, prompt="2+2=?")]).foreign is None
+    assert text_figures([]).repeated is None
 
 
 def test_a_loop_repeats_itself_and_tokens_that_all_differ_do_not() -> None:
     loop, honest = [7] * 64, list(range(64))
     repeated = 1 - 1 / (64 - NGRAM + 1)
-    assert text_facts([sample("", ids=loop)]).repeated == pytest.approx(repeated)
-    assert text_facts([sample("", ids=honest)]).repeated == 0.0
+    assert text_figures([sample("", ids=loop)]).repeated == pytest.approx(repeated)
+    assert text_figures([sample("", ids=honest)]).repeated == 0.0
     halves = [sample("", ids=loop)] * (2 * SAMPLES) + [sample("", ids=honest)] * (2 * SAMPLES)
-    assert text_facts(halves).repeated == pytest.approx(repeated / 2)  # those that are looked at are spread evenly
+    assert text_figures(halves).repeated == pytest.approx(repeated / 2)  # those that are looked at are spread evenly

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from test_statistics_run import MODE_NAMES, MODES, RIGHT, TIMES, WRONG, Planted, everything, logged, run, tasks
 
-from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOTrainer, trainer
-from trl_grpo_ext.figures.batch_statistics import batch_statistics
+from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOTrainer
+from trl_grpo_ext.figures.logged import logged_figures
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.trainer import verified_grpo
 
 Make = Callable[..., Any]
 
@@ -121,7 +123,7 @@ def test_several_batches_to_a_logging_step_are_averaged_without_what_is_unknown(
     args = config(max_steps=4, logging_steps=4)
     entry = logged(run(tiny_model, sums, args))[0]
     recorded = RecordedRun(args.output_dir)
-    figures = [batch_statistics(card, recorded.settings) for card in recorded.cards("train")]
+    figures = [logged_figures(reduce_card(card, recorded.settings)) for card in recorded.cards("train")]
     for name in set(entry) - TIMES:
         known = [batch[name] for batch in figures if not math.isnan(batch[name])]
         assert entry[name] == (pytest.approx(sum(known) / len(known)) if known else None), name
@@ -142,7 +144,7 @@ def test_figures_that_cannot_be_made_do_not_stop_the_run(
     def broken(*_: Any) -> dict[str, float]:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(trainer, "batch_statistics", broken)
+    monkeypatch.setattr(verified_grpo, "reduce_card", broken)
     trained = run(tiny_model, sums, config(max_steps=2))
     assert trained.state.global_step == 2
     warned = [record.message for record in caplog.records if "figures" in record.message]

@@ -10,7 +10,7 @@ import pytest
 from planted import Column, samples_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
-from trl_grpo_ext.figures.batch_figures import batch_figures, means
+from trl_grpo_ext.figures.logged import verdict_figures
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix import Affine, Clip, Gate, Schedule, Sign, Table, Threshold, first, minimum, piecewise, product
 from trl_grpo_ext.mix.reward_mix import UnscoredError
@@ -60,7 +60,7 @@ def test_a_shadow_may_be_a_gate_and_gates_may_stand_before_what_they_name() -> N
 def test_a_gate_that_could_not_be_judged_leaves_its_term_without_a_value_and_voids_the_row() -> None:
     card = score(term("right", weight=0), term("long", gate="right"), right=[Blame.GRADER, 1.0], long=[-0.5, -0.5])
     assert card.values["long"] == (None, -0.5)
-    assert card.void == card.blamed == (True, False)
+    assert card.void == (True, False)
 
 
 def test_where_a_gate_does_not_apply_neither_does_its_term() -> None:
@@ -104,7 +104,6 @@ def test_a_row_that_no_term_in_force_is_for_is_void_though_a_shadow_has_scored_i
         shadow=[1.0, 1.0],
     )  # fmt: skip
     assert card.void == (False, True)
-    assert card.blamed == (False, False)
     assert card.rewards("shadow") == [1.0, None]
 
 
@@ -144,14 +143,14 @@ def test_a_shape_that_makes_no_finite_number_leaves_the_row_void(shape: Any, cap
     with caplog.at_level(logging.CRITICAL):
         card = score(term("a", shape=shape), a=[10.0])
     assert card.values["a"] == (None,)
-    assert card.void == card.blamed == (True,)
+    assert card.void == (True,)
 
 
 def test_the_unscored_void_the_row_or_count_zero_or_end_the_run_as_asked() -> None:
     columns = {"a": [Blame.GRADER, 1.0], "b": [1.0, 1.0]}
     assert score(term("a"), term("b"), **columns).totals == (None, 2.0)
     card = score(term("a", on_unscored="zero"), term("b"), **columns)
-    assert (card.totals, card.void, card.blamed) == ((1.0, 2.0), (False, False), (False, False))
+    assert (card.totals, card.void) == ((1.0, 2.0), (False, False))
     assert card.verdicts["a"][0] is not None
     assert card.verdicts["a"][0].score is None  # the verdict stays what it was
     with pytest.raises(UnscoredError, match=r"'a' could not judge.*planted.*fault of the grader.*The row:"):
@@ -320,7 +319,7 @@ def test_what_a_gate_leaves_out_is_in_no_share_and_no_shape_gives_it_a_value() -
     mix = RewardMix([term("right"), short])
     card = mix.score(grouped(["a", "bbb", "cc"], [0, 0, 0], [0.0, 1.0, 1.0]))
     assert card.values["short"] == (0.0, 1.0, 2.0)
-    figures = means(batch_figures(mix, card))
+    figures = verdict_figures(card)
     assert figures["verified/short/skipped"] == 0
     assert figures["verified/short/score"] == 0.5
     assert figures["verified/short/gated"] == pytest.approx(1 / 3)

@@ -10,6 +10,8 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import as_verdict
 
@@ -60,10 +62,16 @@ def window_of(
     """The window after these batches and logs, the latter a step each from 1."""
     view = RunView(settings or {})
     for card in cards:
-        view.add_card(card)
+        view.add(reduce_card(card, view.settings))
     for step, entry in enumerate(logs, start=1):
         view.add_logs(step, {"loss": 0.0, **entry})
     return view.window
+
+
+def tell(listener: RunListener, *cards: Scorecard) -> None:
+    """Let a listener hear of batches, as the trainer does."""
+    for card in cards:
+        listener.on_batch(card, reduce_card(card, {}))
 
 
 def codes(window: Window) -> list[str]:

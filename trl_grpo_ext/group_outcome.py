@@ -1,4 +1,4 @@
-"""What a group of completions has to teach: nothing, if no term with weight tells its members apart."""
+"""What a group of completions has to teach: nothing, if no reward with weight tells its members apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Status, Verdict
 
 
@@ -22,7 +21,7 @@ class GroupOutcome(StrEnum):
     ALL_WRONG = "all_wrong"
     """Nothing differs, and no member has earned anything."""
     TIED = "tied"
-    """Nothing differs, and members are partly right, or nobody knows whether they are right."""
+    """Nothing differs, and members are partly right, or it is unknown whether they are right."""
     VOID = "void"
     """No member could be judged."""
 
@@ -30,19 +29,13 @@ class GroupOutcome(StrEnum):
 RIGHT, BETWEEN, WRONG = 1, 0, -1
 
 
-def primary_verdicts(card: Scorecard) -> list[Verdict | None]:
-    """What the first term in force that applies to it says of each sample; None where none applies."""
-    columns = [card.verdicts[term] for term in card.in_force]
-    rows = zip(*columns, strict=True) if columns else ((None,) for _ in card.samples)
-    return [next((verdict for verdict in row if verdict is not None), None) for row in rows]
+def judgement(verdict: Verdict | None) -> int:
+    """One of RIGHT, BETWEEN and WRONG.
 
-
-def judgements(card: Scorecard) -> list[int]:
-    """One of RIGHT, BETWEEN and WRONG a sample, by its primary verdict."""
-    return [_judgement(verdict) for verdict in primary_verdicts(card)]
-
-
-def _judgement(verdict: Verdict | None) -> int:
+    Example:
+        >>> judgement(Verdict(status=Status.CORRECT, score=1.0)), judgement(None)
+        (1, 0)
+    """
     if verdict is None or verdict.score is None:
         return BETWEEN
     if verdict.status is Status.CORRECT:
@@ -55,7 +48,7 @@ def group_outcomes(
     weights: npt.NDArray[np.floating],
     judgements: Sequence[int],
     groups: Sequence[npt.NDArray[np.intp]],
-) -> list[GroupOutcome]:
+) -> tuple[GroupOutcome, ...]:
     """The outcome of each group, in order.
 
     TRL's `frac_reward_zero_std` cannot tell: it looks at the batch's deviation, not the groups', under
@@ -81,7 +74,7 @@ def group_outcomes(
         members = rows[scored[rows]]
         differs = bool((counted[members] != counted[members[:1]]).any())
         outcomes.append(_outcome([judgements[index] for index in members], differs))
-    return outcomes
+    return tuple(outcomes)
 
 
 def _outcome(members: Sequence[int], differs: bool) -> GroupOutcome:

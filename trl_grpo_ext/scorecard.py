@@ -1,41 +1,56 @@
 """A scorecard: one generation batch as a table of samples by terms. The only input of checks, reports and replays.
 
-It is a value, not a live object: what is known later, the advantages, makes a new scorecard.
+It is a value, not a live object: what is known later, other rewards and the advantages, makes a new scorecard. Columns
+that follow from others are worked out once, when they are first read, and nowhere else: which samples are void, their
+primary verdicts, their groups, and what each group has to teach.
+
+Shapes: N samples, K terms, G groups of at most M members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from trl_grpo_ext.group_outcome import GroupOutcome, group_outcomes, judgement
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 
 Mode = Literal["train", "eval"]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+
+NO_SAMPLE = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Scorecard:
-    """Verdicts, values and totals of one batch of n samples under t terms.
+    """Verdicts and values of one batch of N samples under K terms.
 
     Attributes:
-        samples: The n samples.
-        weights: The weight in force of each of the t terms, by name, in the order of the mix.
-        verdicts: By term, n verdicts; None where the term does not apply to the sample.
-        values: By term, n values, the scores after shape and gate; None where there is no score.
-        totals: n weighted sums, with those of reward functions beside the mix; None for a void sample.
-        gated: By term, n flags: True if a closed gate has set the value.
-        void: n flags: True if the sample must not be trained on, because a term in force could not judge it.
-        advantages: n advantages as TRL computed them, or None before it has.
+        samples: The N samples.
+        weights: The weight in force of each of the K terms, by name, in the order of the mix.
+        verdicts: By term, N verdicts; None where the term does not apply to the sample.
+        values: By term, N values, the scores after shape and gate; None where there is no score.
+        gated: By term, N flags: True if a closed gate has set the value.
+        others: N weighted sums of what reward functions beside the mix gave, None where none has scored the sample; or
+            None if there are no such functions.
+        advantages: N advantages as TRL computed them, or None before it has.
         mode: Whether the batch was made for training or for evaluation.
 
     Example:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
         >>> from trl_grpo_ext.rewards import RegexVerifier
         >>> mix = RewardMix([RewardTerm(name="digits", verifier=RegexVerifier(pattern="[0-9]+"), weight=2.0)])
-        >>> mix.score([Sample(text="42"), Sample(text="many")]).totals
-        (2.0, 0.0)
+        >>> card = mix.score([Sample(text="42", group=0), Sample(text="many", group=0)])
+        >>> card.totals, card.void, [str(outcome) for outcome in card.outcomes]
+        ((2.0, 0.0), (False, False), ['live'])
     """
 
     samples: tuple[Sample, ...]
@@ -43,8 +58,7 @@ class Scorecard:
     verdicts: Mapping[str, tuple[Verdict | None, ...]]
     values: Mapping[str, tuple[float | None, ...]]
     gated: Mapping[str, tuple[bool, ...]]
-    totals: tuple[float | None, ...]
-    void: tuple[bool, ...]
+    others: tuple[float | None, ...] | None = None
     advantages: tuple[float, ...] | None = None
     mode: Mode = "train"
 
@@ -58,7 +72,7 @@ class Scorecard:
 
     @property
     def step(self) -> int | None:
-        """The optimizer step, None if nobody knows it."""
+        """The optimizer step, None if it is unknown."""
         return self.samples[0].step if self.samples else None
 
     @property
@@ -66,17 +80,142 @@ class Scorecard:
         """The names of the terms whose weight is not 0 now."""
         return tuple(term for term, weight in self.weights.items() if weight != 0)
 
-    @property
-    def blamed(self) -> tuple[bool, ...]:
-        """n flags: True if a term in force has no value for the sample, by the grader's or the data's fault."""
+    @cached_property
+    def void(self) -> tuple[bool, ...]:
+        """N flags: True if the sample must not be trained on. This is the one place where that is decided.
+
+        A sample is void if a term in force applies to it and has no value for it, by the grader's or the data's fault,
+        or if nothing in force has scored it: no term applies, and no other reward function gave it anything.
+        """
+        others = self.others or (None,) * len(self)
+        columns = [self.verdicts[term] for term in self.in_force]
+        unscored = {row for term in self.in_force for row in self.unscored(term)}
         return tuple(
-            any(self.verdicts[term][index] is not None and self.values[term][index] is None for term in self.in_force)
-            for index in range(len(self))
+            row in unscored or (other is None and all(column[row] is None for column in columns))
+            for row, other in enumerate(others)
         )
+
+    def unscored(self, term: str) -> list[int]:
+        """The rows that a term applies to and has no value for."""
+        cells = zip(self.verdicts[term], self.values[term], strict=True)
+        return [row for row, (verdict, value) in enumerate(cells) if verdict is not None and value is None]
+
+    @cached_property
+    def totals(self) -> tuple[float | None, ...]:
+        """N weighted sums, with those of other reward functions; None for a void sample."""
+        totals = [0.0 if other is None else other for other in self.others or (0.0,) * len(self)]
+        for term in self.in_force:
+            for row, value in enumerate(self.values[term]):
+                if value is not None:
+                    totals[row] += self.weights[term] * value
+        return tuple(None if out else total for out, total in zip(self.void, totals, strict=True))
 
     def rewards(self, term: str) -> list[float | None]:
         """What TRL gets for this term: its values, and None for every void sample."""
-        return [None if void else value for void, value in zip(self.void, self.values[term], strict=True)]
+        return [None if out else value for out, value in zip(self.void, self.values[term], strict=True)]
+
+    @cached_property
+    def primary_terms(self) -> tuple[str | None, ...]:
+        """N names: of each sample the first term in force that applies to it; None if none does."""
+        terms = self.in_force
+        return tuple(
+            next((term for term in terms if self.verdicts[term][row] is not None), None) for row in range(len(self))
+        )
+
+    @cached_property
+    def primary(self) -> tuple[Verdict | None, ...]:
+        """N verdicts, those of the primary terms."""
+        return tuple(None if term is None else self.verdicts[term][row] for row, term in enumerate(self.primary_terms))
+
+    @cached_property
+    def judgements(self) -> tuple[int, ...]:
+        """N of RIGHT, BETWEEN and WRONG, by the primary verdicts."""
+        return tuple(map(judgement, self.primary))
+
+    @cached_property
+    def kept(self) -> Flags:
+        """(N,) which samples are not void."""
+        return ~np.array(self.void, dtype=bool)
+
+    @cached_property
+    def value_matrix(self) -> Floats:
+        """(N, K) the values; NaN where there is none, and for void samples."""
+        values = np.array([_floats(self.values[term]) for term in self.terms]).reshape(len(self.terms), len(self)).T
+        values[~self.kept] = np.nan
+        return values
+
+    @cached_property
+    def weight_row(self) -> Floats:
+        """(K,) the weights in force."""
+        return np.array(list(self.weights.values()), dtype=float)
+
+    @cached_property
+    def other_column(self) -> Floats:
+        """(N,) what reward functions beside the mix have added to the totals; NaN for void samples."""
+        others = np.nan_to_num(_floats(self.others or (None,) * len(self)))
+        return np.where(self.kept, others, np.nan)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether reward functions beside the mix have added anything."""
+        return bool(np.nan_to_num(self.other_column).any())
+
+    @cached_property
+    def tokens(self) -> Floats:
+        """(N,) the completions' lengths in tokens; NaN where they are unknown."""
+        return _floats([None if one.completion_ids is None else len(one.completion_ids) for one in self.samples])
+
+    @cached_property
+    def rows(self) -> Rows:
+        """(G, M) the rows of each group's members, in the order of the groups' first members.
+
+        `NO_SAMPLE` stands after the last; samples whose group is unknown are in none.
+        """
+        members: dict[int, list[int]] = {}
+        for row, sample in enumerate(self.samples):
+            if sample.group is not None:
+                members.setdefault(sample.group, []).append(row)
+        size = max(map(len, members.values()), default=0)
+        padded = [rows + [NO_SAMPLE] * (size - len(rows)) for rows in members.values()]
+        return np.array(padded, dtype=np.intp).reshape(len(padded), size)
+
+    @cached_property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """G tuples: the rows of each group."""
+        return tuple(tuple(row for row in rows if row != NO_SAMPLE) for rows in self.rows.tolist())
+
+    @cached_property
+    def outcomes(self) -> tuple[GroupOutcome, ...]:
+        """G, what each group has to teach."""
+        rewards, weights = np.column_stack([self.value_matrix, self.other_column]), np.append(self.weight_row, 1.0)
+        groups = [np.array(rows, dtype=np.intp) for rows in self.members]
+        return group_outcomes(rewards, weights, self.judgements, groups)
+
+    @cached_property
+    def live(self) -> Flags:
+        """(G,) which groups have something to teach."""
+        return np.array([outcome is GroupOutcome.LIVE for outcome in self.outcomes], dtype=bool)
+
+    @cached_property
+    def primary_differs(self) -> Flags:
+        """(G,) which groups have two members that their primary terms give different values."""
+        columns = {term: place for place, term in enumerate(self.terms)}
+        values = self.value_matrix
+        chosen = [np.nan if term is None else values[row, columns[term]] for row, term in enumerate(self.primary_terms)]
+        return self.differs(np.array(chosen, dtype=float))
+
+    def differs(self, column: Floats) -> Flags:
+        """(G,) in which groups a column, (N,), has two different values."""
+        values = self.by_group(column)
+        highest = np.where(np.isnan(values), -np.inf, values).max(axis=1, initial=-np.inf)
+        lowest = np.where(np.isnan(values), np.inf, values).min(axis=1, initial=np.inf)
+        return np.asarray(highest > lowest)
+
+    def by_group(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A column, (N,), as (G, M); NaN where a group has fewer members than the largest."""
+        if not len(self):
+            return np.empty(self.rows.shape, dtype=column.dtype)
+        return np.where(self.rows == NO_SAMPLE, column.dtype.type(np.nan), column[self.rows])
 
     def first(self, size: int) -> Scorecard:
         """This scorecard with at most `size` samples, the first."""
@@ -86,8 +225,7 @@ class Scorecard:
             verdicts={term: column[:size] for term, column in self.verdicts.items()},
             values={term: column[:size] for term, column in self.values.items()},
             gated={term: column[:size] for term, column in self.gated.items()},
-            totals=self.totals[:size],
-            void=self.void[:size],
+            others=None if self.others is None else self.others[:size],
             advantages=None if self.advantages is None else self.advantages[:size],
         )
 
@@ -97,60 +235,9 @@ class Scorecard:
             raise ValueError(f"{len(self)} samples need as many advantages, got {len(advantages)}.")
         return replace(self, advantages=tuple(advantages))
 
-    def with_other_rewards(self, added: Sequence[float], unscored: Sequence[bool]) -> Scorecard:
-        """This scorecard where reward functions beside the mix have their say too.
-
-        Args:
-            added: n weighted sums of their rewards, to be added to the totals.
-            unscored: n flags: whether neither the mix nor any of them has scored the sample, which makes it void.
-        """
-        sums = zip(self.totals, added, unscored, strict=True)
-        return replace(
-            self,
-            totals=tuple(None if out else (total or 0.0) + more for total, more, out in sums),
-            void=tuple(unscored),
-        )
-
-    def sample_records(self) -> list[dict[str, Any]]:
-        """One plain dict a sample: what it was, its total, its advantage."""
-        return [
-            {
-                "step": sample.step,
-                "mode": self.mode,
-                "group": sample.group,
-                "sample": index,
-                "prompt": sample.prompt,
-                "text": sample.text,
-                "tokens": None if sample.completion_ids is None else len(sample.completion_ids),
-                "truncated": sample.truncated,
-                "total": self.totals[index],
-                "advantage": None if self.advantages is None else self.advantages[index],
-                "void": self.void[index],
-                "row": sample.row,
-                "prefill": sample.prefill,
-                "completion_ids": None if sample.completion_ids is None else list(sample.completion_ids),
-            }
-            for index, sample in enumerate(self.samples)
-        ]
-
-    def verdict_records(self) -> list[dict[str, Any]]:
-        """One plain dict a (sample, term) that has a verdict."""
-        return [
-            {
-                "step": sample.step,
-                "mode": self.mode,
-                "group": sample.group,
-                "sample": index,
-                "term": term,
-                "value": self.values[term][index],
-                "gated": self.gated[term][index],
-                "weight": self.weights[term],
-                **verdict.to_record(),
-            }
-            for term in self.terms
-            for index, (sample, verdict) in enumerate(zip(self.samples, self.verdicts[term], strict=True))
-            if verdict is not None
-        ]
+    def with_others(self, others: Sequence[float | None]) -> Scorecard:
+        """This scorecard with what reward functions beside the mix gave, one weighted sum a sample (see `others`)."""
+        return replace(self, others=tuple(others))
 
 
 def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
@@ -162,11 +249,14 @@ def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
         verdicts={term: _join(card.verdicts[term] for card in cards) for term in first.terms},
         values={term: _join(card.values[term] for card in cards) for term in first.terms},
         gated={term: _join(card.gated[term] for card in cards) for term in first.terms},
-        totals=_join(card.totals for card in cards),
-        void=_join(card.void for card in cards),
+        others=None if first.others is None else _join(card.others or () for card in cards),
         advantages=None if first.advantages is None else _join(card.advantages or () for card in cards),
     )
 
 
-def _join(parts: Any) -> tuple[Any, ...]:
+def _join(parts: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     return tuple(item for part in parts for item in part)
+
+
+def _floats(column: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in column], dtype=float)

@@ -43,13 +43,12 @@ def run_train_command(arguments: argparse.Namespace) -> int:
         with stopwatch.part("loading"):
             recipe = read_recipe(arguments.config, arguments.flags)
             from trl_grpo_ext.recipe.run import make_trainer, run_recipe
-            from trl_grpo_ext.trainer.halt import find_halt
 
             trainer = make_trainer(recipe)
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
     summary = run_recipe(recipe, trainer, stopwatch)
-    if find_halt(trainer) is not None:
+    if trainer.run_callback.has_halted:
         return HALTED
     return NOTHING_LEARNED if summary["nothing_learned"] else FINE
 

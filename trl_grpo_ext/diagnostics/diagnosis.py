@@ -10,16 +10,18 @@ from typing import Any
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
 from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
-from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
+from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names, primary_terms
 from trl_grpo_ext.diagnostics.evidence.progress import has_risen
-from trl_grpo_ext.diagnostics.evidence.window import CEILING, OPENING_BATCHES, Window
+from trl_grpo_ext.diagnostics.evidence.window import CEILING, Window
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
 from trl_grpo_ext.diagnostics.look_back import look_back
 from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES
+from trl_grpo_ext.support.estimate import Estimate
 
 MOST_SEARCHED = 8  # of the last batches, for examples
 
@@ -168,11 +170,11 @@ def _without_batches(window: Window) -> str:
     return f"Nothing was trained: there are evaluations only, the last with a score of {_last(window).mean:.2f}."
 
 
-def _last(window: Window) -> Level:
+def _last(window: Window) -> Estimate:
     return window.evaluations[-1][1]
 
 
-def _sound(level: Level | None, window: Window) -> str:
+def _sound(level: Estimate | None, window: Window) -> str:
     if level is None:
         size = sum(batch.size for batch in window.batches)
         if judged(window.batches):
@@ -191,7 +193,7 @@ def _sound(level: Level | None, window: Window) -> str:
     return _stays(level, window)
 
 
-def _stays(level: Level, window: Window) -> str:
+def _stays(level: Estimate, window: Window) -> str:
     """What there is to say of a score that does not rise, where no finding says why."""
     live, score = live_share(window), _score(window)
     if live is not None and live < LEAST_LIVE:
@@ -213,5 +215,5 @@ def _score(window: Window) -> str:
     return f"the score of {names(primary_terms(window))}"
 
 
-def _is_solved(level: Level | None) -> bool:
+def _is_solved(level: Estimate | None) -> bool:
     return level is not None and level.mean >= CEILING

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding
-from trl_grpo_ext.figures.term_facts import would_fool
-from trl_grpo_ext.group_outcome import primary_verdicts
+from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.sample import Prompt, completion_text
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Blame, Status, Verdict
@@ -72,7 +71,7 @@ def _is_unread(card: Scorecard, finding: Finding) -> Sequence[bool]:
     """Which samples came to an end, and their primary verdict could not read them."""
     return [
         verdict is not None and verdict.status is Status.UNPARSEABLE and sample.truncated is not True
-        for sample, verdict in zip(card.samples, primary_verdicts(card), strict=True)
+        for sample, verdict in zip(card.samples, card.primary, strict=True)
     ]
 
 
@@ -83,7 +82,7 @@ def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
         return _any_row(card, finding)
     return [
         verdict is not None and verdict.status is Status.CORRECT and any(_fails(opinion[row]) for opinion in opinions)
-        for row, verdict in enumerate(primary_verdicts(card))
+        for row, verdict in enumerate(card.primary)
     ]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from trl_grpo_ext.diagnostics.evidence.window import RECENT_BATCHES, Check, Window
+from trl_grpo_ext.diagnostics.evidence.window import Check, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.runs.recorder import RECENT_BATCHES
 
 logger = logging.getLogger(__name__)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 
-from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 
 MOST_BATCHES = 512  # that are read beside those that the run began with; ours
 
@@ -62,7 +63,7 @@ class _Showing:
         # A log of step n is written at its end, before the batch that is generated after n steps.
         if card.step is not None:
             self._show_logs(card.step)
-        if self._view.add_card(card):
+        if self._view.add(reduce_card(card, self._view.settings)):
             self.batches += 1
             self.findings += self._onsets.look(self._view.window)
 

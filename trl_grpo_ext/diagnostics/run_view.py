@@ -6,20 +6,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
-from trl_grpo_ext.diagnostics.evidence.window import (
-    CLIFF_STEPS,
-    EVALUATIONS,
-    OPENING_BATCHES,
-    OPENING_LOGS,
-    RECENT_BATCHES,
-    RECENT_LOGS,
-    Window,
-)
-from trl_grpo_ext.figures.batch_facts import BatchFacts, batch_facts
-from trl_grpo_ext.figures.history import History
-from trl_grpo_ext.figures.moments import is_finite
-from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.diagnostics.evidence.figures import is_finite
+from trl_grpo_ext.diagnostics.evidence.history import History
+from trl_grpo_ext.diagnostics.evidence.level import score_level
+from trl_grpo_ext.diagnostics.evidence.window import CLIFF_STEPS, EVALUATIONS, OPENING_LOGS, RECENT_LOGS, Window
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.support.estimate import Estimate
 
 MOST_BETWEEN_LOGS = 32  # optimizer steps, for the entropies of two logs to be compared; ours
 
@@ -33,43 +26,42 @@ class RunView:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.settings = dict(settings)
-        self._opening: list[BatchFacts] = []
+        self._opening: list[BatchFigures] = []
         self._history = History()
         self._trained_on: set[str] = set()
-        self._batches: deque[BatchFacts] = deque(maxlen=RECENT_BATCHES)
+        self._batches: deque[BatchFigures] = deque(maxlen=RECENT_BATCHES)
         self._opening_logs: list[Mapping[str, Any]] = []
         self._logs: deque[Mapping[str, Any]] = deque(maxlen=RECENT_LOGS)
         self._entropies: deque[tuple[int, float]] = deque(maxlen=CLIFF_STEPS + 1)
         self._first_entropy = 0.0
         self._entropy_cliff: float | None = None
-        self._evaluations: list[tuple[int | None, Level]] = []
-        self._evaluating: list[BatchFacts] = []
-        self._trained_at_first_evaluation: Level | None = None
+        self._evaluations: list[tuple[int | None, Estimate]] = []
+        self._evaluating: list[BatchFigures] = []
+        self._trained_at_first_evaluation: Estimate | None = None
 
-    def add_card(self, card: Scorecard) -> bool:
-        """Take a scorecard in; True if it is a training batch, with which a window is worth a look."""
-        if not len(card):
+    def add(self, figures: BatchFigures) -> bool:
+        """Take a batch in; True if it is one of training, with which a window is worth a look."""
+        if not figures.size:
             return False
-        facts = batch_facts(card, self.settings)
-        if facts.mode == "eval":
+        if figures.mode == "eval":
             if not (self._evaluating or self._evaluations) and self._batches:
                 self._trained_at_first_evaluation = score_level(tuple(self._batches)[-OPENING_BATCHES:])
-            if self._evaluating and self._evaluating[-1].step != facts.step:
+            if self._evaluating and self._evaluating[-1].step != figures.step:
                 self._end_evaluation()
-            self._evaluating.append(facts)
+            self._evaluating.append(figures)
             return False
         self._end_evaluation()
-        self._begin_anew_if_another_term_is_primary(facts)
+        self._begin_anew_if_another_term_is_primary(figures)
         if len(self._opening) < OPENING_BATCHES:
-            self._opening.append(facts)
-        self._batches.append(facts)
-        self._history.add(facts.step, facts.primary.group_scores)
-        self._trained_on.update(facts.in_force)
+            self._opening.append(figures)
+        self._batches.append(figures)
+        self._history.add(figures.step, figures.primary.group_scores)
+        self._trained_on.update(figures.in_force)
         return True
 
-    def _begin_anew_if_another_term_is_primary(self, facts: BatchFacts) -> None:
+    def _begin_anew_if_another_term_is_primary(self, figures: BatchFigures) -> None:
         """Where a schedule puts another term first, scores of before and after are of two things."""
-        if self._batches and facts.in_force[:1] != self._batches[-1].in_force[:1]:
+        if self._batches and figures.in_force[:1] != self._batches[-1].in_force[:1]:
             self._opening, self._history = [], History()
             self._batches.clear()
             self._evaluations, self._trained_at_first_evaluation = [], None
@@ -124,7 +116,7 @@ class RunView:
         del self._evaluations[1 : 1 - EVALUATIONS]  # the first is what the others are compared with
         self._evaluating = []
 
-    def _last_evaluation(self) -> list[tuple[int | None, Level]]:
+    def _last_evaluation(self) -> list[tuple[int | None, Estimate]]:
         """The batches of an evaluation that may go on, as one figure."""
         level = score_level(self._evaluating)
         return [] if level is None else [(self._evaluating[-1].step, level)]

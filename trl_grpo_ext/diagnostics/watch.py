@@ -5,11 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping
-from functools import wraps
 from pathlib import Path
 from typing import Any
-
-from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.alert import alert_trackers
 from trl_grpo_ext.diagnostics.checks import CHECKS
@@ -18,36 +15,19 @@ from trl_grpo_ext.diagnostics.finding_panel import show_finding
 from trl_grpo_ext.diagnostics.hysteresis import Onsets
 from trl_grpo_ext.diagnostics.look_back import look_back
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.set_aside import set_aside
 from trl_grpo_ext.scorecard import Scorecard
-
-logger = logging.getLogger(__name__)
+from trl_grpo_ext.support.files import set_aside
 
 LEVELS = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Severity.CRITICAL: logging.ERROR}
 
 Cite = Callable[[Collection[int]], None]
 
 
-def _guarded(method: Callable[..., None]) -> Callable[..., None]:
-    """The method, which says once that it failed, and never raises: a check is not worth a run."""
-
-    @wraps(method)
-    def guarded(self: Watch, *args: Any) -> None:
-        try:
-            method(self, *args)
-        except Exception:
-            if not self.has_failed:
-                logger.warning("A check of the run failed. This is shown once; training goes on.", exc_info=True)
-            self.has_failed = True
-
-    return guarded
-
-
-class Watch:
+class Watch(RunListener):
     """Takes scorecards and logs in, and tells what begins to be wrong: file, console, trackers.
-
-    Call it with the scorecard of every generation batch, on the main process.
 
     Args:
         run_folder: The run's `output_dir`; findings are appended to its `findings.jsonl`.
@@ -73,33 +53,30 @@ class Watch:
         self.halt_on = frozenset(halt_on)
         self.log_level = log_level
         self.halted_by: Finding | None = None
-        self.has_failed = False
         self._cite = cite
         self._view = RunView(settings)
         self._onsets = Onsets(dict(CHECKS))
         self._has_begun = False
 
-    def begin(self) -> None:
-        """Training begins, or begins again: who goes on after a halt has seen why."""
+    def on_train_begin(self, *, quiet: bool) -> None:
+        # Who goes on after a halt has seen why.
         self.halted_by = None
         self._has_begun = False
 
-    @_guarded
-    def __call__(self, card: Scorecard) -> None:
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        if figures is None:
+            return
         if card.mode == "train" and not self._has_begun:
             self._has_begun = True
             self._look_back(card.step or 0)
-        if self._view.add_card(card):
+        if self._view.add(figures):
             self._look()
 
-    @_guarded
-    def log(self, step: int, logs: Mapping[str, Any]) -> None:
-        """Take TRL's logs of a step in."""
+    def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
         self._view.add_logs(step, logs)
 
-    @_guarded
-    def end(self) -> None:
-        """Look once more, at what came after the last batch."""
+    def on_train_end(self) -> None:
+        # Once more, at what came after the last batch.
         if self._view.window.batches:
             self._look()
 
@@ -124,21 +101,3 @@ class Watch:
             if LEVELS[finding.severity] >= self.log_level:
                 show_finding(finding)
             alert_trackers(finding)
-
-
-class WatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Tells a watch when training begins and ends, and what the trainer logs, on the main process."""
-
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.watch.begin()
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        if state.is_world_process_zero and logs:
-            self.watch.log(state.global_step, logs)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.is_world_process_zero:
-            self.watch.end()

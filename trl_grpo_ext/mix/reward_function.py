@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.figures.batch_figures import batch_figures, means
+from trl_grpo_ext.figures.logged import verdict_figures
 from trl_grpo_ext.protocol import log_columns, log_figures
 from trl_grpo_ext.sample import Completion, samples_from_columns
 from trl_grpo_ext.scorecard import Scorecard
@@ -41,7 +41,7 @@ class _OpenBatch:
         self.completions = completions  # held, because the id of a list that is gone is used again
         self.unread = set(unread)
         self.card = card
-        self.figures: Mapping[str, float] | None = None
+        self.logs_figures = card is None
         self.logged = False
         self.lock = threading.Lock()
 
@@ -64,11 +64,10 @@ class BatchScorer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["mix"])  # type: ignore[misc]
 
-    def prime(self, completions: Sequence[Completion], card: Scorecard, figures: Mapping[str, float]) -> None:
-        """Let the terms read this card for this list of completions, and log these figures of it."""
+    def prime(self, completions: Sequence[Completion], card: Scorecard) -> None:
+        """Let the terms read this card for this list of completions; whoever made it logs its figures."""
         with self._lock:
-            batch = self._open(completions, card)
-            batch.figures = figures
+            self._open(completions, card)
 
     def read(self, term: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> Scorecard:
         """The card of this batch, on behalf of one term; judged and logged at the first call."""
@@ -87,8 +86,10 @@ class BatchScorer:
                 batch.card = self.mix.score(samples)
             if not batch.logged:
                 batch.logged = True
-                figures = means(batch_figures(self.mix, batch.card)) if batch.figures is None else batch.figures
-                log_figures(figures, columns.get("log_metric"))
+                if batch.logs_figures:
+                    log_figures(
+                        verdict_figures(batch.card) | self.mix.verifier_figures(batch.card), columns.get("log_metric")
+                    )
                 for term in batch.card.terms:
                     log_columns(term, batch.card.verdicts[term], columns.get("log_extra"))
         return batch.card

@@ -134,17 +134,13 @@ class RewardMix:
         columns: dict[str, TermColumn] = {}
         for term in self._order:
             columns[term.name] = judge_term(term, samples, columns, gather)
-        in_force = {name: columns[name] for name, weight in weights.items() if weight != 0}
-        void = _void_rows(in_force.values(), len(samples), alone=alone)
-        totals = _totals([(weights[name], column.values) for name, column in in_force.items()], len(samples))
         card = Scorecard(
             samples=tuple(samples),
             weights=weights,
             verdicts={name: columns[name].verdicts for name in weights},
             values={name: columns[name].values for name in weights},
             gated={name: columns[name].gated for name in weights},
-            totals=tuple(None if out else total for out, total in zip(void, totals, strict=True)),
-            void=void,
+            others=None if alone else (0.0,) * len(samples),  # until it is known what the others give
             mode=mode,
         )
         self._raise_if_asked(card)
@@ -186,6 +182,14 @@ class RewardMix:
         scorer = BatchScorer(self)
         return [TermReward(scorer, term.name) for term in self.terms]
 
+    def verifier_figures(self, card: Scorecard) -> dict[str, float]:
+        """What verifiers say of their own verdicts (`Verifier.metrics`), as `verified/<term>/<name>`."""
+        figures: dict[str, float] = {}
+        for term, verifier in self.verifiers:
+            own = verifier.metrics([verdict for verdict in card.verdicts[term.name] if verdict is not None])
+            figures |= {f"verified/{term.name}/{name}": number for name, number in own.items()}
+        return figures
+
     def close(self) -> None:
         """Close every verifier."""
         for _, verifier in self.verifiers:
@@ -195,14 +199,14 @@ class RewardMix:
         for term in self.terms:
             if term.on_unscored != "raise" or card.weights[term.name] == 0:
                 continue
-            cells = zip(card.verdicts[term.name], card.values[term.name], strict=True)
-            for row, (verdict, value) in enumerate(cells):
-                if verdict is not None and value is None:
-                    raise UnscoredError(
-                        f"The reward term {term.name!r} could not judge a completion ({verdict.status}, "
-                        f"{verdict.reason or 'no value'}, by the fault of the {verdict.blame}), and its on_unscored is "
-                        f"'raise'. The row: {dict(card.samples[row].row)!r:.500}"
-                    )
+            for row in card.unscored(term.name):
+                verdict = card.verdicts[term.name][row]
+                assert verdict is not None  # it applies to the row
+                raise UnscoredError(
+                    f"The reward term {term.name!r} could not judge a completion ({verdict.status}, "
+                    f"{verdict.reason or 'no value'}, by the fault of the {verdict.blame}), and its on_unscored is "
+                    f"'raise'. The row: {dict(card.samples[row].row)!r:.500}"
+                )
 
 
 def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
@@ -221,23 +225,3 @@ def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
         circle = " -> ".join(error.args[1])
         raise ValueError(f"Reward terms wait for each other in a circle: {circle}. Take out a gate.") from None
     return tuple(named[name] for name in order)
-
-
-def _void_rows(in_force: Collection[TermColumn], size: int, *, alone: bool) -> tuple[bool, ...]:
-    void, applied = [False] * size, [not alone] * size
-    for column in in_force:
-        for row, (verdict, value) in enumerate(zip(column.verdicts, column.values, strict=True)):
-            if verdict is not None:
-                applied[row] = True
-                if value is None:
-                    void[row] = True
-    return tuple(out or not any_ for out, any_ in zip(void, applied, strict=True))
-
-
-def _totals(weighted: Sequence[tuple[float, Sequence[float | None]]], size: int) -> list[float]:
-    totals = [0.0] * size
-    for weight, values in weighted:
-        for row, value in enumerate(values):
-            if value is not None:
-                totals[row] += weight * value
-    return totals

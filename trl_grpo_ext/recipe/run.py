@@ -24,14 +24,12 @@ from trl_grpo_ext.recipe.stopwatch import Stopwatch
 from trl_grpo_ext.recipe.summary import print_summary, summarise_run, write_summary
 from trl_grpo_ext.recipe.training_tally import TrainingTally
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import Recorder
-from trl_grpo_ext.runs.set_aside import set_aside
+from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
 from trl_grpo_ext.trainer.evaluation import Evaluation, evaluate
-from trl_grpo_ext.trainer.halt import find_halt
 from trl_grpo_ext.trainer.preflight import check_writable
-from trl_grpo_ext.trainer.report_callback import one_last_report
+from trl_grpo_ext.trainer.report_listener import one_last_report
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -90,8 +88,8 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     before = _measure(recipe, trainer, stopwatch, "before")
     with one_last_report(trainer):
         tally = _train(recipe, trainer, stopwatch)
-        halt = find_halt(trainer)
-        after = _measure(recipe, trainer, stopwatch, "after") if halt is None else None
+        has_halted = trainer.run_callback.has_halted
+        after = None if has_halted else _measure(recipe, trainer, stopwatch, "after")
     with stopwatch.part("saving"):
         trainer.save_model(recipe.training.output_dir)
     summary = summarise_run(
@@ -101,7 +99,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         before=before,
         after=after,
         facts=facts,
-        halted_by=halt.watch.halted_by if halt is not None else None,
+        halted_by=trainer.run_callback.halted_by,
         nothing_learned=tally.nothing_learned,
     )
     if trainer.accelerator.is_main_process:
@@ -113,9 +111,10 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
 class _RecipeTrainer(VerifiedGRPOTrainer):
     """Renames what an earlier run has recorded once all has been loaded: a start that fails leaves it where it is."""
 
-    def _record(self, args: Any) -> Recorder:
-        _set_earlier_run_aside(args)
-        return super()._record(args)
+    def _listen(self, args: Any) -> None:
+        if args.record_scorecards:
+            _set_earlier_run_aside(args)
+        super()._listen(args)
 
 
 def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
@@ -143,7 +142,7 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
 def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> TrainingTally:
     _announce(trainer, "training ...")
     tally = TrainingTally()
-    trainer.add_scorecard_listener(tally)
+    trainer.run_callback.listeners.append(tally)
     with stopwatch.part("training"):
         trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
     return tally

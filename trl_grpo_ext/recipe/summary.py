@@ -15,7 +15,8 @@ from rich.table import Table
 
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.support.interval import Interval
+from trl_grpo_ext.support.estimate import Interval
+from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.version import __version__
 from trl_grpo_ext.trainer.evaluation import Evaluation
 
@@ -70,9 +71,7 @@ def summarise_run(
 def write_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> Path:
     """Write `summary.json` into the run's folder, whole or not at all."""
     path = Path(folder) / "summary.json"
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_text(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
     return path
 
 

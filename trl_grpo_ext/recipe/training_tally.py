@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.scorecard import Scorecard
 
 
-class TrainingTally:
+class TrainingTally(RunListener):
     """Counts the completions of training batches, the void ones among them, and what those of terms in force lacked."""
 
     def __init__(self) -> None:
@@ -15,7 +17,7 @@ class TrainingTally:
         self.void = 0
         self._reasons: Counter[tuple[str, str, str]] = Counter()
 
-    def __call__(self, card: Scorecard) -> None:
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
         if card.mode != "train":
             return
         self.completions += len(card)

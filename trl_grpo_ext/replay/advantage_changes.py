@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trl_grpo_ext.replay.advantages import Advantages, SingleArray
+from trl_grpo_ext.figures.advantages import Advantages, SingleArray
 from trl_grpo_ext.replay.sample_record import sample_record
 from trl_grpo_ext.scorecard import Scorecard
 

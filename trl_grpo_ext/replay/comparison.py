@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.figures.batch import Batch
+from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges, Pull
-from trl_grpo_ext.replay.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.replay.driver_changes import DriverChanges
 from trl_grpo_ext.replay.group_changes import GroupChanges
 from trl_grpo_ext.replay.total_changes import TotalChanges
 from trl_grpo_ext.replay.verdict_changes import VerdictChanges
+from trl_grpo_ext.scorecard import Scorecard
 
 REPRODUCED = 1e-5  # single precision in another order, beyond the rounding that the formulas make themselves
 
@@ -58,14 +58,14 @@ class Comparison:
         self.without_advantages = 0
         self.largest_difference = 0.0
 
-    def add(self, old: Batch, new: Batch) -> None:
+    def add(self, old: Scorecard, new: Scorecard) -> None:
         """Take in a batch: the recorded one, and what the new rewards make of it."""
         self.batches += 1
-        self.verdicts.add(old.card, new.card)
-        self.totals.add(old.card, new.card)
+        self.verdicts.add(old, new)
+        self.totals.add(old, new)
         self.groups.add(old, new)
         sides = zip((old, new), self.settings, strict=True)
-        before, after = (Pull(card=batch.card, made=advantages_of(batch, settings)) for batch, settings in sides)
+        before, after = (Pull(card=batch, made=advantages_of(batch, settings)) for batch, settings in sides)
         self.advantages.add(before, after)
         self.drivers.old.add(old, self.settings[0])
         self.drivers.new.add(new, self.settings[1])

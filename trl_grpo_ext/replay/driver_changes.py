@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.figures.batch import Batch
-from trl_grpo_ext.figures.drivers import driver_shares
-from trl_grpo_ext.replay.advantages import AdvantageSettings
+from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
+from trl_grpo_ext.scorecard import Scorecard
 
 
 @dataclass(slots=True)
@@ -18,9 +17,9 @@ class Drivers:
     _sums: dict[str, float] = field(default_factory=dict)
     _batches: int = 0
 
-    def add(self, batch: Batch, settings: AdvantageSettings) -> None:
+    def add(self, batch: Scorecard, settings: AdvantageSettings) -> None:
         """Take in a batch; one that has no advantages, or of which nobody can tell, adds nothing but its terms."""
-        shares = driver_shares(batch, asdict(settings))
+        shares = driver_shares(batch, settings)
         is_known = not any(map(math.isnan, shares.values()))
         self._batches += is_known
         for term, share in shares.items():

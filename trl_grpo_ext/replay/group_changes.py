@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.figures.batch import Batch
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.scorecard import Scorecard
 
 
 @dataclass(slots=True)
@@ -22,12 +22,12 @@ class GroupChanges:
     outcomes: Counter[tuple[GroupOutcome, GroupOutcome]] = field(default_factory=Counter)
     changes: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, old: Batch, new: Batch) -> None:
+    def add(self, old: Scorecard, new: Scorecard) -> None:
         """Take in a batch."""
         for rows, before, after in zip(old.rows, old.outcomes, new.outcomes, strict=True):
             self.outcomes[before, after] += 1
             if before is not after:
-                sample = old.card.samples[int(rows[0])]
+                sample = old.samples[int(rows[0])]
                 self.changes.append({"step": sample.step, "group": sample.group, "from": str(before), "to": str(after)})
 
     @property

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.file import RecipeFile
-from trl_grpo_ext.replay.advantages import AdvantageSettings
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 COUNTED = ("rewards", "scale_rewards", "multi_objective_aggregation")

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges
-from trl_grpo_ext.replay.advantages import AdvantageSettings
 from trl_grpo_ext.replay.comparison import Comparison
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.replay.sample_record import shortened

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.figures.batch import batch_of
+from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.mix.schedule import Schedule
-from trl_grpo_ext.replay.advantages import AdvantageSettings
 from trl_grpo_ext.replay.comparison import Comparison
 from trl_grpo_ext.replay.new_rewards import NewRewards
 from trl_grpo_ext.replay.recorded_batches import RecordedBatches, listed
@@ -132,11 +131,11 @@ class _Replay:
         """Replay a batch."""
         if not self.comparison.batches:
             self._check_columns(card)
-        old = batch_of(card)
+        old = card
         self.has_others |= old.has_others
         alone = not (self.beside or old.has_others)
         new = self.rescorer.score(old, self.clock.progress(card.step), alone=alone)
-        self.comparison.add(old, batch_of(new))
+        self.comparison.add(old, new)
         if card.step is not None:
             self.steps.append(card.step)
 

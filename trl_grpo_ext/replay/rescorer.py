@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
-from trl_grpo_ext.figures.batch import Batch
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
@@ -51,7 +48,7 @@ class Rescorer:
             return replace(term, verifier=RecordedVerdicts(term.verifier, self.reused[term.name]))
         return term
 
-    def score(self, old: Batch, progress: float, *, alone: bool) -> Scorecard:
+    def score(self, old: Scorecard, progress: float, *, alone: bool) -> Scorecard:
         """The scorecard of a recorded batch under the mix, with the same samples.
 
         Args:
@@ -64,26 +61,26 @@ class Rescorer:
         """
         for _, verifier in self.mix.verifiers:
             if isinstance(verifier, RecordedVerdicts):
-                verifier.open(old.card)
-        step = old.card.step
-        card = self.mix.score(old.card.samples, progress, step=step, mode=old.card.mode, alone=alone)
+                verifier.open(old)
+        step = old.step
+        card = self.mix.score(old.samples, progress, step=step, mode=old.mode, alone=alone)
         self._note_stops(card)
-        self._note_failures(card, old.card)
+        self._note_failures(card, old)
         return card if alone else self._with_others(card, old)
 
-    def _with_others(self, card: Scorecard, old: Batch) -> Scorecard:
+    def _with_others(self, card: Scorecard, old: Scorecard) -> Scorecard:
         """With what other functions had added. What they gave to a completion that was void was not recorded."""
-        unscored = [
-            void or (was_void and not any(card.values[term][index] is not None for term in card.in_force))
-            for index, (void, was_void) in enumerate(zip(card.void, old.card.void, strict=True))
-        ]
-        self.revived += sum(was and not out for was, out in zip(old.card.void, unscored, strict=True))
-        return card.with_other_rewards(np.nan_to_num(old.others).tolist(), unscored)
+        others = [0.0 if out else other for out, other in zip(old.void, old.other_column.tolist(), strict=True)]
+        scored = [any(card.verdicts[term][row] is not None for term in card.in_force) for row in range(len(card))]
+        new = card.with_others(
+            [None if out and not known else other for out, known, other in zip(old.void, scored, others, strict=True)]
+        )
+        self.revived += sum(was and not out for was, out in zip(old.void, new.void, strict=True))
+        return new
 
     def _note_stops(self, card: Scorecard) -> None:
         for term in self._raising:
-            cells = zip(card.verdicts[term], card.values[term], strict=True)
-            if card.weights[term] != 0 and any(verdict is not None and value is None for verdict, value in cells):
+            if card.weights[term] != 0 and card.unscored(term):
                 self.stops.setdefault(term, card.step)
 
     def _note_failures(self, card: Scorecard, old: Scorecard) -> None:

@@ -4,52 +4,49 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from trl_grpo_ext.figures.teaching_groups import NO_ADVANTAGE
-from trl_grpo_ext.figures.term_facts import would_fool
-from trl_grpo_ext.report.judged_batch import Group, JudgedBatch
+from trl_grpo_ext.figures.reduction import NO_ADVANTAGE
+from trl_grpo_ext.figures.terms import passes, would_fool
 from trl_grpo_ext.report.plain_values import LONGEST_TEXT, bounded, plain, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_key, prompt_messages
+from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
 from trl_grpo_ext.sample import Prompt
+from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Verdict
 
 LONGEST_FIELD = 4_000  # characters of an answer, or of a detail of a verdict
 LONGEST_COLUMN = 20_000  # characters of a dataset column
 MOST_COLUMNS = 50
+SELDOM = ("gated", "details")  # parts of a verdict that are mostly empty
 
 ROUNDING = 1e-3  # of the advantages of a group of equals, which TRL computes in single precision: up to 3e-4, not 0
 
 Place = tuple[int, int]  # of a group in the run: its batch's, and its own in that
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
     """A group in its batch, with what decides whether it is kept for the page.
 
     Attributes:
-        batch: The batch that it is of.
-        place: Its place among the groups of the batch.
+        card: The batch that it is of.
+        members: The rows of its members.
+        kind: One of `GROUP_KINDS`; None for a sample whose group is unknown, which is one by itself.
+        in_run: Its place in the run.
         step: The step that it is shown at.
-        number: The batch's place in the run.
+        shadows: The terms that are not trained on, to be set against the primary ones.
     """
 
-    batch: JudgedBatch
-    place: int
+    card: Scorecard
+    members: Sequence[int]
+    kind: str | None
+    in_run: Place
     step: int
-    number: int
-
-    @property
-    def in_run(self) -> Place:
-        """Its place in the run."""
-        return self.number, self.place
-
-    @property
-    def members(self) -> Group:
-        """The places of its members in the batch."""
-        return self.batch.groups[self.place]
+    shadows: Sequence[str] = ()
 
     @property
     def size(self) -> int:
@@ -59,113 +56,137 @@ class GroupView:
     @property
     def characters(self) -> int:
         """About how many characters it takes in the page, but for columns that are no text."""
-        samples = self.batch.card.samples
+        samples = self.card.samples
         first = samples[self.members[0]]
         columns = (value for value in islice(first.row.values(), MOST_COLUMNS) if isinstance(value, str))
         return (
-            sum(min(len(samples[index].text), LONGEST_TEXT) + self._said(index) for index in self.members)
+            sum(min(len(samples[row].text), LONGEST_TEXT) + self._said(row) for row in self.members)
             + sum(min(len(value), LONGEST_COLUMN) for value in columns)
             + _prompt_characters(first.prompt)
         )
 
-    def _said(self, index: int) -> int:
+    def _verdicts(self, row: int) -> list[tuple[str, Verdict]]:
+        """The verdicts on a completion, by term."""
+        found = ((term, self.card.verdicts[term][row]) for term in self.card.terms)
+        return [(term, verdict) for term, verdict in found if verdict is not None]
+
+    def _said(self, row: int) -> int:
         """About how many characters the verdicts on a completion take."""
-        verdicts = (self.batch.card.verdicts[term][index] for term in self.batch.card.terms)
         return sum(
             150 + sum(min(len(text), LONGEST_FIELD) for text in (verdict.answer or "", *verdict.details.values()))
-            for verdict in verdicts
-            if verdict is not None
+            for _, verdict in self._verdicts(row)
         )
 
     @property
     def advantage(self) -> float:
         """The largest advantage of a member, without its sign; 0 where none is known."""
-        return max(abs(self._advantage(index) or 0.0) for index in self.members)
+        return max(abs(self._advantage(row) or 0.0) for row in self.members)
 
-    def _advantage(self, index: int) -> float | None:
+    def _advantage(self, row: int) -> float | None:
         """The advantage of a member, 0 where it is no more than rounding; None where none is known."""
-        advantages = self.batch.card.advantages
+        advantages = self.card.advantages
         if advantages is None:
             return None
-        dead = self.batch.kinds[self.place] not in {None, "live", "secondary_only"}
-        return 0.0 if abs(advantages[index]) <= (ROUNDING if dead else NO_ADVANTAGE) else advantages[index]
+        dead = self.kind not in {None, "live", "secondary_only"}
+        return 0.0 if abs(advantages[row]) <= (ROUNDING if dead else NO_ADVANTAGE) else advantages[row]
 
     @property
     def longest(self) -> int:
         """The characters of its longest completion."""
-        return max(len(self.batch.card.samples[index].text) for index in self.members)
+        return max(len(self.card.samples[row].text) for row in self.members)
 
     @property
     def hacks(self) -> int:
-        return sum(self.batch.is_hack(index) for index in self.members)
+        """How many completions a term has failed that would have fooled a naive grader."""
+        return sum(self._is_hack(row) for row in self.members)
+
+    def _is_hack(self, row: int) -> bool:
+        return any(would_fool(verdict) for _, verdict in self._verdicts(row))
 
     @property
     def disagreements(self) -> int:
-        return sum(self.batch.disagrees(index) for index in self.members)
+        """On how many completions a shadow and the primary term disagree."""
+        return sum(self._disagrees(row) for row in self.members)
+
+    def _disagrees(self, row: int) -> bool:
+        passed = passes(self.card.primary[row])
+        return passed is not None and any(
+            passes(self.card.verdicts[shadow][row]) is (not passed) for shadow in self.shadows
+        )
+
+    @property
+    def passes(self) -> list[bool]:
+        """Of each completion that its primary term has judged, whether it passes."""
+        return [passed for row in self.members if (passed := passes(self.card.primary[row])) is not None]
 
     @property
     def voids(self) -> int:
-        return sum(self.batch.card.void[index] for index in self.members)
+        """How many completions are void."""
+        return sum(self.card.void[row] for row in self.members)
 
     @property
     def lot(self) -> int:
         """A number drawn from what the group is, the same each time."""
-        sample = self.batch.card.samples[self.members[0]]
-        return zlib.crc32(f"{self.batch.card.mode} {self.step} {sample.group} {self.members[0]}".encode())
+        group = self.card.samples[self.members[0]].group
+        return zlib.crc32(f"{self.card.mode} {self.step} {group} {self.members[0]}".encode())
 
     def record(self) -> dict[str, Any]:
         """The group as plain values; `prompt` is the key of its prompt, and `messages` what that says."""
-        card = self.batch.card
-        first = card.samples[self.members[0]]
+        first = self.card.samples[self.members[0]]
         return {
             "step": self.step,
-            "mode": card.mode,
+            "mode": self.card.mode,
             "group": first.group,
-            "kind": self.batch.kinds[self.place],
+            "kind": self.kind,
             "prompt": prompt_key(first.prompt),
             "messages": prompt_messages(first.prompt),
             "prefill": first.prefill or "",
             "row": [[str(name), _shown(value)] for name, value in islice(first.row.items(), MOST_COLUMNS)],
-            "weights": {term: rounded(weight) for term, weight in card.weights.items()},
-            "members": [self._member(index) for index in self.members],
+            "weights": {term: rounded(weight) for term, weight in self.card.weights.items()},
+            "members": [self._member(row) for row in self.members],
         }
 
-    def _member(self, index: int) -> dict[str, Any]:
-        card = self.batch.card
-        sample = card.samples[index]
-        return {
-            "sample": index,
-            "text": bounded(sample.text),
-            "tokens": None if sample.completion_ids is None else len(sample.completion_ids),
-            "cut": sample.truncated,
-            "total": rounded(card.totals[index]),
-            "advantage": rounded(self._advantage(index)),
-            "void": card.void[index],
-            "disagrees": self.batch.disagrees(index),
-            "hack": self.batch.is_hack(index),
-            "primary": self.batch.primary_terms[index],
-            "verdicts": {
-                term: _verdict(verdict, card.values[term][index], gated=card.gated[term][index])
-                for term in card.terms
-                if (verdict := card.verdicts[term][index]) is not None
-            },
+    def _member(self, row: int) -> dict[str, Any]:
+        """A completion: the columns that the page shows, and what follows from them."""
+        columns = {column.page: column.of(self.card, row) for column in SAMPLE_COLUMNS if column.page}
+        return {name: _short(value, LONGEST_TEXT) for name, value in columns.items()} | {
+            "advantage": rounded(self._advantage(row)),
+            "disagrees": self._disagrees(row),
+            "hack": self._is_hack(row),
+            "primary": self.card.primary_terms[row],
+            "verdicts": {term: self._verdict(term, row, verdict) for term, verdict in self._verdicts(row)},
         }
 
+    def _verdict(self, term: str, row: int, verdict: Verdict) -> dict[str, Any]:
+        columns = {column.page: column.of(self.card, term, row, verdict) for column in VERDICT_COLUMNS if column.page}
+        shown = {name: _short(value, LONGEST_FIELD) for name, value in columns.items()}
+        # What is mostly empty is left out: there are thousands of verdicts.
+        return {name: value for name, value in shown.items() if value or name not in SELDOM} | (
+            {"hack": True} if would_fool(verdict) else {}
+        )
 
-def _verdict(verdict: Verdict, value: float | None, *, gated: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "status": str(verdict.status),
-        "blame": str(verdict.blame),
-        "score": rounded(verdict.score),
-        "value": rounded(value),
-        "answer": None if verdict.answer is None else bounded(verdict.answer, LONGEST_FIELD),
-        "reason": bounded(verdict.reason, LONGEST_FIELD),
-        "seconds": rounded(verdict.seconds),
-    }
-    details = {str(name): bounded(str(text), LONGEST_FIELD) for name, text in verdict.details.items()}
-    flags = {"gated": True} if gated else {}
-    fooled = {"hack": True} if would_fool(verdict) else {}
-    return found | flags | fooled | ({"details": details} if details else {})
+
+def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]) -> list[GroupView]:
+    """The groups of the batch with this number in the run; a sample whose group is unknown is one by itself."""
+    kinds: list[str | None] = [
+        "secondary_only" if is_live and not differs else str(outcome)
+        for outcome, is_live, differs in zip(card.outcomes, card.live, card.primary_differs, strict=True)
+    ]
+    alone = [(row,) for row, sample in enumerate(card.samples) if sample.group is None]
+    members = [*card.members, *alone]
+    return [
+        GroupView(card=card, members=rows, kind=kind, in_run=(number, place), step=step, shadows=shadows)
+        for place, (rows, kind) in enumerate(zip(members, [*kinds, *(None for _ in alone)], strict=True))
+    ]
+
+
+def _short(value: Any, most: int) -> Any:
+    """A value of a column as the page holds it: numbers rounded, texts cut."""
+    if isinstance(value, str):
+        return bounded(value, most)
+    if isinstance(value, Mapping):
+        return {str(name): bounded(str(text), most) for name, text in value.items()}
+    return rounded(value) if isinstance(value, float) else value
 
 
 def _prompt_characters(prompt: Prompt | None) -> int:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from trl_grpo_ext.report.judged_batch import JudgedBatch, passes
 from trl_grpo_ext.report.plain_values import bounded, plain, rounded
 from trl_grpo_ext.sample import Prompt
 
@@ -60,15 +59,11 @@ class Prompts:
         self._records: dict[int, PromptRecord] = {}
         self._highest_key = 1 << _KEY_BITS  # of those in the sample
 
-    def add(self, batch: JudgedBatch, step: int) -> None:
-        """Count a batch's completions for their prompts. Batches may come in any order."""
-        for group in batch.groups:
-            judged = [passed for index in group if (passed := passes(batch.primary[index])) is not None]
-            prompt = batch.card.samples[group[0]].prompt
-            key = prompt_key(prompt)
-            if judged and key <= self._highest_key:
-                record = self._records.setdefault(key, PromptRecord(prompt_title(prompt)))
-                record.add(step, sum(judged), len(judged))
+    def add(self, prompt: Prompt | None, step: int, *, passed: int, judged: int) -> None:
+        """Count a group of completions for its prompt. Groups may come in any order."""
+        key = prompt_key(prompt)
+        if judged and key <= self._highest_key:
+            self._records.setdefault(key, PromptRecord(prompt_title(prompt))).add(step, passed, judged)
         if len(self._records) > 2 * MOST_PROMPTS:
             self._records = self._sample()
             self._highest_key = max(self._records)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from trl_grpo_ext.report.agreement import TermAgreement
-from trl_grpo_ext.report.group_record import GroupView
-from trl_grpo_ext.report.judged_batch import JudgedBatch
+from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
+from trl_grpo_ext.figures.terms import Agreement
+from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
-from trl_grpo_ext.report.log_columns import log_columns
-from trl_grpo_ext.report.plain_values import plain
+from trl_grpo_ext.report.plain_values import plain, rounded
 from trl_grpo_ext.report.prompts import Prompts
 from trl_grpo_ext.report.reported_findings import ReportedFindings
-from trl_grpo_ext.report.tally import tally
-from trl_grpo_ext.report.timeline import Timeline
+from trl_grpo_ext.report.series import Timeline, log_columns, series_figures
 from trl_grpo_ext.scorecard import Scorecard
 
 MODES = ("train", "eval")
@@ -57,7 +56,7 @@ class ReportedRun:
         self._terms: dict[str, None] = {}
         self._trained_on: frozenset[str] = frozenset()
         self._timelines = {mode: Timeline() for mode in MODES}
-        self._agreements = {mode: TermAgreement() for mode in MODES}
+        self._agreements = {mode: _TermAgreement() for mode in MODES}
         self._prompts = {mode: Prompts() for mode in MODES}
         for in_force in weights:
             self._note(in_force)
@@ -80,12 +79,23 @@ class ReportedRun:
         step = number if card.step is None else card.step
         self.batches += 1
         self._note(card.weights)
-        batch = JudgedBatch(card, self._trained_on)
-        self._timelines[card.mode].add(step, tally(batch, self.settings))
-        self._agreements[card.mode].add(batch)
-        self._prompts[card.mode].add(batch, step)
-        for place in range(len(batch.groups)):
-            self.kept.add(GroupView(batch, place, step, number))
+        figures = reduce_card(card, self.settings)
+        self._timelines[card.mode].add(step, series_figures(figures))
+        self._agreements[card.mode].add(figures)
+        shadows = [term for term in card.terms if term not in self._trained_on] if card.in_force else []
+        for group in groups_of(card, number=number, step=step, shadows=shadows):
+            passed = group.passes
+            prompt = card.samples[group.members[0]].prompt
+            self._prompts[card.mode].add(prompt, step, passed=sum(passed), judged=len(passed))
+            self.kept.add(group)
+
+    def _series(self, mode: str) -> dict[str, Any]:
+        """The charts' columns; what is set against the primary term are shadows that were never trained on."""
+        columns = self._timelines[mode].columns()
+        fooled = columns["figures"].get("fooled", {})
+        for term in self._trained_on & set(fooled):
+            del fooled[term]
+        return columns
 
     def page_data(self, logs: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
         """What the page is made of: plain values, without NaN.
@@ -105,10 +115,10 @@ class ReportedRun:
             "findings": list(self.findings.findings),
             "not_checked": [[code, needs] for code, needs in self.findings.not_checked.items()],
             "main_mode": mode,
-            "train": self._timelines["train"].columns(),
-            "eval": self._timelines["eval"].columns(),
+            "train": self._series("train"),
+            "eval": self._series("eval"),
             "logs": log_columns(logs),
-            "shadows": [found for found in self._agreements[mode].shadows() if found["term"] not in self._trained_on],
+            "shadows": self._agreements[mode].shadows(without=self._trained_on),
             "correlations": self._agreements[mode].correlations(),
             "prompts": self._prompts[mode].table({key: places[key] for key in _prompts_of(kept, mode)}),
             "prompt_texts": list(prompt_texts.values()),
@@ -123,6 +133,46 @@ class ReportedRun:
             },
             "batches": self.batches,
         }
+
+
+class _TermAgreement:
+    """How the terms go together, added up over batches: whom shadows pass, and how values move within a group."""
+
+    def __init__(self) -> None:
+        self._shadows: dict[str, Agreement] = {}
+        self._products: dict[tuple[str, str], tuple[float, ...]] = {}
+
+    def add(self, figures: BatchFigures) -> None:
+        for term, found in figures.agreements.items():
+            self._shadows[term] = self._shadows.get(term, Agreement()) + found
+        for pair, products in figures.products.items():
+            so_far = self._products.get(pair, (0.0, 0.0, 0.0))
+            self._products[pair] = tuple(map(sum, zip(so_far, products, strict=True)))
+
+    def shadows(self, without: Collection[str]) -> list[dict[str, Any]]:
+        """One dict a shadow: `term`; `table`, the completions that [both pass, only the primary term, only the shadow,
+        neither]; and `kappa`, Cohen's, None where it is not defined."""
+        return [
+            {
+                "term": term,
+                "table": [found.both, found.primary_only, found.shadow_only, found.neither],
+                "kappa": rounded(found.kappa),
+            }
+            for term, found in self._shadows.items()
+            if found.size and term not in without
+        ]
+
+    def correlations(self) -> list[dict[str, Any]]:
+        """One dict a pair of terms: `first, second, correlation`, that of their values less their groups' means, in
+        [-1, 1]; None where one of them never differs within a group."""
+        return [
+            {"first": first, "second": second, "correlation": rounded(_correlation(*products))}
+            for (first, second), products in self._products.items()
+        ]
+
+
+def _correlation(xx: float, yy: float, xy: float) -> float | None:
+    return xy / math.sqrt(xx * yy) if xx > 1e-12 and yy > 1e-12 else None
 
 
 def _prompts_of(records: Iterable[Mapping[str, Any]], mode: str) -> set[int]:

@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trl_grpo_ext.runs.recorder import About, about_of, read_about
+from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, SampleColumn, VerdictColumn
 from trl_grpo_ext.runs.sessions import is_repeated, session_starts
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
+from trl_grpo_ext.support.estimate import ROUNDING
 from trl_grpo_ext.verdict import Verdict
 
 logger = logging.getLogger(__name__)
@@ -28,9 +30,6 @@ _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowExc
 
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
 SAMPLE_FIELDS = ("text", "completion_ids", "truncated", "group", "step", "prefill")
-# Those that a scorecard is made of; the others say the same again, for people who read the files.
-SAMPLES_READ = (*SAMPLE_FIELDS, "prompt", "row", "total", "advantage", "void")
-VERDICTS_READ = (*VERDICT_FIELDS, "sample", "term", "value", "gated", "weight", "details")
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -108,8 +107,8 @@ class RecordedRun:
             OSError, ValueError: for a part that is damaged, or has just been thinned out.
         """
         folder = self.folder / "scorecards"
-        about, samples = _read(folder / f"samples-{number:08d}.parquet", SAMPLES_READ)
-        _, verdicts = _read(folder / f"verdicts-{number:08d}.parquet", VERDICTS_READ)
+        about, samples = _read(folder / f"samples-{number:08d}.parquet", SAMPLE_COLUMNS)
+        _, verdicts = _read(folder / f"verdicts-{number:08d}.parquet", VERDICT_COLUMNS)
         if max(verdicts["sample"], default=-1) >= len(samples["text"]):
             raise ValueError(f"Batch {number} has verdicts of samples that it does not have.")
         return _scorecard(about, samples, verdicts)
@@ -156,26 +155,41 @@ def _entry(line: str) -> dict[str, Any] | None:
     return entry if is_ours else None
 
 
-def _read(path: Path, columns: Sequence[str]) -> tuple[About, Columns]:
+def _read(path: Path, columns: Sequence[SampleColumn] | Sequence[VerdictColumn]) -> tuple[About, Columns]:
     """What a part says of its batch, and its columns; those that an older version has not written are missing."""
     with pq.ParquetFile(path) as file:
+        names = [column.name for column in columns if column.is_read]
         # A part is small: threads, and the machinery for folders of files, take longer than reading it.
-        return about_of(file.schema_arrow.metadata), file.read(columns=list(columns), use_threads=False).to_pydict()
+        return about_of(file.schema_arrow.metadata), file.read(columns=names, use_threads=False).to_pydict()
 
 
 def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
     weights = about.weights or dict(zip(verdicts["term"], verdicts["weight"], strict=True))
-    return Scorecard(
+    card = Scorecard(
         samples=_samples(samples, conversational=about.conversational),
         weights=weights,
         verdicts=_by_term(weights, len(samples["text"]), verdicts, _verdicts(verdicts), None),
         values=_by_term(weights, len(samples["text"]), verdicts, verdicts["value"], None),
         gated=_by_term(weights, len(samples["text"]), verdicts, map(bool, _column(verdicts, "gated")), False),
-        totals=tuple(samples["total"]),
-        void=tuple(samples["void"]),
         advantages=None if None in samples["advantage"] else tuple(samples["advantage"]),
         mode=about.mode,
     )
+    return _with_others(card, samples["total"])
+
+
+def _with_others(card: Scorecard, totals: Sequence[float | None]) -> Scorecard:
+    """The card with what reward functions beside the mix have added: what its terms lack of the recorded totals."""
+    own = card.with_others([0.0] * len(card)).totals
+    others = tuple(_rest(total, part or 0.0) for total, part in zip(totals, own, strict=True))
+    is_alone = not any(others) and card.void == tuple(total is None for total in totals)
+    return card if is_alone else card.with_others(others)
+
+
+def _rest(total: float | None, own: float) -> float | None:
+    """A total without the mix's own part; 0 for what is only rounding, None for a void sample."""
+    if total is None:
+        return None
+    return 0.0 if abs(total - own) <= ROUNDING * (1 + abs(own)) else total - own
 
 
 def _by_term(

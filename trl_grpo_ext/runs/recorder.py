@@ -20,58 +20,31 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trl_grpo_ext.diagnostics.evidence.window import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.runs.schema import (
+    SAMPLE_COLUMNS,
+    VERDICT_COLUMNS,
+    SampleColumn,
+    VerdictColumn,
+    sample_table,
+    verdict_table,
+)
 from trl_grpo_ext.runs.sessions import is_repeated, session_starts
 from trl_grpo_ext.scorecard import Mode, Scorecard
-
-SAMPLES_SCHEMA = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("mode", pa.string()),
-        ("group", pa.int64()),
-        ("sample", pa.int64()),
-        ("prompt", pa.string()),  # text as it is, a conversation as JSON
-        ("text", pa.string()),
-        ("tokens", pa.int64()),
-        ("truncated", pa.bool_()),
-        ("total", pa.float64()),
-        ("advantage", pa.float64()),
-        ("void", pa.bool_()),
-        ("row", pa.string()),  # the dataset's columns as JSON
-        ("prefill", pa.string()),  # the start of the assistant's turn that was part of the prompt
-        ("completion_ids", pa.list_(pa.int32())),
-    ]
-)
-VERDICTS_SCHEMA = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("mode", pa.string()),
-        ("group", pa.int64()),
-        ("sample", pa.int64()),
-        ("term", pa.string()),
-        ("status", pa.string()),
-        ("blame", pa.string()),
-        ("score", pa.float64()),
-        ("value", pa.float64()),
-        ("gated", pa.bool_()),  # a closed gate has set the value
-        ("weight", pa.float64()),
-        ("answer", pa.string()),
-        ("reason", pa.string()),
-        ("seconds", pa.float64()),
-        ("details", pa.string()),  # how the verdict came about, as JSON
-    ]
-)
-
+from trl_grpo_ext.support.files import plain, written_whole
 
 ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
+OPENING_BATCHES = 4  # training batches that a run began with, which later ones are compared with; ours
+RECENT_BATCHES = 16  # training batches that a check looks at; ours
 RECENT = 64  # training batches that are all there, whatever is thinned out; more than a finding looks at
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
 
 
-class Recorder:
-    """Writes each scorecard that it is called with to `run_folder/scorecards/`.
+class Recorder(RunListener):
+    """Writes each scorecard of a run to `run_folder/scorecards/`.
 
     With `keep_every` above 1, training batches are thinned out once they are older than the last `RECENT`. What was
     recent when a run ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
@@ -98,7 +71,8 @@ class Recorder:
         self._trained = 0
         self._recent: deque[_Recent] = deque()
 
-    def __call__(self, card: Scorecard) -> None:
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None = None) -> None:
+        """Write a scorecard."""
         if card.step is not None:
             if card.mode == "train" and card.step < self._step:
                 self._next = None
@@ -106,8 +80,8 @@ class Recorder:
         number = self._take_number()
         about = _about(card, self._session)
         # Verdicts first: a reader that finds a sample finds its verdicts too.
-        _write_part(self.folder / f"verdicts-{number:08d}.parquet", card.verdict_records(), VERDICTS_SCHEMA, about)
-        _write_part(self.folder / f"samples-{number:08d}.parquet", card.sample_records(), SAMPLES_SCHEMA, about)
+        _write_part(self.folder / f"verdicts-{number:08d}.parquet", verdict_table(card), VERDICT_COLUMNS, about)
+        _write_part(self.folder / f"samples-{number:08d}.parquet", sample_table(card), SAMPLE_COLUMNS, about)
         if self.keep_every > 1 and card.mode == "train":
             self._thin_out(number, card.step)
 
@@ -201,35 +175,6 @@ class About:
     conversational: bool
 
 
-class LogRecorder:
-    """Appends the trainer's logs to `run_folder/scorecards/log.jsonl`, a line a logging step."""
-
-    def __init__(self, run_folder: str | os.PathLike[str]) -> None:
-        self.path = Path(run_folder) / "scorecards" / "log.jsonl"
-        self._session: int | None = None
-        self._step = 0  # of the latest log of training
-
-    def write(self, step: int, logs: Mapping[str, Any]) -> None:
-        """Append the figures of a step; what is no finite number becomes null."""
-        begins_again = "loss" in logs and step <= self._step
-        if self._session is None or begins_again:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._session = self._sessions_before()
-        self._step = step if "loss" in logs else self._step
-        entry = {"step": step, "session": self._session} | {key: _plain(value) for key, value in logs.items()}
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, allow_nan=False, default=str) + "\n")
-
-    def _sessions_before(self) -> int:
-        if not self.path.exists():
-            return 0
-        text = self.path.read_text(encoding="utf-8", errors="replace")
-        if text and not text.endswith("\n"):  # a line that was cut off must not swallow the next
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write("\n")
-        return 1 + max((int(number) for number in re.findall(r'"session": (\d+)', text)), default=-1)
-
-
 def read_about(path: Path) -> About:
     """What the part at `path` says of its batch; nothing but the file's footer is read."""
     return about_of(pq.read_schema(path).metadata)
@@ -261,15 +206,16 @@ def _about(card: Scorecard, session: int) -> About:
     )
 
 
-def _write_part(path: Path, records: Sequence[Mapping[str, Any]], schema: pa.Schema, about: About) -> None:
-    schema = schema.with_metadata({ABOUT: json.dumps(asdict(about))})
-    columns = {field.name: _column([record[field.name] for record in records], field.type) for field in schema}
-    unfinished = path.with_name(path.name + ".unfinished")
-    with open(unfinished, "wb") as file:
-        pq.write_table(pa.table(columns, schema=schema), file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+def _write_part(
+    path: Path,
+    table: Mapping[str, Sequence[Any]],
+    columns: Sequence[SampleColumn] | Sequence[VerdictColumn],
+    about: About,
+) -> None:
+    schema = pa.schema([(column.name, column.type) for column in columns], metadata={ABOUT: json.dumps(asdict(about))})
+    values = {field.name: _column(table[field.name], field.type) for field in schema}
+    with written_whole(path) as file:
+        pq.write_table(pa.table(values, schema=schema), file)
 
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
@@ -283,16 +229,5 @@ def _text(value: Any) -> str | None:
     """The value as text without lone surrogates."""
     if value is None:
         return None
-    text: str = value if isinstance(value, str) else _JSON.encode(_plain(value))
+    text: str = value if isinstance(value, str) else _JSON.encode(plain(value))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """The value with null in the place of NaN and infinity, which JSON does not know."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

@@ -10,6 +10,7 @@ from typing import Any
 
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.runs.verifier_identity import verifier_identity
+from trl_grpo_ext.support.files import write_text
 
 SETTINGS = (
     "num_generations",
@@ -43,15 +44,13 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int) -> dict[str, Any]
     return found | {"world_size": world_size, "reward_functions": names, "verifiers": verifiers}
 
 
-def write_settings(run_folder: str | os.PathLike[str], settings: dict[str, Any]) -> None:
+def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
     """Write `scorecards/run.json`, whole or not at all."""
     path = Path(run_folder) / "scorecards" / "run.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
-        settings = settings | {"verifiers": _agreed(settings.get("verifiers", {}), path)}
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(json.dumps(settings, indent=2, default=str) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+        settings = {**settings, "verifiers": _agreed(settings.get("verifiers", {}), path)}
+    write_text(path, json.dumps(settings, indent=2, default=str) + "\n")
 
 
 def _agreed(verifiers: Mapping[str, str | None], path: Path) -> dict[str, str | None]:

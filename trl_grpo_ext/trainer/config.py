@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from trl import GRPOConfig
 
-from trl_grpo_ext.trainer.halt import check_halt_on
+from trl_grpo_ext.trainer.listeners import check_halt_on
 from trl_grpo_ext.trainer.setting_ranges import check_settings
 
 

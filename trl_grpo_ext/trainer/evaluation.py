@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
+from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
+from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.interval import Interval, mean_interval
+from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +17,7 @@ class Evaluation:
     """Figures of one pass over the test split.
 
     Attributes:
-        terms: The mean score of each term with its 95 % interval; None for a term that scored nothing.
+        terms: The mean value of each term with its 95 % interval; None for a term that scored nothing.
         tokens: The mean length of a completion in tokens.
         prompts: How many prompts there were.
         completions: How many completions, void ones included.
@@ -31,49 +32,52 @@ class Evaluation:
 
 
 def evaluate(trainer: Any) -> Evaluation:
-    """Run TRL's own `trainer.evaluate()` and sum up the scorecards it makes. Call it on every rank.
+    """Run TRL's own `trainer.evaluate()` and sum up the batches that it makes. Call it on every rank.
 
     On ranks other than the main one, which see no scorecards, the result is empty.
     """
-    cards: list[Scorecard] = []
-
-    def collect(card: Scorecard) -> None:
-        if card.mode == "eval":
-            cards.append(card)
-
-    with trainer.scorecard_listener(collect):
-        trainer.evaluate()
     prompts = len(trainer.eval_dataset) if isinstance(trainer.eval_dataset, Sized) else None
-    return summarise(_without_padding(cards, None if prompts is None else prompts * trainer.num_generations_eval))
+    passed = _Pass(None if prompts is None else prompts * trainer.num_generations_eval)
+    with trainer.run_callback.also_telling(passed):
+        trainer.evaluate()
+    return summarise(passed.batches)
 
 
-def _without_padding(cards: Sequence[Scorecard], wanted: int | None) -> list[Scorecard]:
-    """The cards without what comes after `wanted` completions: on several ranks, prompts again that fill up batches."""
-    kept: list[Scorecard] = []
-    left = wanted
-    for card in cards:
-        kept.append(card if left is None else card.first(left))
-        left = None if left is None else max(0, left - len(card))
-    return kept
+class _Pass(RunListener):
+    """Collects the batches of a pass, without what comes after `wanted` completions.
+
+    On several ranks, prompts are repeated to fill up the last batch.
+    """
+
+    def __init__(self, wanted: int | None) -> None:
+        self.batches: list[BatchFigures] = []
+        self._left = wanted
+
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        if card.mode != "eval":
+            return
+        if figures is None or (self._left is not None and self._left < len(card)):
+            figures = reduce_card(card if self._left is None else card.first(self._left), {})
+        self.batches.append(figures)
+        self._left = None if self._left is None else max(0, self._left - len(card))
 
 
-def summarise(cards: Sequence[Scorecard]) -> Evaluation:
-    """The figures of the scorecards of one pass."""
-    terms = cards[0].terms if cards else ()
-    lengths = [len(s.completion_ids) for card in cards for s in card.samples if s.completion_ids is not None]
+def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
+    """The figures of one pass."""
+    tokens = Estimate.together(batch.tokens for batch in batches)
     return Evaluation(
-        terms={term: mean_interval(_scores_by_group(cards, term)) for term in terms},
-        tokens=fmean(lengths) if lengths else None,
-        prompts=len({sample.group for card in cards for sample in card.samples}),
-        completions=sum(len(card) for card in cards),
-        void=sum(sum(card.void) for card in cards),
+        terms={term: _interval(batches, term) for term in (batches[0].terms if batches else ())},
+        tokens=tokens.mean if tokens.count else None,
+        prompts=sum(sum(batch.outcomes.values()) for batch in batches),
+        completions=sum(batch.size for batch in batches),
+        void=sum(batch.void for batch in batches),
     )
 
 
-def _scores_by_group(cards: Sequence[Scorecard], term: str) -> list[list[float]]:
-    groups: dict[int | None, list[float]] = {}
-    for card in cards:
-        for sample, reward in zip(card.samples, card.rewards(term), strict=True):
-            if reward is not None:
-                groups.setdefault(sample.group, []).append(reward)
-    return list(groups.values())
+def _interval(batches: Sequence[BatchFigures], term: str) -> Interval | None:
+    found = [batch.terms[term] for batch in batches]
+    return score_interval(
+        Estimate.together(one.values for one in found),
+        Estimate.together(one.prompt_values for one in found),
+        in_unit=all(one.in_unit for one in found),
+    )

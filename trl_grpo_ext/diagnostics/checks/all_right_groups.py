@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, judged, percent
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = 0.75, 0.95  # of groups of `GROUP_SIZE`; rl-doctor's critical level for dead groups, and ours
@@ -38,7 +38,7 @@ def check(window: Window) -> Outcome:
     )
 
 
-def _all_right(batches: Sequence[BatchFacts]) -> float | None:
+def _all_right(batches: Sequence[BatchFigures]) -> float | None:
     groups = group_count(batches)
     right = groups_of(batches, GroupOutcome.ALL_RIGHT)
     return right / groups if groups else None

@@ -7,7 +7,7 @@ from trl_grpo_ext.diagnostics.evidence.verdict_share import VerdictShare, verdic
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding
-from trl_grpo_ext.figures.term_facts import TermFacts
+from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Blame
 
 NOTHING_RETURNED = "returned_none"  # the reason of a verifier that is a function
@@ -28,7 +28,7 @@ def check(window: Window) -> Outcome:
     return _finding(window, worst, shares[worst])
 
 
-def _failed(facts: TermFacts) -> int:
+def _failed(facts: TermFigures) -> int:
     return sum(count for (blame, _, _), count in facts.failures.items() if blame is Blame.DATA)
 
 

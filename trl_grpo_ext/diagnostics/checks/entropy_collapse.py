@@ -91,5 +91,5 @@ def _has_settled_on_wrong_answers(window: Window) -> bool:
         return False
     wrong = groups_of(window.batches, GroupOutcome.ALL_WRONG)
     found = gain_within(window.batches)
-    hardly = len(window.batches) >= FLAT_BATCHES and found is not None and found.size < HARDLY
+    hardly = len(window.batches) >= FLAT_BATCHES and found is not None and found.mean < HARDLY
     return hardly and wrong >= MOSTLY_WRONG * group_count(window.batches)

@@ -10,7 +10,7 @@ from trl_grpo_ext.diagnostics.evidence.verdict_share import verdict_share
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.figures.term_facts import TermFacts
+from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Blame, Status
 
 WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
@@ -41,7 +41,7 @@ def _is_policys_timeout(kind: Kind) -> bool:
 
 
 def _of_term(window: Window, term: str, counts: Callable[[Kind], bool]) -> Finding | None:
-    def of_kind(facts: TermFacts) -> dict[Kind, int]:
+    def of_kind(facts: TermFigures) -> dict[Kind, int]:
         return {kind: n for kind, n in facts.failures.items() if counts(kind) and not is_starved(kind)}
 
     failed = verdict_share(window, term, lambda facts: sum(of_kind(facts).values()))
@@ -100,7 +100,7 @@ def _reason(kind: Kind) -> str:
     return safe_reason(kind[2]) or str(kind[1])
 
 
-def _slowest(facts: Sequence[TermFacts]) -> float:
+def _slowest(facts: Sequence[TermFigures]) -> float:
     return max((one.seconds_p95 for one in facts if one.seconds_p95 is not None), default=0.0)
 
 

@@ -12,7 +12,7 @@ from trl_grpo_ext.diagnostics.evidence.progress import has_risen
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.figures.term_facts import TermFacts
+from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Status
 
 FLAT = 0.95  # of the groups; ours
@@ -32,16 +32,16 @@ def check(window: Window) -> Outcome:
     return None
 
 
-def _is_flat(facts: Sequence[TermFacts]) -> bool:
+def _is_flat(facts: Sequence[TermFigures]) -> bool:
     """Whether the term's own verdicts, not a gate, give the completions of nearly every group one value."""
     groups, verdicts = sum(one.groups for one in facts), sum(one.verdicts for one in facts)
-    if groups < LEAST_GROUPS or sum(one.valued for one in facts) < LEAST_SAMPLES:
+    if groups < LEAST_GROUPS or sum(one.values.count for one in facts) < LEAST_SAMPLES:
         return False
     is_gated = sum(one.gated for one in facts) > GATED * verdicts
     return _flat_share(facts) >= FLAT and not is_gated
 
 
-def _flat_share(facts: Sequence[TermFacts]) -> float:
+def _flat_share(facts: Sequence[TermFigures]) -> float:
     groups = sum(one.groups for one in facts)
     return sum(one.flat_groups for one in facts) / groups if groups else 0.0
 
@@ -68,7 +68,7 @@ def _is_idle(window: Window, term: str) -> bool:
     facts = window.of_term(term)
     if not FLAT - 1 <= _mean(facts) <= 0:
         return False
-    has_punished = any(batch.terms[term].value_sum < 0 for batch in window.opening if term in batch.terms)
+    has_punished = any(batch.terms[term].values.total < 0 for batch in window.opening if term in batch.terms)
     return 2 * passed(facts) > 1 or window.batches[-1].terms[term].weight < 0 or has_punished or _mean(facts) < 0
 
 
@@ -96,9 +96,9 @@ def _finding(window: Window, term: str) -> Finding:
     )
 
 
-def _mean(facts: Sequence[TermFacts]) -> float:
-    valued = sum(one.valued for one in facts)
-    return sum(one.value_sum for one in facts) / valued if valued else 0.0
+def _mean(facts: Sequence[TermFigures]) -> float:
+    valued = sum(one.values.count for one in facts)
+    return sum(one.values.total for one in facts) / valued if valued else 0.0
 
 
 def _closed_gate(window: Window) -> Finding | None:

@@ -92,10 +92,10 @@ def obeys_other_terms(window: Window) -> bool:
 def _gain(window: Window, term: str) -> float:
     """How much more a term gives than at the start, in the direction that earns; 0 if it cannot be told."""
     parts = [[batch.terms[term] for batch in part if term in batch.terms] for part in (window.opening, window.later)]
-    valued = [sum(one.valued for one in part) for part in parts]
+    valued = [sum(one.values.count for one in part) for part in parts]
     if not all(valued):
         return 0.0
-    before, now = (sum(one.value_sum for one in part) / count for part, count in zip(parts, valued, strict=True))
+    before, now = (sum(one.values.total for one in part) / count for part, count in zip(parts, valued, strict=True))
     return now - before if parts[1][-1].weight > 0 else before - now
 
 

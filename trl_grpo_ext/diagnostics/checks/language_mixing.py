@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trl_grpo_ext.diagnostics.evidence.figures import percent
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.reduction import BatchFigures
 
 WARN = 0.1  # of the words; ours
 GROWN = 2.0  # times the share at the start; ours
@@ -34,6 +34,6 @@ def check(window: Window) -> Outcome:
     )
 
 
-def _foreign(batches: Sequence[BatchFacts]) -> float | None:
+def _foreign(batches: Sequence[BatchFigures]) -> float | None:
     known = [batch.text.foreign for batch in batches if batch.text.foreign is not None]
     return sum(known) / len(known) if known else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trl_grpo_ext.diagnostics.evidence.figures import is_finite
 from trl_grpo_ext.diagnostics.evidence.window import NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.figures.moments import is_finite
 
 LATEST = 8  # logs; ours
 LEAST = 2  # of them: mixed precision skips a step now and then; ours. More is proof, and needs no second signal

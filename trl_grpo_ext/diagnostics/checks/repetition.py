@@ -8,7 +8,7 @@ from trl_grpo_ext.diagnostics.evidence.figures import percent
 from trl_grpo_ext.diagnostics.evidence.progress import has_hardly_gained
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.reduction import BatchFigures
 
 WARN, CRITICAL = 0.3, 0.6  # of the 8-grams; rlprobe's level, and ours
 GROWN = 2.0  # times the share at the start; rlprobe asks for .3 from .15
@@ -34,6 +34,6 @@ def check(window: Window) -> Outcome:
     )
 
 
-def _repeated(batches: Sequence[BatchFacts]) -> float | None:
+def _repeated(batches: Sequence[BatchFigures]) -> float | None:
     known = [batch.text.repeated for batch in batches if batch.text.repeated is not None]
     return sum(known) / len(known) if known else None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.level import Level, score_level
+from trl_grpo_ext.diagnostics.evidence.level import score_level
 from trl_grpo_ext.diagnostics.evidence.progress import has_risen
 from trl_grpo_ext.diagnostics.evidence.second_opinion import agreement, second_opinions
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, OPENING_BATCHES, Outcome, Window
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.figures.rise import SURE
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES
+from trl_grpo_ext.support.estimate import SURE, Estimate
 
 GAP, WIDE_GAP = 0.15, 0.30  # of the passed completions that the shadow fails, or of the rise; rl-doctor
 LEAST_PASSED = 16  # ours
@@ -66,26 +65,25 @@ def _against_evaluation(window: Window) -> Outcome:
     if trained is None:
         return NotChecked("training batches beside the first evaluation and the last: eval_on_start, or more of them")
     before, after = trained
-    rise, error = after.mean - before.mean, math.hypot(before.error, after.error)
-    held_out, held_out_error = last.mean - first.mean, math.hypot(first.error, last.error)
-    if rise < max(GAP, SURE * error) or last.mean >= CEILING:
+    rise, held_out = after - before, last - first
+    if rise.mean < max(GAP, SURE * rise.error) or last.mean >= CEILING:
         return None
-    if held_out + SURE * held_out_error >= FOLLOWS * min(rise, 1 - first.mean):
+    if not held_out.is_surely_below(FOLLOWS * min(rise.mean, 1 - first.mean)):
         return None
     return Finding(
         code="reward_hacking",
         step=window.step,
-        severity=Severity.CRITICAL if rise - held_out >= WIDE_GAP else Severity.WARNING,
+        severity=Severity.CRITICAL if rise.mean - held_out.mean >= WIDE_GAP else Severity.WARNING,
         sentence=(
-            f"The training score has risen by {rise:.2f} and that of the evaluation by {held_out:.2f}: what is learned "
-            f"does not carry over."
+            f"The training score has risen by {rise.mean:.2f} and that of the evaluation by {held_out.mean:.2f}: what "
+            f"is learned does not carry over."
         ),
-        numbers={"rise": rise, "evaluation_rise": held_out},
+        numbers={"rise": rise.mean, "evaluation_rise": held_out.mean},
         action="Read the training completions with the highest advantage; if they are honest, the data is too small.",
     )
 
 
-def _training_beside_evaluations(window: Window) -> tuple[Level, Level] | None:
+def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | None:
     """The training score when the first evaluation was made, and when the last one was; None if it is not known."""
     first, last = window.evaluations[0][0], window.evaluations[-1][0]
     if first is None or last is None:

@@ -10,22 +10,22 @@ from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, 
 from trl_grpo_ext.diagnostics.evidence.progress import is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.figures.term_facts import TermFacts
+from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Status
 
 PATIENCE = 64  # optimizer steps: it is information only, so a slow rise may be taken for none now and then; ours
 PASSED = 0.98  # of the verdicts; rlprobe's ceiling
 
 
-def is_saturated(facts: Sequence[TermFacts]) -> bool:
+def is_saturated(facts: Sequence[TermFigures]) -> bool:
     """Whether nearly all verdicts of a term are correct, and earn something: a penalty that never falls is at its best.
 
     So is a comparison of completions that do not differ: both pass, and are worth nothing.
     """
-    return passed(facts) >= PASSED and sum(one.value_sum for one in facts) > 0
+    return passed(facts) >= PASSED and sum(one.values.total for one in facts) > 0
 
 
-def passed(facts: Sequence[TermFacts]) -> float:
+def passed(facts: Sequence[TermFigures]) -> float:
     """The share of a term's verdicts that are correct, in [0, 1]; 0 for none."""
     verdicts = sum(one.verdicts for one in facts)
     return sum(one.statuses.get(Status.CORRECT, 0) for one in facts) / verdicts if verdicts else 0.0

@@ -6,7 +6,7 @@ from trl_grpo_ext.diagnostics.evidence.figures import percent
 from trl_grpo_ext.diagnostics.evidence.verdict_share import by_weight, verdict_share
 from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding
-from trl_grpo_ext.figures.term_facts import TermFacts
+from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Blame, Status
 
 WARN, CRITICAL = 0.005, 0.05  # of a term's verdicts; each was tried twice before, so few mean a lot; ours
@@ -38,5 +38,5 @@ def check(window: Window) -> Outcome:
     return None
 
 
-def _starved(facts: TermFacts) -> int:
+def _starved(facts: TermFigures) -> int:
     return sum(count for kind, count in facts.failures.items() if is_starved(kind))

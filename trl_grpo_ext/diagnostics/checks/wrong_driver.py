@@ -43,7 +43,11 @@ def check(window: Window) -> Outcome:
 
 
 def _driver_shares(window: Window, term: str) -> list[float]:
-    return [facts.driver_share for facts in window.of_term(term) if facts.driver_share is not None]
+    return [
+        facts.driver_where_primary_differs
+        for facts in window.of_term(term)
+        if facts.driver_where_primary_differs is not None
+    ]
 
 
 def _too_few(known: int) -> NotChecked:

@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.diagnostics.evidence.figures import groups_of
+from trl_grpo_ext.diagnostics.evidence.figures import groups_of, is_finite
 from trl_grpo_ext.diagnostics.evidence.progress import has_risen
 from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.figures.moments import is_finite
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 LATEST_STEPS = 5  # optimizer steps in a row, or more: a schedule may begin or end at 0; ours

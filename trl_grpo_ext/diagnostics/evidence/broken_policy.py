@@ -6,18 +6,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trl_grpo_ext.diagnostics.evidence.level import Level, gain, level_of, reward_level, score_level
+from trl_grpo_ext.diagnostics.evidence.level import gain, level_of, reward_level, score_level
 from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN
-from trl_grpo_ext.diagnostics.evidence.window import (
-    LEAST_GROUPS,
-    LEAST_SAMPLES,
-    OPENING_BATCHES,
-    Check,
-    Outcome,
-    Window,
-)
-from trl_grpo_ext.figures.batch_facts import BatchFacts
-from trl_grpo_ext.figures.rise import SURE
+from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Check, Outcome, Window
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES
+from trl_grpo_ext.support.estimate import SURE, Estimate
 
 GONE, LEFT = 0.02, 0.1  # a score that is as good as 0, and of the best score what is as good as nothing of it; ours
 LATEST = 5  # logs: the estimate of the KL divergence is noisy; ours
@@ -89,13 +83,13 @@ def _has_come_to_be_cut(window: Window) -> bool:
     return _cut_share(window.opening[:1]) < RARE and _cut_share(window.batches[1:][-OPENING_BATCHES:]) >= MOST
 
 
-def _cut_share(batches: Sequence[BatchFacts]) -> float:
+def _cut_share(batches: Sequence[BatchFigures]) -> float:
     """The share of the completions that were cut, in [0, 1]; 0 where nobody knows."""
     cut, ended = sum(batch.primary.cut for batch in batches), sum(batch.primary.ended for batch in batches)
     return cut / (cut + ended) if cut + ended else 0.0
 
 
-def _levels(window: Window) -> list[Level]:
+def _levels(window: Window) -> list[Estimate]:
     """How high the scores were: of the first batch, of the stretches of the run, and of the evaluations."""
     scores = [stretch.scores for stretch in window.history]
     parts = [[batch.primary.group_scores for batch in window.opening[:1]]]

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
-from trl_grpo_ext.figures.batch_facts import BatchFacts
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 
-def judged(batches: Sequence[BatchFacts]) -> int:
+def judged(batches: Sequence[BatchFigures]) -> int:
     """The samples with a primary score."""
     return sum(batch.primary.judged for batch in batches)
 
 
-def group_count(batches: Sequence[BatchFacts]) -> int:
+def group_count(batches: Sequence[BatchFigures]) -> int:
     """The groups that could be judged."""
     return sum(batch.groups for batch in batches)
 
 
-def groups_of(batches: Sequence[BatchFacts], outcome: GroupOutcome) -> int:
+def groups_of(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> int:
     """The groups of one kind."""
     return sum(batch.outcomes.get(outcome, 0) for batch in batches)
 
@@ -31,6 +32,11 @@ def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
     for counter in counters:
         together.update(counter)
     return together.most_common()
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether this is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def percent(part: float) -> str:

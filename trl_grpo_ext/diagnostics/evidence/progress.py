@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trl_grpo_ext.diagnostics.evidence.history import fitted_rise
 from trl_grpo_ext.diagnostics.evidence.level import LevelOf, gain, gain_within, score_level
 from trl_grpo_ext.diagnostics.evidence.window import Window
-from trl_grpo_ext.figures.batch_facts import BatchFacts
-from trl_grpo_ext.figures.history import fitted_rise
+from trl_grpo_ext.figures.reduction import BatchFigures
 
 FLAT_BATCHES = 8  # for a score to be called flat; ours
 EARLY = 24  # optimizer steps: until then a slow rise looks flat; ours
@@ -18,7 +18,7 @@ NEXT_TO_NOTHING = 0.01  # of a score: below it is little to rise from; ours
 LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # of a score over the whole run, and of one near 0; ours
 
 
-def is_flat(batches: Sequence[BatchFacts], least_gain: float = LEAST_GAIN) -> bool:
+def is_flat(batches: Sequence[BatchFigures], least_gain: float = LEAST_GAIN) -> bool:
     """Whether the score has surely not risen by `least_gain` from the first half of the batches to the second.
 
     A score near 1 need rise by half of what it lacks only. False for fewer than `FLAT_BATCHES`.
@@ -37,7 +37,7 @@ def has_risen(window: Window, level: LevelOf = score_level) -> bool:
     found = gain(window.opening, window.later, level)
     if found is None:
         return False
-    return found.is_sure or (level is score_level and found.size > 0 and _rises_slowly(window))
+    return found.is_sure or (level is score_level and found.mean > 0 and _rises_slowly(window))
 
 
 def _rises_slowly(window: Window) -> bool:
@@ -61,7 +61,7 @@ def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
         return False
     gains = gain(window.opening, window.later), gain_within(window.batches)
     least = min(LEAST_RISE, max(LEAST_LOW_RISE, level.mean / 4))  # of a low score, a quarter of itself is a gain
-    return all(found is None or found.is_chance for found in gains) and fitted.size + fitted.error < least
+    return all(found is None or found.is_chance for found in gains) and fitted.mean + fitted.error < least
 
 
 def has_not_gained(window: Window, least_gain: float, level: LevelOf = score_level) -> bool:
@@ -76,7 +76,7 @@ def has_hardly_gained(window: Window) -> bool:
     Enough where another figure has moved a lot: the question is whether it was worth it.
     """
     found = gain(window.opening, window.later)
-    return found is not None and found.size < HARDLY
+    return found is not None and found.mean < HARDLY
 
 
 def is_learning(window: Window) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from trl_grpo_ext.diagnostics.evidence.primary_terms import names
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import NotChecked
-from trl_grpo_ext.figures.batch_facts import BatchFacts
-from trl_grpo_ext.figures.shadows import Agreement
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.figures.terms import Agreement
 
 SAME = 0.5  # of the answers that both have read: more, and they look at the same thing; ours
 
@@ -40,15 +40,10 @@ def _looks_elsewhere(window: Window, shadow: str) -> bool:
     return _reads_answers(window, window.in_force[0]) and not _reads_answers(window, shadow)
 
 
-def agreement(batches: Sequence[BatchFacts], shadow: str) -> Agreement:
+def agreement(batches: Sequence[BatchFigures], shadow: str) -> Agreement:
     """A shadow against the primary verdicts, over several batches."""
-    found = [batch.agreements[shadow] for batch in batches if shadow in batch.agreements]
-    return Agreement(
-        both=sum(one.both for one in found),
-        primary_only=sum(one.primary_only for one in found),
-        shadow_only=sum(one.shadow_only for one in found),
-        neither=sum(one.neither for one in found),
-    )
+    found = (batch.agreements[shadow] for batch in batches if shadow in batch.agreements)
+    return sum(found, start=Agreement())
 
 
 def _reads_answers(window: Window, term: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Severity
-from trl_grpo_ext.figures.term_facts import TermFacts
+from trl_grpo_ext.figures.terms import TermFigures
 
 LEAST = 3  # verdicts: one or two are nobody's pattern; ours
 LEAST_BATCHES = 2  # what is in one batch only may be one prompt, or one moment of a busy machine; ours
@@ -53,7 +53,7 @@ class VerdictShare:
         return Severity.CRITICAL if self.share >= critical else Severity.WARNING
 
 
-def verdict_share(window: Window, term: str, count: Callable[[TermFacts], int]) -> VerdictShare:
+def verdict_share(window: Window, term: str, count: Callable[[TermFigures], int]) -> VerdictShare:
     """The share of a term's recent verdicts that `count` finds in the facts of a batch."""
     facts = window.of_term(term)
     counts = [count(one) for one in facts]

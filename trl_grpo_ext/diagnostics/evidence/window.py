@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.diagnostics.evidence.level import Level
+from trl_grpo_ext.diagnostics.evidence.figures import is_finite
+from trl_grpo_ext.diagnostics.evidence.history import Stretch
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
-from trl_grpo_ext.figures.batch_facts import BatchFacts
-from trl_grpo_ext.figures.history import Stretch
-from trl_grpo_ext.figures.moments import is_finite
-from trl_grpo_ext.figures.term_facts import TermFacts
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.figures.terms import TermFigures
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES
+from trl_grpo_ext.support.estimate import Estimate
 
-RECENT_BATCHES = 16
-OPENING_BATCHES = 4
 RECENT_LOGS = 32
 OPENING_LOGS = 4
 EVALUATIONS = 16
@@ -47,12 +46,12 @@ class Window:
         settings: The run's, as `run_settings` or `RecordedRun.settings` give them.
     """
 
-    batches: Sequence[BatchFacts] = ()
-    opening: Sequence[BatchFacts] = ()
+    batches: Sequence[BatchFigures] = ()
+    opening: Sequence[BatchFigures] = ()
     history: Sequence[Stretch] = ()
     trained_on: frozenset[str] = frozenset()
-    evaluations: Sequence[tuple[int | None, Level]] = ()
-    trained_at_first_evaluation: Level | None = None
+    evaluations: Sequence[tuple[int | None, Estimate]] = ()
+    trained_at_first_evaluation: Estimate | None = None
     logs: Sequence[Mapping[str, Any]] = ()
     opening_logs: Sequence[Mapping[str, Any]] = ()
     entropy_cliff: float | None = None
@@ -76,13 +75,13 @@ class Window:
         return self.batches[-1].in_force if self.batches else ()
 
     @property
-    def later(self) -> tuple[BatchFacts, ...]:
+    def later(self) -> tuple[BatchFigures, ...]:
         """The recent batches that are not among the opening ones; none until there are as many of them as of those."""
         known = {id(batch) for batch in self.opening}
         later = tuple(batch for batch in self.batches if id(batch) not in known)
         return later if len(later) >= OPENING_BATCHES else ()
 
-    def of_term(self, term: str) -> list[TermFacts]:
+    def of_term(self, term: str) -> list[TermFigures]:
         """A term's facts in the recent batches."""
         return [batch.terms[term] for batch in self.batches if term in batch.terms]
 

@@ -21,7 +21,7 @@ LEAST_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextFacts:
+class TextFigures:
     """Means over a few completions of a batch.
 
     Attributes:
@@ -34,18 +34,18 @@ class TextFacts:
     foreign: float | None
 
 
-def text_facts(samples: Sequence[Sample]) -> TextFacts:
+def text_figures(samples: Sequence[Sample]) -> TextFigures:
     """What a few of these completions are like.
 
     Example:
-        >>> text_facts([Sample(text="?", completion_ids=[1, 2] * 100)]).repeated
+        >>> text_figures([Sample(text="?", completion_ids=[1, 2] * 100)]).repeated
         0.9896373056994818
     """
     size = min(SAMPLES, len(samples))
     chosen = [samples[place * len(samples) // size] for place in range(size)]
     repeated = [share for sample in chosen if (share := _repeated(sample)) is not None]
     foreign = [share for sample in chosen if (share := _foreign(sample)) is not None]
-    return TextFacts(
+    return TextFigures(
         repeated=sum(repeated) / len(repeated) if repeated else None,
         foreign=sum(foreign) / len(foreign) if foreign else None,
     )

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from trl_grpo_ext.figures.batch import ROUNDING
-from trl_grpo_ext.figures.moments import Moments
-from trl_grpo_ext.figures.rise import Rise
+from trl_grpo_ext.support.estimate import ROUNDING, Estimate
 
 MOST_STRETCHES = 64
 
@@ -24,12 +22,12 @@ class Stretch:
     """
 
     middle: float
-    scores: Moments
+    scores: Estimate
 
     @classmethod
     def of(cls, parts: Sequence[Stretch]) -> Stretch:
         """The stretch that several make together."""
-        return cls(fmean(part.middle for part in parts), Moments.sum([part.scores for part in parts]))
+        return cls(fmean(part.middle for part in parts), Estimate.together(part.scores for part in parts))
 
 
 @dataclass(slots=True)
@@ -44,8 +42,8 @@ class History:
     _length: int = 1
     _last: float = -1.0
 
-    def add(self, step: int | None, scores: Moments) -> None:
-        """Take the group scores of the next training batch in; one whose step nobody knows comes a step after."""
+    def add(self, step: int | None, scores: Estimate) -> None:
+        """Take the group scores of the next training batch in; one whose step is unknown comes a step after."""
         self._last = self._last + 1.0 if step is None else float(step)
         self._open.append(Stretch(self._last, scores))
         if len(self._open) < self._length:
@@ -62,7 +60,7 @@ class History:
         return (*self._full, Stretch.of(self._open)) if self._open else tuple(self._full)
 
 
-def fitted_rise(stretches: Sequence[Stretch]) -> Rise | None:
+def fitted_rise(stretches: Sequence[Stretch]) -> Estimate | None:
     """How much a straight line through the group scores rises from the first stretch to the last.
 
     Least squares, each group one observation; the error is a standard error, from what the line leaves unexplained and
@@ -79,10 +77,10 @@ def fitted_rise(stretches: Sequence[Stretch]) -> Rise | None:
     total = sum(stretch.scores.total for stretch in known)
     spread = sum(stretch.scores.count * (stretch.middle - centre) ** 2 for stretch in known)
     slope = sum(stretch.scores.total * (stretch.middle - centre) for stretch in known) / spread
-    squares = sum(stretch.scores.squares for stretch in known) - total * total / count
-    unexplained = squares - slope * slope * spread
+    scores = Estimate.together(stretch.scores for stretch in known)
+    unexplained = scores.squared_deviations - slope * slope * spread
     if not math.isfinite(unexplained):  # scores of any size are allowed
         return None
     span, rounding = known[-1].middle - known[0].middle, ROUNDING * abs(total / count)
     chance = math.sqrt(max(0.0, unexplained) / (count - 2) / spread) * span
-    return Rise(slope * span if abs(slope * span) > rounding else 0.0, max(chance, rounding))
+    return Estimate(slope * span if abs(slope * span) > rounding else 0.0, max(chance, rounding), count)

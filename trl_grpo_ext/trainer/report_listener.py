@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from tqdm import tqdm
-from transformers import TrainerCallback
 
+from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.trainer.background_report import BackgroundReport
 
 
-class ReportCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Keeps `report.html` of a run up to date, on the main process, and says once where it is.
+class ReportListener(RunListener):
+    """Keeps `report.html` of a run up to date, and says once where it is.
 
     The last report is written when training ends, and anew after each evaluation that follows it. With `disable_tqdm`,
-    which is for runs that other programs make, where it is is left unsaid.
+    which is for runs that other programs make, it does not say where it is.
     """
 
     def __init__(self, run_folder: str | os.PathLike[str]) -> None:
@@ -27,21 +27,21 @@ class ReportCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         self._has_ended = False
         self._says_where = False
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(self, *, quiet: bool) -> None:
         if self._has_ended:  # which has closed it
             self.report = BackgroundReport(self.report.folder)
         self._has_ended = False
-        self._says_where = not args.disable_tqdm
+        self._says_where = not quiet
 
-    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
         if not self._has_ended:
             self.report.poke()
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_end(self) -> None:
         self._has_ended = True
         self._finish()
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_evaluate(self) -> None:
         self._finish()
 
     @contextmanager
@@ -73,8 +73,8 @@ def one_last_report(trainer: Any) -> Iterator[None]:
         ...         trainer.train()
         ...         return trainer.evaluate()
     """
-    report = next((one for one in trainer.callback_handler.callbacks if isinstance(one, ReportCallback)), None)
-    if report is None:
+    report = next((one for one in trainer.run_callback.listeners if isinstance(one, ReportListener)), None)
+    if report is None or not trainer.run_callback.is_main:
         yield
         return
     with report.put_off():

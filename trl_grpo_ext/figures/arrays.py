@@ -1,0 +1,71 @@
+"""Means, deviations and ranks over the last axis. NaN is left out, and numpy does not warn where nothing is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def mean(values: Array) -> Array:
+    """The mean along the last axis, kept as an axis of length 1; NaN where there is no value.
+
+    Example:
+        >>> mean(np.array([[1.0, 3.0, np.nan]])).tolist()
+        [[2.0]]
+    """
+    counts = np.isfinite(values).sum(axis=-1, keepdims=True).astype(values.dtype)
+    sums = np.where(np.isfinite(values), values, values.dtype.type(0)).sum(axis=-1, keepdims=True)
+    means: Array = np.where(counts > 0, sums / np.maximum(counts, 1), values.dtype.type(np.nan))
+    return means
+
+
+def centred(values: Array) -> Array:
+    """The values less their mean along the last axis; exactly 0 where all are the same.
+
+    Example:
+        >>> centred(np.array([0.3, 0.3, 0.3, np.nan])).tolist()
+        [0.0, 0.0, 0.0, nan]
+    """
+    highest = np.where(np.isnan(values), -np.inf, values).max(axis=-1, keepdims=True, initial=-np.inf)
+    lowest = np.where(np.isnan(values), np.inf, values).min(axis=-1, keepdims=True, initial=np.inf)
+    differs = np.isnan(values) | (highest != lowest)
+    differences: Array = np.where(differs, values - mean(values), values.dtype.type(0))
+    return differences
+
+
+def deviation(values: Array) -> Array:
+    """The sample deviation along the last axis, kept as an axis of length 1; NaN for fewer than two values.
+
+    TRL takes the same one, with n - 1.
+
+    Example:
+        >>> deviation(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
+        [0.5]
+    """
+    counts = np.isfinite(values).sum(axis=-1, keepdims=True).astype(values.dtype)
+    squares = (np.nan_to_num(centred(values)) ** 2).sum(axis=-1, keepdims=True)
+    spread = np.sqrt(squares / np.maximum(counts - 1, 1))
+    deviations: Array = np.where(counts > 1, spread, values.dtype.type(np.nan))
+    return deviations
+
+
+def overall(values: npt.NDArray[np.float64]) -> float:
+    """The mean of all values that are not NaN; NaN if there are none."""
+    present = values[~np.isnan(values)]
+    return float(present.mean()) if present.size else float("nan")
+
+
+def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Ranks from 1 along the last axis, equals sharing the mean of theirs; NaN where there is no value.
+
+    Example:
+        >>> ranks(np.array([[7.0, 3.0, 7.0, np.nan]])).tolist()
+        [[2.5, 1.0, 2.5, nan]]
+    """
+    one, other = values[..., :, None], values[..., None, :]
+    below, equal = (other < one).sum(axis=-1), (other == one).sum(axis=-1)
+    return np.where(np.isnan(values), np.nan, below + (equal + 1) / 2)

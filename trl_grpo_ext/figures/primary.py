@@ -1,0 +1,121 @@
+"""What the primary verdicts of a batch say: of each sample, that of the first term in force that applies to it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trl_grpo_ext.figures.terms import estimate_of, group_means, passes
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.verdict import Status, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimaryFigures:
+    """What the primary verdicts say: of each sample, that of the first term in force that applies to it.
+
+    Attributes:
+        judged: The samples with a score.
+        right: Those of them that are correct.
+        scores: Their scores.
+        group_scores: The mean scores of the groups: siblings are alike, so these are what chance is told from.
+        cut, cut_right: The completions that were cut at the length limit, and those of them that are right.
+        ended, ended_right: The same of those that came to an end. Samples of which it is unknown are in neither.
+        unread_ended: The unparseable ones among those that were not cut.
+        answered: How many of the verdicts have an answer that could be read.
+        distinct_answers: Different answers a group, a mean; None where no answer is extracted.
+        lengths: Completion lengths in tokens by status.
+    """
+
+    judged: int
+    right: int
+    scores: Estimate
+    group_scores: Estimate
+    cut: int
+    cut_right: int
+    ended: int
+    ended_right: int
+    unread_ended: int
+    answered: Estimate
+    distinct_answers: float | None
+    lengths: Mapping[Status, Estimate]
+
+
+def primary_figures(card: Scorecard) -> PrimaryFigures:
+    """The figures of a batch's primary verdicts."""
+    counts: Counter[str] = Counter()
+    scores = np.full(len(card), np.nan)
+    lengths: dict[Status, list[float]] = {status: [] for status in Status}
+    for row, (sample, verdict) in enumerate(zip(card.samples, card.primary, strict=True)):
+        if verdict is None:
+            continue
+        if math.isfinite(card.tokens[row]):
+            lengths[verdict.status].append(float(card.tokens[row]))
+        if verdict.score is None:
+            continue
+        right = verdict.status is Status.CORRECT
+        ending = {True: "cut", False: "ended", None: "unknown"}[sample.truncated]
+        counts.update({"judged": 1, "right": right, ending: 1, f"{ending}_right": right})
+        counts["unread_ended"] += verdict.status is Status.UNPARSEABLE and sample.truncated is not True
+        scores[row] = verdict.score
+    names = ("judged", "right", "cut", "cut_right", "ended", "ended_right", "unread_ended")
+    verdicts = [verdict for verdict in card.primary if verdict is not None]
+    return PrimaryFigures(
+        scores=estimate_of(scores),
+        group_scores=group_means(card, scores),
+        answered=Estimate.share(sum(read_answer(one) is not None for one in verdicts), len(verdicts)),
+        distinct_answers=_distinct_answers(card),
+        lengths={status: Estimate.of(found) for status, found in lengths.items()},
+        **{name: counts[name] for name in names},
+    )
+
+
+def read_answer(verdict: Verdict | None) -> str | None:
+    """A verdict's answer; None for what a verifier has put there to show what it could not read."""
+    return None if verdict is None or verdict.status is Status.UNPARSEABLE else verdict.answer
+
+
+def _distinct_answers(card: Scorecard) -> float | None:
+    """Different answers a group: the mean over groups with an answer. Having none is not one more answer."""
+    answers = [read_answer(verdict) for verdict in card.primary]
+    found = [{answers[row] for row in rows} - {None} for rows in card.members]
+    counts = [len(group) for group in found if group]
+    return sum(counts) / len(counts) if counts else None
+
+
+def pass_rate(card: Scorecard, k: int) -> float | None:
+    """pass@k, the mean over groups with at least k judged completions; None where no group has as many."""
+    judged = ([passed for row in rows if (passed := passes(card.primary[row])) is not None] for rows in card.members)
+    found = [pass_at_k(len(group), sum(group), k) for group in judged if len(group) >= k]
+    return sum(found) / len(found) if found else None
+
+
+def pass_at_k(size: int, right: int, k: int) -> float:
+    """The share of the subsets of `k` among `size` completions that hold one of the `right` ones: unbiased.
+
+    NaN if there are fewer than k (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
+
+    Example:
+        >>> pass_at_k(4, 1, 1), pass_at_k(4, 1, 2), pass_at_k(4, 0, 4)
+        (0.25, 0.5, 0.0)
+    """
+    return 1 - math.comb(size - right, k) / math.comb(size, k) if 0 < k <= size else math.nan
+
+
+def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
+    """Powers of two below the group size, and the group size: fixed for a run and a mode.
+
+    Example:
+        >>> ks_for({"num_generations": 12, "num_generations_eval": 1}, "train")
+        (1, 2, 4, 8, 12)
+    """
+    size = int(settings.get("num_generations") or 1)
+    if mode == "eval":
+        size = int(settings.get("num_generations_eval") or size)
+    return tuple(sorted({2**power for power in range(size.bit_length()) if 2**power < size} | {size}))

@@ -1,0 +1,242 @@
+"""The reduction: a scorecard in numbers, made once a batch. No text is kept, so that a window of batches stays small.
+
+TRL's logs, the console, the checks, evaluations, the report's series and `summary.json` read it; nothing else reduces
+a scorecard.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
+from trl_grpo_ext.figures.arrays import centred, overall, ranks
+from trl_grpo_ext.figures.primary import PrimaryFigures, ks_for, pass_rate, primary_figures, read_answer
+from trl_grpo_ext.figures.terms import (
+    Agreement,
+    Products,
+    TermFigures,
+    agreement,
+    estimate_of,
+    group_means,
+    known,
+    quantiles,
+    repeated_completions,
+    term_figures,
+    value_products,
+)
+from trl_grpo_ext.figures.text import TextFigures, text_figures
+from trl_grpo_ext.group_outcome import WRONG, GroupOutcome
+from trl_grpo_ext.scorecard import Flags, Mode, Scorecard
+from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.verdict import Blame, Status, Verdict
+
+# TRL computes in single precision: the advantage of a sample at the mean of its group is this close to 0.
+NO_ADVANTAGE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFigures:
+    """A batch in numbers.
+
+    Attributes:
+        step: The optimizer step; None if it is unknown.
+        mode: Training or evaluation.
+        size: The samples.
+        void: Those that are void.
+        rewards: The totals of the others.
+        group_rewards: Their means by group.
+        tokens: The lengths of the completions in tokens.
+        group_tokens: Their means by group.
+        cut_tokens: The lengths of those that were cut.
+        length_correlation: Spearman's correlation of length and total within groups, in [-1, 1]: the mean over groups
+            where both vary; None if there is no such group.
+        terms: By name, in the order of the mix.
+        others_share: The share of reward functions beside the mix in the advantages; None if it is unknown.
+        primary: What the primary verdicts say.
+        blame: How many verdicts of the terms in force are whose fault.
+        seconds_p50, seconds_p95: Of the wall time of a verdict, of all terms; None for no verdicts.
+        outcomes: How many groups of each kind.
+        misread_groups: The all-wrong groups in which most members were cut, could not be read or timed out: whose
+            fault is known already.
+        wrong_groups: The groups without a right member, even if a lesser term tells them apart.
+        agreeing_wrong_groups: Those of them in which most members give the same answer, as they do where it is the gold
+            answer that is wrong.
+        secondary_groups: The live groups in which the primary term does not differ.
+        secondary_share: Their share of the sum of absolute advantages; None before advantages are known, or if all
+            are 0.
+        effective: The share of completions with an advantage; `NOTHING` before advantages are known.
+        pass_rates: pass@k by k, the mean over groups with at least k completions that could be judged; None where no
+            group has as many.
+        agreements: Each shadow against the primary verdicts.
+        products: For each pair of terms, what the correlation of their values within groups is made of.
+        text: What the text of a few completions is like.
+    """
+
+    step: int | None
+    mode: Mode
+    size: int
+    void: int
+    rewards: Estimate
+    group_rewards: Estimate
+    tokens: Estimate
+    group_tokens: Estimate
+    cut_tokens: Estimate
+    length_correlation: float | None
+    terms: Mapping[str, TermFigures]
+    others_share: float | None
+    primary: PrimaryFigures
+    blame: Mapping[Blame, int]
+    seconds_p50: float | None
+    seconds_p95: float | None
+    outcomes: Mapping[GroupOutcome, int]
+    misread_groups: int
+    wrong_groups: int
+    agreeing_wrong_groups: int
+    secondary_groups: int
+    secondary_share: float | None
+    effective: Estimate
+    pass_rates: Mapping[int, float | None]
+    agreements: Mapping[str, Agreement]
+    products: Mapping[tuple[str, str], Products]
+    text: TextFigures
+
+    @property
+    def in_force(self) -> tuple[str, ...]:
+        """The terms with weight; the first is the primary one."""
+        return tuple(term for term, figures in self.terms.items() if figures.in_force)
+
+    @property
+    def groups(self) -> int:
+        """The groups that could be judged."""
+        return sum(count for outcome, count in self.outcomes.items() if outcome is not GroupOutcome.VOID)
+
+
+def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
+    """The figures of a whole batch, of all ranks.
+
+    Args:
+        card: A scorecard, with advantages if they are known.
+        settings: The run's, as `run_settings` or `RecordedRun.settings` give them. TRL's defaults stand in for those
+            that are missing.
+
+    Example:
+        >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
+        >>> from trl_grpo_ext.rewards import RegexVerifier
+        >>> mix = RewardMix([RewardTerm(name="digits", verifier=RegexVerifier(pattern="[0-9]+"))])
+        >>> figures = reduce_card(mix.score([Sample(text=text, group=0) for text in ("42", "many")]), {})
+        >>> figures.primary.right, figures.terms["digits"].flat_groups, figures.rewards.mean
+        (1, 0, 0.5)
+    """
+    # Whatever a hostile value does to the arithmetic ends as unknown, not as a warning in the user's console.
+    with np.errstate(all="ignore"):
+        secondary = card.live & ~card.primary_differs
+        shares, apart = _shares(card, settings, None), _shares(card, settings, card.primary_differs)
+        repeats = repeated_completions(card)
+        verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
+        median, high = quantiles(verdicts)
+        wrong = _wrong_groups(card)
+        totals = np.array([np.nan if total is None else total for total in card.totals], dtype=float)
+        return BatchFigures(
+            step=card.step,
+            mode=card.mode,
+            size=len(card),
+            void=sum(card.void),
+            rewards=estimate_of(totals),
+            group_rewards=group_means(card, totals),
+            tokens=estimate_of(card.tokens),
+            group_tokens=group_means(card, card.tokens),
+            cut_tokens=estimate_of(card.tokens[[sample.truncated is True for sample in card.samples]]),
+            length_correlation=known(_length_correlation(card, totals)),
+            terms={term: term_figures(card, term, repeats, shares, apart) for term in card.terms},
+            others_share=_rest(card, shares),
+            primary=primary_figures(card),
+            blame=Counter(one.blame for term in card.in_force for one in card.verdicts[term] if one is not None),
+            seconds_p50=median,
+            seconds_p95=high,
+            outcomes=Counter(card.outcomes),
+            misread_groups=sum(_is_misread(card, rows) for rows in _groups(card, GroupOutcome.ALL_WRONG)),
+            wrong_groups=len(wrong),
+            agreeing_wrong_groups=sum(_is_agreed(card, rows) for rows in wrong),
+            secondary_groups=int(secondary.sum()),
+            secondary_share=_share_of_advantages(card, secondary),
+            effective=_effective(card),
+            pass_rates={k: pass_rate(card, k) for k in ks_for(settings, card.mode)},
+            agreements={term: agreement(card, term) for term, weight in card.weights.items() if weight == 0},
+            products=value_products(card),
+            text=text_figures(card.samples),
+        )
+
+
+def _shares(card: Scorecard, settings: Mapping[str, Any], groups: Flags | None) -> Mapping[str, float]:
+    """Driver shares; none where TRL has a way to make advantages that is not known here."""
+    try:
+        return driver_shares(card, AdvantageSettings.read(settings), groups)
+    except ValueError:
+        return {}
+
+
+def _rest(card: Scorecard, shares: Mapping[str, float]) -> float | None:
+    """What the terms lack of the whole; 0, not rounding, where the mix is alone."""
+    rest = known(1 - math.fsum(shares.values())) if shares or not card.terms else None
+    return rest if rest is None or card.has_others else 0.0
+
+
+def _length_correlation(card: Scorecard, totals: Any) -> float:
+    lengths, rewards = card.by_group(card.tokens), card.by_group(totals)
+    both = ~np.isnan(lengths) & ~np.isnan(rewards)
+    length_ranks, reward_ranks = (
+        np.nan_to_num(centred(ranks(np.where(both, of, np.nan)))) for of in (lengths, rewards)
+    )
+    spread = np.sqrt((length_ranks**2).sum(axis=1) * (reward_ranks**2).sum(axis=1))
+    varies = spread > 0
+    return overall((length_ranks * reward_ranks).sum(axis=1)[varies] / spread[varies])
+
+
+def _groups(card: Scorecard, *kinds: GroupOutcome) -> list[tuple[int, ...]]:
+    """The rows of the members of each group of these kinds."""
+    return [rows for rows, kind in zip(card.members, card.outcomes, strict=True) if kind in kinds]
+
+
+def _wrong_groups(card: Scorecard) -> list[tuple[int, ...]]:
+    """The rows of the members of each group in which the primary term finds nothing right."""
+    groups = _groups(card, GroupOutcome.ALL_WRONG, GroupOutcome.LIVE)
+    return [rows for rows in groups if all(card.judgements[row] == WRONG for row in rows)]
+
+
+def _is_misread(card: Scorecard, rows: Sequence[int]) -> bool:
+    """Whether most members were cut or not understood."""
+    return 2 * sum(card.samples[row].truncated is True or _is_unread(card.primary[row]) for row in rows) > len(rows)
+
+
+def _is_unread(verdict: Verdict | None) -> bool:
+    return verdict is None or verdict.status in (Status.UNPARSEABLE, Status.TIMEOUT)
+
+
+def _is_agreed(card: Scorecard, rows: Sequence[int]) -> bool:
+    """Whether most members give one answer."""
+    answers = Counter(answer for row in rows if (answer := read_answer(card.primary[row])) is not None)
+    return len(rows) > 1 and 2 * max(answers.values(), default=0) > len(rows)
+
+
+def _share_of_advantages(card: Scorecard, chosen: Flags) -> float | None:
+    """What some groups have of the sum of absolute advantages of the live groups."""
+    if card.advantages is None:
+        return None
+    sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float)))).sum(axis=1)
+    whole = float(sizes[card.live].sum())
+    return known(float(sizes[chosen].sum()) / whole) if whole > 0 else None
+
+
+def _effective(card: Scorecard) -> Estimate:
+    """Only live groups count: in single precision, the advantages of a group of equals may be 3e-4 instead of 0."""
+    if card.advantages is None:
+        return Estimate.share(0, 0)
+    live = [row for rows, is_live in zip(card.members, card.live, strict=True) if is_live for row in rows]
+    return Estimate.share(sum(abs(card.advantages[row]) > NO_ADVANTAGE for row in live), len(card))

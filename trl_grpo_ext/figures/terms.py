@@ -1,0 +1,310 @@
+"""What a term has found in a batch, in numbers, and how far a shadow agrees with what is trained on."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from trl_grpo_ext.figures.arrays import centred, mean
+from trl_grpo_ext.scorecard import Floats, Scorecard
+from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.verdict import Blame, Status, Verdict
+
+SAME_SCORE = 0.1  # scores closer than that are the same: a model that judges is not exact; ours
+FOOLED = "passes_naively"  # the reason that `UnitTestVerifier` gives with `second_opinion`
+
+Repeats = Sequence[tuple[int, int]]
+Products = tuple[float, float, float]
+UNKNOWN: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermFigures:
+    """What a term has found in a batch.
+
+    Attributes:
+        weight: The weight in force.
+        verdicts: How many it gave.
+        judged: Those of them that a gate did not leave out.
+        statuses: How many of these have each status.
+        failures: Of the verdicts that are not the policy's fault, or that timed out, how many of each
+            `(blame, status, reason)`.
+        unread: Of the unparseable verdicts, how many of each reason.
+        reasons: Of the verdicts with a score, how many of each reason.
+        answers: The verdicts with an extracted answer.
+        compared: Those of them where the primary verdict has one too.
+        same: Those of them where it is the same one.
+        fooled: The completions that it failed and a naive grader would have passed.
+        gated: The values that a closed gate has set.
+        covered: The samples with a value, void ones included.
+        scores: The raw scores, before shape, gate and weight; those that a gate left out are not among them.
+        values: The values of the samples that are not void.
+        prompt_values: The mean values of their groups.
+        in_unit: Whether all of these values are in [0, 1].
+        groups: The groups with two or more values.
+        flat_groups: Those of them in which all values are the same.
+        seconds_p50, seconds_p95: Of the wall time of a verdict; None for no verdicts.
+        repeats: The scores of completions that a sibling has given word for word.
+        contradictions: Those of them that are not the sibling's.
+        driver_share: Its share of the advantages; None if no group is live, or if it cannot be told.
+        driver_where_primary_differs: The same over the groups in which the primary term differs.
+    """
+
+    weight: float
+    verdicts: int
+    judged: int
+    statuses: Mapping[Status, int]
+    failures: Mapping[tuple[Blame, Status, str], int]
+    unread: Mapping[str, int]
+    reasons: Mapping[str, int]
+    answers: int
+    compared: int
+    same: int
+    fooled: int
+    gated: int
+    covered: int
+    scores: Estimate
+    values: Estimate
+    prompt_values: Estimate
+    in_unit: bool
+    groups: int
+    flat_groups: int
+    seconds_p50: float | None
+    seconds_p95: float | None
+    repeats: int
+    contradictions: int
+    driver_share: float | None
+    driver_where_primary_differs: float | None
+
+    @property
+    def in_force(self) -> bool:
+        """Whether it counts towards the reward now."""
+        return self.weight != 0
+
+
+def term_figures(
+    card: Scorecard,
+    term: str,
+    repeats: Repeats = (),
+    shares: Mapping[str, float] = UNKNOWN,
+    apart: Mapping[str, float] = UNKNOWN,
+) -> TermFigures:
+    """The figures of a term, given what `repeated_completions` has found, and its driver shares.
+
+    Args:
+        card: The batch.
+        term: The term.
+        repeats: The rows of repeated completions.
+        shares: The driver shares over all groups, by term; NaN, or missing, if unknown.
+        apart: Those over the groups in which the primary term differs.
+    """
+    verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
+    judged = [verdict for verdict in verdicts if not verdict.left_out]
+    answers = _answers(card, term)
+    column = card.value_matrix[:, card.terms.index(term)]
+    values = column[np.isfinite(column)].tolist()
+    several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
+    differences = _repeated_scores(card, term, repeats)
+    median, high = quantiles(verdicts)
+    return TermFigures(
+        weight=card.weights[term],
+        verdicts=len(verdicts),
+        judged=len(judged),
+        statuses=Counter(verdict.status for verdict in judged),
+        failures=Counter((one.blame, one.status, one.reason) for one in verdicts if _is_failure(one)),
+        unread=Counter(verdict.reason for verdict in verdicts if verdict.status is Status.UNPARSEABLE),
+        reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
+        answers=sum(verdict.answer is not None for verdict in verdicts),
+        compared=len(answers),
+        same=sum(own == primary for own, primary in answers),
+        fooled=sum(would_fool(verdict) for verdict in verdicts),
+        gated=sum(card.gated[term]),
+        covered=sum(value is not None for value in card.values[term]),
+        scores=Estimate.of([verdict.score for verdict in judged if verdict.score is not None]),
+        values=Estimate.of(values),
+        prompt_values=group_means(card, column),
+        in_unit=all(0 <= value <= 1 for value in values),
+        groups=int(several.sum()),
+        flat_groups=int((several & ~card.differs(column)).sum()),
+        seconds_p50=median,
+        seconds_p95=high,
+        repeats=len(differences),
+        contradictions=sum(difference > SAME_SCORE for difference in differences),
+        driver_share=known(shares.get(term, math.nan)),
+        driver_where_primary_differs=known(apart.get(term, math.nan)),
+    )
+
+
+def _is_failure(verdict: Verdict) -> bool:
+    return verdict.score is None or verdict.status is Status.TIMEOUT
+
+
+def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
+    """The answers that the term and the primary term have read in the same completions."""
+    pairs = zip(card.verdicts[term], card.primary, strict=True)
+    return [
+        (own.answer, primary.answer)
+        for own, primary in pairs
+        if own is not None and primary is not None and own.answer is not None and primary.answer is not None
+    ]
+
+
+def group_means(card: Scorecard, column: Floats) -> Estimate:
+    """The mean of the groups' means of a column, (N,); a sample whose group is unknown is a group by itself.
+
+    The completions of a prompt are alike, so these means are what chance is told from.
+    """
+    alone = [column[row] for row, sample in enumerate(card.samples) if sample.group is None]
+    means = [*mean(card.by_group(column)).ravel().tolist(), *alone]
+    return Estimate.of([one for one in means if math.isfinite(one)])
+
+
+def value_products(card: Scorecard) -> dict[tuple[str, str], Products]:
+    """For each pair of terms, `(xx, yy, xy)`: sums of squares and products of their values less their groups' means.
+
+    Those of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
+    """
+    grouped = [centred(card.by_group(column)).ravel() for column in card.value_matrix.T]
+    columns = dict(zip(card.terms, grouped, strict=True))
+    products = {}
+    for pair in itertools.combinations(card.terms, 2):
+        x, y = (columns[term] for term in pair)
+        both = np.isfinite(x) & np.isfinite(y)
+        x, y = x[both], y[both]
+        products[pair] = (float(x @ x), float(y @ y), float(x @ y))
+    return products
+
+
+def estimate_of(column: Floats) -> Estimate:
+    """The mean of the finite numbers of a column, (N,)."""
+    return Estimate.of(column[np.isfinite(column)].tolist())
+
+
+def quantiles(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:
+    """The median and the 95th percentile of the wall time of a verdict, in seconds; None for no verdicts."""
+    if not verdicts:
+        return None, None
+    median, high = np.percentile([verdict.seconds for verdict in verdicts], (50, 95)).tolist()
+    return median, high
+
+
+def known(number: float) -> float | None:
+    """The number; None for NaN and infinity."""
+    return number if math.isfinite(number) else None
+
+
+def would_fool(verdict: Verdict) -> bool:
+    """Whether the completion failed, but a naive grader would have passed it.
+
+    Example:
+        >>> would_fool(Verdict(status=Status.INCORRECT, score=0.0, reason="passes_naively"))
+        True
+    """
+    if verdict.status is Status.CORRECT:
+        return False
+    return verdict.reason == FOOLED or verdict.details.get("naive_grader") == "passed"
+
+
+def passes(verdict: Verdict | None) -> bool | None:
+    """Whether the completion is correct; None where the term does not apply, or could not judge it.
+
+    Example:
+        >>> passes(Verdict(status=Status.PARTIAL, score=0.5)), passes(None)
+        (False, None)
+    """
+    if verdict is None or verdict.score is None:
+        return None
+    return verdict.status is Status.CORRECT
+
+
+def repeated_completions(card: Scorecard) -> Repeats:
+    """The rows of completions that a sibling has given word for word, each after the row of the first of these."""
+    first: dict[object, int] = {}
+    pairs = []
+    for row, sample in enumerate(card.samples):
+        # The text of a conversation is its last message: the length stands for what came before.
+        length = None if sample.completion_ids is None else len(sample.completion_ids)
+        before = first.setdefault((sample.group, sample.text, length), row)
+        if before != row and sample.group is not None:
+            pairs.append((before, row))
+    return pairs
+
+
+def _repeated_scores(card: Scorecard, term: str, repeats: Repeats) -> list[float]:
+    """By how much the scores of repeated completions differ; a timeout, which is found elsewhere, is left out."""
+    column = card.verdicts[term]
+    pairs = ((column[before], column[row]) for before, row in repeats)
+    return [
+        abs(one.score - other.score)
+        for one, other in pairs
+        if one is not None
+        and other is not None
+        and one.score is not None
+        and other.score is not None
+        and Status.TIMEOUT not in (one.status, other.status)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Two judges on the same completions: how many are right by both, by one, by neither.
+
+    Example:
+        >>> agreement = Agreement(both=40, primary_only=10, shadow_only=0, neither=50)
+        >>> agreement.fails_where_primary_passes, agreement.kappa
+        (0.2, 0.8)
+    """
+
+    both: int = 0
+    primary_only: int = 0
+    shadow_only: int = 0
+    neither: int = 0
+
+    def __add__(self, other: Agreement) -> Agreement:
+        """The completions of both."""
+        return Agreement(
+            both=self.both + other.both,
+            primary_only=self.primary_only + other.primary_only,
+            shadow_only=self.shadow_only + other.shadow_only,
+            neither=self.neither + other.neither,
+        )
+
+    @property
+    def size(self) -> int:
+        """How many completions both have judged."""
+        return self.both + self.primary_only + self.shadow_only + self.neither
+
+    @property
+    def fails_where_primary_passes(self) -> float:
+        """The share of the completions right by the primary term that are not by the shadow; NaN if none is right."""
+        passed = self.both + self.primary_only
+        return self.primary_only / passed if passed else math.nan
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's kappa, at most 1, and 0 for an agreement that is chance; NaN where each says one thing only."""
+        if not self.size:
+            return math.nan
+        primary, shadow = (self.both + self.primary_only) / self.size, (self.both + self.shadow_only) / self.size
+        by_chance = primary * shadow + (1 - primary) * (1 - shadow)
+        agreed = (self.both + self.neither) / self.size
+        return (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else math.nan
+
+
+def agreement(card: Scorecard, term: str) -> Agreement:
+    """A term against the primary verdicts, over the completions that both could judge; right is CORRECT."""
+    counts = Counter(
+        (passes(primary), passes(own)) for primary, own in zip(card.primary, card.verdicts[term], strict=True)
+    )
+    return Agreement(
+        both=counts[True, True],
+        primary_only=counts[True, False],
+        shadow_only=counts[False, True],
+        neither=counts[False, False],
+    )

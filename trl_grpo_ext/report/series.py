@@ -1,0 +1,158 @@
+"""Figures over the steps of a run, as a chart takes them, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.report.plain_values import rounded
+from trl_grpo_ext.support.estimate import NOTHING, Estimate
+from trl_grpo_ext.verdict import Status
+
+MOST_POINTS = 1000  # no screen shows more
+
+# Live groups are told apart by what differs in them: a primary term, or only others.
+GROUP_KINDS = ("live", "secondary_only", "all_right", "tied", "all_wrong", "void")
+
+LOGGED = (
+    "entropy",
+    "kl",
+    "grad_norm",
+    "learning_rate",
+    "clip_ratio/region_mean",
+    "clip_ratio/low_mean",
+    "clip_ratio/high_mean",
+)
+
+Key = tuple[str, ...]  # what a figure is, then of which term, status or kind of group
+Figures = Mapping[Key, Estimate]
+
+
+def series_figures(figures: BatchFigures) -> Figures:
+    """What the page's charts show of a batch; batches of one step add up to those of the step.
+
+    | key | is the mean, or the share |
+    |---|---|
+    | `reward` | total of the samples that are not void |
+    | `value, <term>` | value after shape and gate, before the weight |
+    | `weight, <term>` | weight in force |
+    | `status, <term>, <status>` | of the term's verdicts with that status |
+    | `void` | of all samples that are void |
+    | `cut` | of all samples, as far as it is known, that were cut at the length limit |
+    | `pass` | of all samples that the primary term has judged that it passes |
+    | `group, <kind>` | of all groups of that kind |
+    | `driver, <term>` | of the advantages that is due to the term |
+    | `length, <status>` | tokens of the samples of which the primary term says so; `length, all` of all |
+    | `fooled, <shadow>` | of the samples that the primary term passes, and the shadow has judged, that it fails |
+    """
+    return dict((*_of_batch(figures), *_of_terms(figures), *_of_groups(figures)))
+
+
+def _of_batch(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
+    primary = figures.primary
+    yield ("reward",), figures.rewards
+    yield ("void",), Estimate.share(figures.void, figures.size)
+    yield ("cut",), Estimate.share(primary.cut, primary.cut + primary.ended)
+    yield ("pass",), Estimate.share(primary.right, primary.judged)
+    yield ("length", "all"), figures.tokens
+    for status, length in primary.lengths.items():
+        if length.count:
+            yield ("length", str(status)), length
+    for shadow, found in figures.agreements.items():
+        yield ("fooled", shadow), Estimate.share(found.primary_only, found.both + found.primary_only)
+
+
+def _of_terms(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
+    for term, found in figures.terms.items():
+        yield ("value", term), found.values
+        yield ("weight", term), Estimate.one(found.weight)
+        yield ("driver", term), NOTHING if found.driver_share is None else Estimate.one(found.driver_share)
+        for status in Status:
+            yield ("status", term, str(status)), Estimate.share(found.statuses.get(status, 0), found.judged)
+
+
+def _of_groups(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
+    counts = {str(kind): count for kind, count in figures.outcomes.items()}
+    counts["secondary_only"] = figures.secondary_groups
+    counts[GroupOutcome.LIVE] = counts.get(GroupOutcome.LIVE, 0) - figures.secondary_groups
+    for kind in GROUP_KINDS:
+        yield ("group", kind), Estimate.share(counts.get(kind, 0), sum(counts.values()))
+
+
+@dataclass(slots=True)
+class Point:
+    """The figures of one step, or of several in a row, and the last of them."""
+
+    step: int
+    figures: dict[Key, Estimate] = field(default_factory=dict)
+
+    def add(self, step: int, figures: Figures) -> None:
+        """Take more figures in; the order does not matter."""
+        self.step = max(self.step, step)
+        for key, estimate in figures.items():
+            self.figures[key] = self.figures.get(key, NOTHING) + estimate
+
+
+class Timeline:
+    """Adds up figures by step; of a run of many steps, several in a row as one point.
+
+    Example:
+        >>> timeline = Timeline()
+        >>> for step in range(3):
+        ...     timeline.add(step, {("loss",): Estimate.one(float(step))})
+        >>> timeline.columns()
+        {'steps': [0, 1, 2], 'figures': {'loss': [0.0, 1.0, 2.0]}}
+    """
+
+    def __init__(self) -> None:
+        self._steps_a_point = 1
+        self._points: dict[int, Point] = {}
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def add(self, step: int, figures: Figures) -> None:
+        """Add a batch's figures to those of its step. Batches may come in any order."""
+        self._put(step, figures)
+        while len(self._points) > MOST_POINTS:
+            self._steps_a_point *= 2
+            points, self._points = self._points, {}
+            for point in points.values():
+                self._put(point.step, point.figures)
+
+    def _put(self, step: int, figures: Figures) -> None:
+        self._points.setdefault(step // self._steps_a_point, Point(step)).add(step, figures)
+
+    def columns(self) -> dict[str, Any]:
+        """`steps`, and `figures` nested by their keys: lists as long, null where there is nothing."""
+        points = [point for _, point in sorted(self._points.items())]
+        keys = dict.fromkeys(key for point in points for key in point.figures)
+        nested: dict[str, Any] = {}
+        for key in keys:
+            *path, last = key
+            place = nested
+            for part in path:
+                place = place.setdefault(part, {})
+            place[last] = [rounded(point.figures[key].mean) if key in point.figures else None for point in points]
+        return {"steps": [point.step for point in points], "figures": nested}
+
+
+def log_columns(logs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What TRL logged of the policy and its updates: `steps`, and in `figures` a list as long for each of `LOGGED`.
+
+    Null stands where a figure is missing. The logs are read once, in bounded memory.
+
+    Example:
+        >>> log_columns([{"step": 5, "entropy": 0.5, "loss": 0.1}, {"step": 5, "eval_entropy": 0.4}])
+        {'steps': [5], 'figures': {'entropy': [0.5]}}
+    """
+    timeline = Timeline()
+    for entry in logs:
+        found = {name: entry[name] for name in LOGGED if name in entry}
+        if found and isinstance(entry.get("step"), int):
+            numbers = {name: value for name, value in found.items() if isinstance(value, int | float)}
+            timeline.add(entry["step"], {(name,): Estimate.one(float(value)) for name, value in numbers.items()})
+    return timeline.columns()

@@ -1,0 +1,121 @@
+"""The columns of a scorecard on disk and in a page: their names, their types, and where each comes from.
+
+The recorder writes what stands here, the reader reads it back, and the report's page takes its values from it. A new
+column is a line in one of the two lists, and the place in the page that shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SampleColumn:
+    """A column with one value a completion.
+
+    Attributes:
+        name: Its name in the parquet file.
+        type: Its type there.
+        of: Its value, of a scorecard and a row.
+        is_read: Whether a scorecard is made of it again; the others repeat what is known, for people who read files.
+        page: Its key in the page; empty if it is not shown, or not for each completion.
+    """
+
+    name: str
+    type: pa.DataType
+    of: Callable[[Scorecard, int], Any]
+    is_read: bool = False
+    page: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictColumn:
+    """A column with one value a verdict; see `SampleColumn`. `of` takes a scorecard, a term, a row and its verdict."""
+
+    name: str
+    type: pa.DataType
+    of: Callable[[Scorecard, str, int, Verdict], Any]
+    is_read: bool = False
+    page: str = ""
+
+
+def _tokens(card: Scorecard, row: int) -> int | None:
+    ids = card.samples[row].completion_ids
+    return None if ids is None else len(ids)
+
+
+def _ids(card: Scorecard, row: int) -> list[int] | None:
+    ids = card.samples[row].completion_ids
+    return None if ids is None else list(ids)
+
+
+def _advantage(card: Scorecard, row: int) -> float | None:
+    return None if card.advantages is None else card.advantages[row]
+
+
+INTEGER, NUMBER, TEXT, FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+
+SAMPLE_COLUMNS = (
+    SampleColumn("step", INTEGER, lambda card, row: card.samples[row].step, is_read=True),
+    SampleColumn("mode", TEXT, lambda card, row: card.mode),
+    SampleColumn("group", INTEGER, lambda card, row: card.samples[row].group, is_read=True),
+    SampleColumn("sample", INTEGER, lambda card, row: row, page="sample"),
+    # A text as it is, a conversation as JSON.
+    SampleColumn("prompt", TEXT, lambda card, row: card.samples[row].prompt, is_read=True),
+    SampleColumn("text", TEXT, lambda card, row: card.samples[row].text, is_read=True, page="text"),
+    SampleColumn("tokens", INTEGER, _tokens, page="tokens"),
+    SampleColumn("truncated", FLAG, lambda card, row: card.samples[row].truncated, is_read=True, page="cut"),
+    SampleColumn("total", NUMBER, lambda card, row: card.totals[row], is_read=True, page="total"),
+    SampleColumn("advantage", NUMBER, _advantage, is_read=True, page="advantage"),
+    SampleColumn("void", FLAG, lambda card, row: card.void[row], page="void"),
+    # The dataset's columns as JSON.
+    SampleColumn("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),
+    # The start of the assistant's turn that was part of the prompt.
+    SampleColumn("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
+    SampleColumn("completion_ids", pa.list_(pa.int32()), _ids, is_read=True),
+)
+
+VERDICT_COLUMNS = (
+    VerdictColumn("step", INTEGER, lambda card, term, row, verdict: card.samples[row].step),
+    VerdictColumn("mode", TEXT, lambda card, term, row, verdict: card.mode),
+    VerdictColumn("group", INTEGER, lambda card, term, row, verdict: card.samples[row].group),
+    VerdictColumn("sample", INTEGER, lambda card, term, row, verdict: row, is_read=True),
+    VerdictColumn("term", TEXT, lambda card, term, row, verdict: term, is_read=True),
+    VerdictColumn("status", TEXT, lambda card, term, row, verdict: str(verdict.status), is_read=True, page="status"),
+    VerdictColumn("blame", TEXT, lambda card, term, row, verdict: str(verdict.blame), is_read=True, page="blame"),
+    VerdictColumn("score", NUMBER, lambda card, term, row, verdict: verdict.score, is_read=True, page="score"),
+    VerdictColumn("value", NUMBER, lambda card, term, row, verdict: card.values[term][row], is_read=True, page="value"),
+    # Whether a closed gate has set the value.
+    VerdictColumn("gated", FLAG, lambda card, term, row, verdict: card.gated[term][row], is_read=True, page="gated"),
+    VerdictColumn("weight", NUMBER, lambda card, term, row, verdict: card.weights[term], is_read=True),
+    VerdictColumn("answer", TEXT, lambda card, term, row, verdict: verdict.answer, is_read=True, page="answer"),
+    VerdictColumn("reason", TEXT, lambda card, term, row, verdict: verdict.reason, is_read=True, page="reason"),
+    VerdictColumn("seconds", NUMBER, lambda card, term, row, verdict: verdict.seconds, is_read=True, page="seconds"),
+    # How the verdict came about, as JSON.
+    VerdictColumn("details", TEXT, lambda card, term, row, verdict: verdict.details, is_read=True, page="details"),
+)
+
+
+def sample_table(card: Scorecard) -> dict[str, list[Any]]:
+    """By column, one value a completion."""
+    return {column.name: [column.of(card, row) for row in range(len(card))] for column in SAMPLE_COLUMNS}
+
+
+def verdict_table(card: Scorecard) -> dict[str, list[Any]]:
+    """By column, one value a verdict: first those of the first term."""
+    cells = [
+        (term, row, verdict)
+        for term in card.terms
+        for row, verdict in enumerate(card.verdicts[term])
+        if verdict is not None
+    ]
+    return {
+        column.name: [column.of(card, term, row, verdict) for term, row, verdict in cells] for column in VERDICT_COLUMNS
+    }

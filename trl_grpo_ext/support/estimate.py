@@ -1,0 +1,165 @@
+"""An estimate: a mean, how sure it is, and of how many numbers. Every figure of a run is one, and two add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from statistics import NormalDist
+
+Z = NormalDist().inv_cdf(0.975)  # of a 95 % interval
+SURE = 2.0  # standard errors: a difference beyond them is chance in less than 5 % of cases
+
+# Sums in another order differ by this much and no more, relative to what was summed.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean of some numbers, or a difference of two means.
+
+    Attributes:
+        mean: The mean; NaN of no numbers.
+        error: Its standard error, 0 or more; NaN of no numbers, 0 of one.
+        count: How many numbers there are. They are taken to be independent of each other.
+
+    Example:
+        >>> Estimate.of([1.0, 2.0]) + Estimate.of([3.0])
+        Estimate(mean=2.0, error=0.5773502691896257, count=3)
+        >>> Estimate.share(1, 4).mean
+        0.25
+    """
+
+    mean: float
+    error: float
+    count: float
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> Estimate:
+        """The mean of finite numbers of any size; where they are too large to be squared, the error is infinite."""
+        if not numbers:
+            return NOTHING
+        mean = sum(numbers) / len(numbers)
+        return cls._of_deviations(mean, sum((number - mean) * (number - mean) for number in numbers), len(numbers))
+
+    @classmethod
+    def share(cls, part: float, whole: float) -> Estimate:
+        """How many of `whole` are one of `part`: the mean of as many ones among zeros."""
+        if not whole:
+            return NOTHING
+        mean = part / whole
+        return cls._of_deviations(mean, part * (1 - mean), whole)
+
+    @classmethod
+    def one(cls, number: float) -> Estimate:
+        """A single number; `NOTHING` for one that is not finite, which stands for unknown."""
+        return cls(number, 0.0, 1) if math.isfinite(number) else NOTHING
+
+    @classmethod
+    def together(cls, parts: Iterable[Estimate]) -> Estimate:
+        """The mean of all the numbers of some parts."""
+        return reduce(cls.__add__, parts, NOTHING)
+
+    @classmethod
+    def _of_deviations(cls, mean: float, squares: float, count: float) -> Estimate:
+        return cls(mean, math.sqrt(squares / count / max(1, count - 1)), count)
+
+    @property
+    def total(self) -> float:
+        """The sum of the numbers."""
+        return self.mean * self.count if self.count else 0.0
+
+    @property
+    def squared_deviations(self) -> float:
+        """The sum of the squared differences from the mean."""
+        return self.error * self.error * self.count * max(1, self.count - 1) if self.count else 0.0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether mean and error are finite numbers."""
+        return math.isfinite(self.mean) and math.isfinite(self.error)
+
+    def __add__(self, other: Estimate) -> Estimate:
+        """The mean of the numbers of both (Chan et al. 1979)."""
+        if not (self.count and other.count):
+            return self if self.count else other
+        count, apart = self.count + other.count, other.mean - self.mean
+        between = apart * apart * self.count * other.count / count
+        squares = self.squared_deviations + other.squared_deviations + between
+        return Estimate._of_deviations((self.total + other.total) / count, squares, count)
+
+    def __sub__(self, earlier: Estimate) -> Estimate:
+        """How much higher this mean is than another."""
+        error = math.hypot(self.error, earlier.error)
+        return Estimate(self.mean - earlier.mean, error, min(self.count, earlier.count))
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether a difference is above 0 by more than chance."""
+        return self.mean > SURE * self.error
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether nothing speaks for a difference above 0."""
+        return self.mean <= self.error
+
+    def is_surely_below(self, least: float) -> bool:
+        """Whether a difference is less than `least`, even if chance has hidden some of it."""
+        return self.mean + SURE * self.error < least
+
+
+NOTHING = Estimate(math.nan, math.nan, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and the bounds of its 95 % confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def to_record(self) -> dict[str, float]:
+        """A dict of plain numbers."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.mean:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
+
+
+def score_interval(scores: Estimate, prompts: Estimate, *, in_unit: bool) -> Interval | None:
+    """The mean of scores, with an interval that allows for the scores of one prompt being alike.
+
+    Scores in [0, 1] get Wilson's interval (Wilson 1927) with the number of prompts, not of scores, as its sample size.
+    That is on the safe side: a mean of scores in [0, 1] varies no more than a score that is 0 or 1. Other scores get
+    the normal interval over the prompts' means.
+
+    Args:
+        scores: All scores.
+        prompts: The mean score of each prompt that has one.
+        in_unit: Whether all scores are in [0, 1].
+
+    Returns:
+        None if there is no score, or too few prompts to say how they vary.
+
+    Example:
+        >>> print(score_interval(Estimate.share(6, 8), Estimate.of([0.5, 1.0, 1.0, 0.5]), in_unit=True))
+        0.750 [0.301, 0.954]
+    """
+    if not scores.count:
+        return None
+    if in_unit:
+        return _wilson(scores.mean, prompts.count)
+    if prompts.count < 2:
+        return None
+    half = Z * prompts.error
+    return Interval(scores.mean, scores.mean - half, scores.mean + half)
+
+
+def _wilson(mean: float, size: float) -> Interval:
+    scale = 1 + Z**2 / size
+    centre = (mean + Z**2 / (2 * size)) / scale
+    half = Z / scale * math.sqrt(max(0.0, mean * (1 - mean)) / size + Z**2 / (4 * size**2))
+    # At 0 and 1 rounding would leave the mean outside.
+    return Interval(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))

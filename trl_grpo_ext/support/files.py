@@ -1,0 +1,63 @@
+"""Files: written whole or not at all, plain values for JSON, and earlier runs out of the way."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write to, which gets its name only once it is complete and on the disk.
+
+    Whoever reads meets the old content or the new, also after a crash or a power cut. What fails leaves nothing.
+    """
+    target = Path(path)
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text as UTF-8, whole or not at all; lone surrogates become escapes."""
+    with written_whole(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def plain(value: Any) -> Any:
+    """The value with null in the place of NaN and infinity, which JSON does not know, and text for keys.
+
+    Example:
+        >>> plain({1: (0.5, float("nan"))})
+        {'1': [0.5, None]}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def set_aside(recorded: Path) -> None:
+    """Rename what an earlier run has recorded, a file or a folder, so that two runs are not read as one."""
+    if not recorded.exists():
+        return
+    number = 1
+    while (aside := recorded.with_name(f"{recorded.stem}.{number}{recorded.suffix}")).exists():
+        number += 1
+    recorded.rename(aside)
+    logger.warning("%s holds an earlier run; its %s are now %s.", recorded.parent, recorded.stem, aside)

@@ -1,0 +1,116 @@
+"""The one callback of a run: it tells the listeners what happens, and ends the run where a finding asks for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from transformers import TrainerCallback
+
+from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.once import Once
+
+logger = logging.getLogger(__name__)
+
+ScorecardListener = Callable[[Scorecard], None]
+AskMain = Callable[[Callable[[], int]], int]
+
+
+class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """Tells every listener of batches, logs, evaluations, the beginning and the end, on the main process.
+
+    Args:
+        is_main: Whether this is the main process.
+        ask_main: What its argument answers on the main process, on every rank: a rank that stopped alone would leave
+            the others waiting.
+
+    Attributes:
+        listeners: Those that are told, in order.
+        has_halted: Whether a finding of `halt_on` has ended the latest training; the same on every rank.
+    """
+
+    def __init__(self, *, is_main: bool, ask_main: AskMain) -> None:
+        self.listeners: list[RunListener] = []
+        self.has_halted = False
+        self.is_main = is_main
+        self._ask_main = ask_main
+        self._watch: Watch | None = None
+        self._halts = False
+        self._once = Once()
+
+    def watch(self, watch: Watch, *, halts: bool) -> None:
+        """Add a watch; where it halts, training ends after the step in which it has found what it should halt on."""
+        self.listeners.append(watch)
+        self._watch, self._halts = watch, halts
+
+    @property
+    def halted_by(self) -> Finding | None:
+        """The finding that has ended the latest training; None on other ranks than the main one."""
+        return self._watch.halted_by if self._watch is not None and self.has_halted else None
+
+    @contextmanager
+    def also_telling(self, listener: RunListener) -> Iterator[None]:
+        """Tell one more listener for as long as the `with` block lasts."""
+        self.listeners.append(listener)
+        try:
+            yield
+        finally:
+            self.listeners.remove(listener)
+
+    def tell(self, hear: Callable[[RunListener], None]) -> None:
+        """Tell every listener; one that fails, on a full disk perhaps, is no reason to end the run."""
+        for listener in self.listeners if self.is_main else ():
+            try:
+                hear(listener)
+            except Exception as error:
+                self._once.warn(logger, id(listener), "%r failed; the run goes on.", listener, error=error)
+
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        """A batch has been judged. transformers has no such event: the trainer calls this."""
+        self.tell(lambda listener: listener.on_batch(card, figures))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.has_halted = False
+        self.tell(lambda listener: listener.on_train_begin(quiet=bool(args.disable_tqdm)))
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
+        if logs:
+            self.tell(lambda listener: listener.on_log(state.global_step, logs))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        watch = self._watch
+        if watch is None or not self._halts or not self._ask_main(lambda: int(watch.halted_by is not None)):
+            return
+        self.has_halted = control.should_save = control.should_training_stop = True
+        if watch.halted_by is not None:
+            logger.error(
+                "Halted after step %d by the finding %s (halt_on); a checkpoint is in %s.",
+                state.global_step,
+                watch.halted_by.code,
+                args.output_dir,
+            )
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.tell(lambda listener: listener.on_evaluate())
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.tell(lambda listener: listener.on_train_end())
+
+
+class CardListener(RunListener):
+    """Hands the scorecard of every batch to a function."""
+
+    def __init__(self, function: ScorecardListener) -> None:
+        self.function = function
+
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        self.function(card)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
