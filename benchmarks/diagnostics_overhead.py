@@ -23,7 +23,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,13 +32,15 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 import torch
 from datasets import disable_progress_bars, load_dataset
 from transformers import TrainerCallback
-from trl_grpo_ext.figures.batch_statistics import batch_statistics
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.figures.logged import logged_figures
+from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
 from trl_grpo_ext.rewards.math import forget
+from trl_grpo_ext.runs.listener import RunListener
 
 Times = dict[str, list[tuple[float, float]]]  # CPU and wall seconds a step, by what they were spent on
 
@@ -88,20 +90,25 @@ class Timed(VerifiedGRPOTrainer):
 
     def _publish(self, card: Scorecard) -> None:
         self.texts.append([sample.text for sample in card.samples])
-        listeners = self._listeners
-        self._listeners = [self._timed(listener) for listener in listeners]
+        listeners = self.run_callback.listeners
+        self.run_callback.listeners = [Stopwatch(listener, self.times) for listener in listeners]
         with timed(self.times, "all"):
             super()._publish(card)
-        self._listeners = listeners
-        with timed(self.times, "statistics"):  # once more, by themselves
-            batch_statistics(card, self._run_settings)
+        self.run_callback.listeners = listeners
+        with timed(self.times, "figures"):  # once more, by themselves
+            logged_figures(reduce_card(card, self._run_settings))
 
-    def _timed(self, listener: Callable[[Scorecard], None]) -> Callable[[Scorecard], None]:
-        def call(card: Scorecard) -> None:
-            with timed(self.times, type(listener).__name__.lower()):
-                listener(card)
 
-        return call
+class Stopwatch(RunListener):
+    """Times a listener."""
+
+    def __init__(self, listener: RunListener, times: Times) -> None:
+        self.listener = listener
+        self.times = times
+
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        with timed(self.times, type(self.listener).__name__.lower()):
+            self.listener.on_batch(card, figures)
 
 
 def make_mix() -> RewardMix:
@@ -142,13 +149,13 @@ def report(with_: Times, without: Times) -> None:
     step_wall = statistics.median(wall for _, wall in without["step"])
     print(f"a step without diagnostics: {step_cpu:.2f} s CPU, {step_wall:.2f} s wall (medians)")
     # Statistics are made twice where they are timed; the second time is not the user's.
-    extra = [cpu for cpu, _ in with_["statistics"]]
+    extra = [cpu for cpu, _ in with_["figures"]]
     pairs = zip(with_["step"], extra, without["step"], strict=True)
     ratios = [100 * ((one[0] - twice) / other[0] - 1) for one, twice, other in pairs]
     middle, low, high = statistics.median(ratios), min(ratios), max(ratios)
     print(f"paired steps: {middle:+.2f} % CPU (median of {len(ratios)}; {low:+.2f} to {high:+.2f})")
     print("each part alone, a step:")
-    for part in ("statistics", "recorder", "watch", "all"):
+    for part in ("figures", "recorder", "watch", "all"):
         cpu, wall = (sorted(taken[kind] for taken in with_[part]) for kind in (0, 1))
         print(
             f"  {part:10} {1000 * statistics.median(cpu):6.1f} ms CPU ({1000 * cpu[0]:.1f} to {1000 * cpu[-1]:.1f}), "

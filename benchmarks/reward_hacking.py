@@ -57,6 +57,7 @@ import transformers
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer, verifier
 from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.trainer.evaluation import Evaluation, summarise
 
@@ -212,7 +213,7 @@ def quieten() -> None:
 def make_point(step: int, cards: Sequence[Scorecard]) -> Point:
     """The figures of one evaluation."""
     cut = fmean(float(sample.truncated or False) for card in cards for sample in card.samples)
-    return Point(step=step, figures=summarise(cards), cut=cut)
+    return Point(step=step, figures=summarise([reduce_card(card, {}) for card in cards]), cut=cut)
 
 
 def report(reward: str, seed: int, curve: Curve, arguments: argparse.Namespace) -> Iterator[str]:

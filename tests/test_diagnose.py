@@ -46,6 +46,7 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.trainer.run_callback import RunCallback
 
 Make = Callable[..., Any]
 
@@ -201,12 +202,16 @@ def test_a_check_that_fails_is_told_once_and_the_run_goes_on(
     assert caplog.text.count("Traceback") == 1
 
 
-def test_a_disk_that_takes_no_findings_ends_no_run(tmp_path: Path) -> None:
-    with_failure = Watch(tmp_path, {}, log_level=logging.CRITICAL)
+def test_a_disk_that_takes_no_findings_ends_no_run_and_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    callback = RunCallback(is_main=True, ask_main=lambda ask: ask())
+    callback.watch(Watch(tmp_path, {}, log_level=logging.CRITICAL), halts=False)
     (tmp_path / "findings.jsonl").mkdir()
-    for step in range(1, 5):
-        with_failure(card(*[Blame.GRADER] * 4, step=step))
-    assert with_failure.has_failed
+    for step in range(1, 8):
+        batch = card(*[Blame.GRADER] * 4, step=step)
+        callback.on_batch(batch, reduce_card(batch, {}))
+    assert caplog.text.count("Watch of a run> failed; the run goes on") == 1
 
 
 def test_without_run_checks_nothing_is_looked_for(tmp_path: Path) -> None:

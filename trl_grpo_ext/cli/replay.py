@@ -58,7 +58,7 @@ def _replay(arguments: argparse.Namespace) -> None:
     file = load_recipe(arguments.config)
     set_environment(file)
     run = RecordedRun(Path(arguments.run))
-    rewards = read_new_rewards(file, run)
+    rewards = read_new_rewards(file.keys, run)
     try:
         replayed = replay_run(
             run,
