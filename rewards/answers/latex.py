@@ -23,8 +23,11 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ", "0123456789-n
 _SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ]+")
 _SYMBOL = re.compile("|".join(map(re.escape, _SYMBOLS)))
 
-TEXT_COMMAND = re.compile(r"\\(?:(?:text|math)(?:normal|rm|bf|it)|text|mbox|operatorname)\s*\{([^{}]*)\}")
-_COMMAND = re.compile(TEXT_COMMAND.pattern + r"|\\[A-Za-z]+")
+# Commands that hold words, and those that set what they hold, which may be mathematics, in another font.
+WORDS = r"text(?:normal|rm|bf|it)?|mathrm|mbox"
+_FONTS = r"mathnormal|mathbf|mathit|operatorname"
+TEXT_COMMAND = re.compile(rf"\\(?:{WORDS}|{_FONTS})\s*\{{([^{{}}]*)\}}")
+_COMMAND = re.compile(rf"\\(?:{WORDS})\s*\{{[^{{}}]*\}}|\\[A-Za-z]+")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _REWRITES = [
     (re.compile(r"(?<=\d),?\\!\s*,?(?=\d{3}(?!\d))"), ""),

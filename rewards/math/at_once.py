@@ -44,8 +44,8 @@ def judge_at_once(gold: str, answer: str, rule: str, accepted: Collection[str]) 
     if said:
         return _verdict(words(answer) == said, answer, "words")
     expected, given = number(gold), number(answer)
-    if expected and given and (expected[0] == given[0] or (expected[1] and given[1])):
-        return _verdict(expected[0] == given[0], answer, "number")
+    if expected and given and (expected.value == given.value or (expected.exact and given.exact)):
+        return _verdict(expected.value == given.value, answer, "number")
     if not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
         return _verdict(False, answer, "kind")
     return _measured_alike(gold, answer, frozenset(accepted))
@@ -76,7 +76,7 @@ def _chooses(answer: str, label: str) -> bool:
 def _measured_alike(gold: str, answer: str, accepted: frozenset[str]) -> Verdict | None:
     """CORRECT for the same number with a unit, a sign or a variable's name around it; None where that is not sure."""
     expected, given = number(bare_value(gold)), number(bare_value(answer))
-    if "=" in answer or not (expected and given) or expected[0] != given[0]:
+    if "=" in answer or not (expected and given) or expected.value != given.value:
         return None
     reason = violation(gold, answer, accepted)
     return _verdict(not reason, answer, "number", reason)

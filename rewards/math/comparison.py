@@ -105,9 +105,9 @@ _ESCAPED_DOLLAR = re.compile(r"\\\$(?=\s*\d)")
 
 
 def _literal(text: str) -> tuple[Parsed, ...]:
-    """An integer or a fraction of integers, which needs no parser."""
-    value = number(text)
-    return (sympy.Rational(value[0].numerator, value[0].denominator),) if value and value[1] else ()
+    """A number without a decimal point, which needs no parser."""
+    found = number(text)
+    return (sympy.Rational(*found.value.as_integer_ratio()),) if found and found.exact else ()
 
 
 def _parse(text: str) -> list[Any]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trl_grpo_ext.rewards.answers.latex import standard, text_in, without_commands, without_text_commands
+from trl_grpo_ext.rewards.answers.latex import WORDS, standard, text_in, without_commands, without_text_commands
 from trl_grpo_ext.rewards.answers.numbers import number, unit
 
 SWITCHES = (
@@ -82,7 +82,7 @@ def bare_value(text: str) -> str:
     *left, right = re.split(r"=|\\approx", text)
     if all(_VARIABLE.fullmatch(side) or not _LETTER.search(_COMMAND.sub("", side)) for side in left):
         text = right
-    text = re.sub(r"\\(?:text|mathrm|mbox|textbf|textnormal|textrm)\s*\{[^{}]*\}\s*(?:\^\s*\{?\d\}?)?", " ", text)
+    text = re.sub(rf"\\(?:{WORDS})\s*\{{[^{{}}]*\}}\s*(?:\^\s*\{{?\d\}}?)?", " ", text)
     text = re.sub(r"\\%|%|\^\s*\{?\s*\\circ\s*\}?|\\\$|\$|\\approx", " ", text)
     text = re.sub(r"(?<=[\d\s}])[A-Za-z]{2,}(?:(?:\s+|/)[A-Za-z]+)*\s*(?:\^\s*\{?\d\}?)?\s*$", "", text)
     text = re.sub(r"(?<=\d)\s*[A-Za-z]+(?:\s*/\s*[A-Za-z]+)+\s*(?:\^\s*\{?-?\d\}?)?\s*$", "", text)
