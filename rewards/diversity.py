@@ -47,7 +47,7 @@ class DiversityVerifier(GroupVerifier):
     | of no tokens | 0 | `empty` |
     | the only one in its group, or the only one that passes the gate | 0.5 | `no_others` |
     | without an answer, `of="answer"` | 0 | `no_answer`, `unclosed_think`, ... |
-    | nobody knows its tokens (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+    | its tokens are unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
 
     Raises:
         ValueError: for settings that cannot be.

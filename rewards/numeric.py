@@ -29,7 +29,7 @@ _LEAD = re.compile(
 )
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?")
 _BLANK = re.compile(r"\\ |(?<=\S)~")
-_CURRENCY = re.compile(r"\A([+-]?)\s*(?:\\?\$|[€£¥₹])\s*|\s*(?:\\?\$|[€£¥₹])\Z")
+_CURRENCY = re.compile(r"\A([+-]?)\s*\\?\$\s*|\s*\\?\$\Z")  # other signs have no place in standard notation
 _PERCENT = re.compile(r"\s*(?:\\?%|per\s?cent\b)\Z", re.IGNORECASE)
 _UNIT = re.compile(r"(?:[^\W_]|[°\\])(?:[^\W_]|[°\\/^{}·.* -])*")
 _POWER_OF_UNIT = re.compile(r"(?:(?<=[A-Za-zµμ^{])|(?<=[\^{]-))\d(?!\d)")
@@ -148,9 +148,8 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
         return tuple(gold for gold in golds if gold is not None) or ("gold_not_a_number" if golds else "gold_missing")
 
     def _gold(self, gold: Any) -> Quantity | None:
-        texts = (
-            gold_texts(gold) if isinstance(gold, str) else (str(gold),)
-        )  # of a float the decimal that it is shown as
+        # Of a float the decimal that it is shown as.
+        texts = gold_texts(gold) if isinstance(gold, str) else (str(gold),)
         if not texts or isinstance(gold, bool):
             return None
         read = self._read(texts[0])
@@ -194,6 +193,7 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
         return Quantity(shares[self.percent], measure)
 
     def _without_unit(self, text: str) -> tuple[str, str]:
+        """The text without the unit at its end, if one may stand there, and the unit."""
         plain, rest = leading_number(text)
         rest = rest.strip()
         rest = rest[1:-1].strip() if rest.startswith("(") and rest.endswith(")") else rest
@@ -201,7 +201,7 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
 
     def _is_unit(self, rest: str) -> bool:
         if self.units != "any":
-            return rest.casefold() in {unit.casefold() for unit in self.units}
+            return _unit_form(rest) in {_unit_form(_plain(unit)) for unit in self.units}
         sober = _UNIT.fullmatch(rest) and not re.search(r"\d", _POWER_OF_UNIT.sub("", rest))
         return bool(sober) and len(rest.split()) <= 3 and _names_a_unit(rest)
 
@@ -210,6 +210,14 @@ def _check_tolerance(name: str, value: object) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type,operator]
         raise ValueError(f"{name} is a tolerance, a finite number that is 0 or more; got {value!r}.")
+
+
+def _plain(text: str) -> str:
+    r"""The text in standard notation: no Markdown, nothing in `\text{}`, no parentheses around it."""
+    text = without_text_commands(standard(_BOLD.sub("", text).replace("`", "")))
+    text = _BLANK.sub(" ", _DEGREE.sub("°", text))
+    text = " ".join(text.split()).rstrip(".,;").strip()
+    return text[1:-1].strip() if text.startswith("(") and text.endswith(")") else text
 
 
 def _names_a_unit(text: str) -> bool:
@@ -235,14 +243,6 @@ def _units_differ(gold: Quantity, said: Quantity) -> bool:
 def _unit_form(text: str) -> str:
     text = " ".join(re.sub(r"[{}.]", "", text).split()).casefold()
     return re.sub(r"(?<=[a-z])\s*\^?(-?\d)", r"^\1", text)  # cm2 is cm^2
-
-
-def _plain(text: str) -> str:
-    r"""The text in standard notation: no Markdown, nothing in `\text{}`, no parentheses around it."""
-    text = without_text_commands(standard(_BOLD.sub("", text).replace("`", "")))
-    text = _BLANK.sub(" ", _DEGREE.sub("°", text))
-    text = " ".join(text.split()).rstrip(".,;").strip()
-    return text[1:-1].strip() if text.startswith("(") and text.endswith(")") else text
 
 
 numeric_reward = NumericVerifier(name="numeric_reward")

@@ -40,7 +40,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
 
     The gold is a list, or a text that is split as the answer is. An answer may be in brackets, its items in quotes,
     in `\text{}` or behind bullets, the last behind "and". Bullets on several lines separate items, whatever `separator`
-    is. As nobody knows whether `jazz, rock and roll` is two items or three, the better reading counts.
+    is. `jazz, rock and roll` may be two items or three: the better reading counts.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.

@@ -73,7 +73,7 @@ class Options:
 
     Attributes:
         labels: Their letters or numbers.
-        texts: What they say, in one form; empty where nobody knows.
+        texts: What they say, in one form; empty where that is unknown.
     """
 
     labels: tuple[str, ...] = LETTERS

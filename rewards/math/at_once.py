@@ -63,6 +63,19 @@ def _as_written(gold: str, answer: str) -> Verdict | None:
     return _verdict(False, answer, "text") if is_date(gold) else None
 
 
+def words(text: str) -> str | None:
+    r"""The words that an answer is, in one form; None if it is mathematics.
+
+    Example:
+        >>> [words(text) for text in ("Yes", r"\text{Tuesday}", "pi", "x+1", "forty  two.")]
+        ['yes', 'tuesday', None, None, 'forty two']
+    """
+    plain = " ".join(without_text_commands(standard(text)).split()).rstrip(".")
+    if not _WORDS.fullmatch(plain) or plain.casefold() in _MATH_NAMES or (len(plain) == 1 and plain.islower()):
+        return None
+    return plain.casefold()
+
+
 def _choice(text: str) -> str | None:
     """The capital letter, A to J, that a multiple choice gold is; None if it is none."""
     return label if (label := letter(text)) and "A" <= label <= "J" else None
@@ -87,16 +100,3 @@ def _verdict(right: bool, answer: str, compared: str, reason: str = "not_equal")
     if right:
         return Verdict(status=Status.CORRECT, score=1.0, answer=answer, details=details)
     return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason, details=details)
-
-
-def words(text: str) -> str | None:
-    r"""The words that an answer is, in one form; None if it is mathematics.
-
-    Example:
-        >>> [words(text) for text in ("Yes", r"\text{Tuesday}", "pi", "x+1", "forty  two.")]
-        ['yes', 'tuesday', None, None, 'forty two']
-    """
-    plain = " ".join(without_text_commands(standard(text)).split()).rstrip(".")
-    if not _WORDS.fullmatch(plain) or plain.casefold() in _MATH_NAMES or (len(plain) == 1 and plain.islower()):
-        return None
-    return plain.casefold()

@@ -45,7 +45,7 @@ class MathVerifier(Verifier):
     Args:
         column: The gold's column; by default `solution`, else `answer`, whichever the row has.
         mode: Which rule finds the answer; `auto`, `boxed`, `boxed_only`, `answer_tag`, `final_answer_phrase` or
-            `last_number`. See `extract`.
+            `last_number`. See docs/math.md.
         timeout: Seconds that comparing one answer may take in its worker before that is killed.
         decimals: Decimal places that numbers are rounded to where one of them is written as a decimal.
         accept_unevaluated: Accept an answer that leaves the work to the grader, `\boxed{17 \times 23}`.

@@ -143,6 +143,10 @@ def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list
         ("any", "5", "5 kg 6", "not_a_number"),
         ("any", "5", "5 is what I would say", "not_a_number"),
         (["km"], "5", "5 KM", ""),
+        (["μm", "m²"], "5", "5 μm", ""),
+        (["μm", "m²"], "5", r"5 \text{ m}^2", ""),
+        (["°C"], "5", "5 °C", ""),
+        ("any", "5 μm", "5 µm", ""),
         (["km"], "5", "5 m", "not_a_number"),
     ],
 )
