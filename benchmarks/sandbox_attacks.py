@@ -13,8 +13,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from trl_grpo_ext.doctor.corpus import leftover_processes, load_corpus, parent_memory_kb, run_corpus
-from trl_grpo_ext.doctor.doctor import probe_level, shown, summary
+import psutil
+
+from trl_grpo_ext.doctor.bait import leftover_processes
+from trl_grpo_ext.doctor.corpus import load_corpus, run_corpus
+from trl_grpo_ext.doctor.examination import probe_level, shown, summary
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.local import LocalSandbox
 
@@ -32,10 +35,10 @@ def main() -> int:
         print(f"{isolation.label} does not hold here: {shown(level.missing)}")
         return 2
     programs = load_corpus(arguments.corpus)
-    before, started = parent_memory_kb(), time.perf_counter()
+    before, started = psutil.Process().memory_info().rss, time.perf_counter()
     with closing(LocalSandbox(arguments.size, isolation=isolation)) as sandbox:
         records = run_corpus(sandbox, programs)
-    seconds, after = time.perf_counter() - started, parent_memory_kb()
+    seconds, after = time.perf_counter() - started, psutil.Process().memory_info().rss
     print(
         f"{isolation.label}: {len(records)} of {len(programs)} programs in {seconds:.0f} s, {arguments.size} at a time"
     )
@@ -46,7 +49,7 @@ def main() -> int:
     print(f"harmless programs that ended as they should: {sum(each.held for each in benign)} of {len(benign)}")
     slowest = sorted(records, key=lambda each: each.seconds)[-3:]
     print(f"slowest: {', '.join(f'{each.id} {each.seconds:.1f} s' for each in slowest)}")
-    print(f"memory of this process: {before / 1024:.0f} MiB before, {after / 1024:.0f} MiB after")
+    print(f"memory of this process: {before >> 20} MiB before, {after >> 20} MiB after")
     print(f"processes left: {leftover_processes(namespaces=isolation.namespaces) or 'none'}")
     return int(not all(record.held for record in records))
 

@@ -10,17 +10,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
-from trl_grpo_ext.doctor.corpus import (
-    SECRET,
-    _sandboxed,
-    leftover_processes,
-    load_corpus,
-    parent_memory_kb,
-    run_corpus,
-)
-from trl_grpo_ext.doctor.doctor import LEVELS, Level, probe_level
+from trl_grpo_ext.doctor.bait import SECRET, _sandboxed, leftover_processes
+from trl_grpo_ext.doctor.corpus import load_corpus, run_corpus
+from trl_grpo_ext.doctor.examination import LEVELS, Level, probe_level
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult
 from trl_grpo_ext.sandbox.local import LocalSandbox
@@ -78,12 +73,12 @@ def test_every_attack_is_held_off_and_every_harmless_program_passes(
     if not levels[isolation].holds:
         pytest.skip(levels[isolation].missing or "an attack of the probe got through")
     programs = [each for each in load_corpus() if isolation is best or each.category in BEHIND_WALLS]
-    before = parent_memory_kb()
+    before = psutil.Process().memory_info().rss
     with closing(LocalSandbox(4, isolation=isolation)) as sandbox:
         records = run_corpus(sandbox, programs)
     assert {record.id: record.broken for record in records if not record.held} == {}
     assert leftover_processes(namespaces=isolation.namespaces) == []
-    assert parent_memory_kb() - before < 64 << 10
+    assert psutil.Process().memory_info().rss - before < 64 << 20
 
 
 def test_the_corpus_is_large_and_its_programs_have_names_of_their_own() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from trl_grpo_ext.doctor import doctor
+from trl_grpo_ext.doctor import examination
 from trl_grpo_ext.doctor.corpus import Record
-from trl_grpo_ext.doctor.doctor import Level, advice, run_doctor, shown
+from trl_grpo_ext.doctor.examination import Level, advice, run_doctor, shown
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.probe import Finding
+from trl_grpo_ext.sandbox.probe import AttackResult
 
-HELD = (Finding(attack="read a file", held=True, seen="no"),)
-BROKEN = (Finding(attack="read a file", held=False, seen="canary"),)
+HELD = (AttackResult(attack="read a file", held=True, seen="no"),)
+BROKEN = (AttackResult(attack="read a file", held=False, seen="canary"),)
 
 
 @pytest.fixture
@@ -39,24 +39,24 @@ def with_levels(patch: pytest.MonkeyPatch, **found: Level) -> None:
     def probe(isolation: Isolation) -> Level:
         return found.get(isolation.name, Level(isolation=isolation, missing="unshare: Operation not permitted"))
 
-    patch.setattr(doctor, "probe_level", probe)
+    patch.setattr(examination, "probe_level", probe)
 
 
 def test_it_says_which_walls_this_machine_has() -> None:
     lines: list[str] = []
     status = run_doctor(lines.append, corpus=False)
     text = "\n".join(lines)
-    assert all(level.label in text for level in doctor.LEVELS)
-    assert status in (doctor.HOLDS, doctor.NO_WALLS)
-    assert ("Programs run at the level" in text) == (status == doctor.HOLDS)
+    assert all(level.label in text for level in examination.LEVELS)
+    assert status in (examination.HOLDS, examination.NO_WALLS)
+    assert ("Programs run at the level" in text) == (status == examination.HOLDS)
 
 
 def test_an_attack_of_the_corpus_is_tried(corpus: Path) -> None:
     lines: list[str] = []
     status = run_doctor(lines.append, folder=corpus)
-    if status == doctor.NO_WALLS:
+    if status == examination.NO_WALLS:
         pytest.skip("this machine has no walls to run programs behind")
-    assert status == doctor.HOLDS
+    assert status == examination.HOLDS
     assert any("comparison" in line and "1 of   1 held" in line for line in lines)
     assert lines[-1] == "Everything held."
 
@@ -66,35 +66,35 @@ def test_as_json_it_is_one_object(corpus: Path) -> None:
     status = run_doctor(lines.append, folder=corpus, as_json=True)
     report = json.loads("\n".join(lines))
     assert report["status"] == status
-    assert [level["level"] for level in report["levels"]] == [level.label for level in doctor.LEVELS]
-    if status != doctor.NO_WALLS:
+    assert [level["level"] for level in report["levels"]] == [level.label for level in examination.LEVELS]
+    if status != examination.NO_WALLS:
         assert [(each["id"], each["held"]) for each in report["programs"]] == [("lie", True)]
 
 
 def test_without_walls_it_says_how_to_get_some(monkeypatch: pytest.MonkeyPatch) -> None:
     with_levels(monkeypatch)
     lines: list[str] = []
-    assert run_doctor(lines.append) == doctor.NO_WALLS
+    assert run_doctor(lines.append) == examination.NO_WALLS
     assert any("unprivileged_userns_clone" in line for line in lines)
 
 
 def test_walls_that_an_attack_gets_through_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     full, landlock = Isolation.FULL, Isolation.LANDLOCK
     with_levels(
-        monkeypatch, FULL=Level(isolation=full, findings=BROKEN), LANDLOCK=Level(isolation=landlock, findings=HELD)
+        monkeypatch, FULL=Level(isolation=full, attacks=BROKEN), LANDLOCK=Level(isolation=landlock, attacks=HELD)
     )
     lines: list[str] = []
-    assert run_doctor(lines.append, corpus=False) == doctor.HOLDS
+    assert run_doctor(lines.append, corpus=False) == examination.HOLDS
     assert "    BROKEN read a file: canary" in lines
     assert f"Programs run at the level {landlock.label}." in lines
 
 
 def test_a_program_that_got_through_makes_the_status_1(monkeypatch: pytest.MonkeyPatch, corpus: Path) -> None:
-    with_levels(monkeypatch, FULL=Level(isolation=Isolation.FULL, findings=HELD))
+    with_levels(monkeypatch, FULL=Level(isolation=Isolation.FULL, attacks=HELD))
     got_through = Record(id="lie", category="comparison", ending="passed", seconds=0.1, broken=("it passed \x1b[2J",))
-    monkeypatch.setattr(doctor, "try_corpus", lambda isolation, programs: [got_through])
+    monkeypatch.setattr(examination, "try_corpus", lambda isolation, programs: [got_through])
     lines: list[str] = []
-    assert run_doctor(lines.append, folder=corpus) == doctor.BROKEN
+    assert run_doctor(lines.append, folder=corpus) == examination.BROKEN
     assert "    BROKEN lie: it passed \\x1b[2J" in lines
 
 

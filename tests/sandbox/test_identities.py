@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import trl_grpo_ext
-from trl_grpo_ext.doctor.doctor import probe_level
+from trl_grpo_ext.doctor.examination import probe_level
 from trl_grpo_ext.sandbox.inside import kernel
 from trl_grpo_ext.sandbox.isolation import Isolation
 
@@ -53,7 +53,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 BODY = """
 import json, sys
-from trl_grpo_ext.doctor.doctor import LEVELS, probe_level, try_corpus
+from trl_grpo_ext.doctor.examination import LEVELS, probe_level, try_corpus
 from trl_grpo_ext.doctor.corpus import load_corpus
 levels = [probe_level(isolation) for isolation in LEVELS]
 best = next((level.isolation for level in levels if level.holds), None)
@@ -68,7 +68,7 @@ programs = [each for each in load_corpus() if (each.category in wanted or each.i
 records = try_corpus(best, programs) if best is not None else []
 print(json.dumps({
     "levels": {
-        each.isolation.name: each.missing or [f.attack + ": " + f.seen for f in each.findings if not f.held]
+        each.isolation.name: each.missing or [f.attack + ": " + f.seen for f in each.attacks if not f.held]
         for each in levels
     },
     "best": best and best.name, "programs": len(records),

@@ -20,6 +20,6 @@ def add_doctor_parser(commands: Any) -> None:
 
 def run_doctor_command(arguments: argparse.Namespace) -> int:
     """Print what holds; returns the exit status."""
-    from trl_grpo_ext.doctor.doctor import run_doctor
+    from trl_grpo_ext.doctor.examination import run_doctor
 
     return run_doctor(as_json=arguments.json)

@@ -162,15 +162,24 @@ def _read(inbox: Inbox, monitor: Monitor, results: list[TestResult], judge: Judg
         frames = inbox.take()
     for frame in frames:
         judge.clean = frame.get("clean", judge.clean)
-        if "failed" in frame:
-            raise NotReadyError(frame["failed"])
-        if "bad_tests" in frame:
-            return RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
-        if "test" in frame:
-            results.append(TestResult(ending=Ending(frame["ending"]), detail=frame["detail"]))
-        if "done" in frame:
-            return True
+        if done := read_report(frame, results):
+            return done
     return False
+
+
+def read_report(frame: dict[str, Any], results: list[TestResult]) -> RunResult | bool:
+    """Take one message of a judge; True when it is done, a result when the tests do not even run.
+
+    Raises:
+        NotReadyError: if its jail could not be put up.
+    """
+    if "failed" in frame:
+        raise NotReadyError(frame["failed"])
+    if "bad_tests" in frame:
+        return RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
+    if "test" in frame:
+        results.append(TestResult(ending=Ending(frame["ending"]), detail=frame["detail"]))
+    return "done" in frame
 
 
 def _explain(results: list[TestResult], zygote: Zygote, program: int, limits: Limits) -> list[TestResult]:

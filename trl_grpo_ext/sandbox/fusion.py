@@ -26,9 +26,9 @@ from trl_grpo_ext.sandbox.job import (
 from trl_grpo_ext.sandbox.local import judge_lost, run_on_zygote
 from trl_grpo_ext.sandbox.monitor import over_time
 from trl_grpo_ext.sandbox.nodes import NodeError
-from trl_grpo_ext.sandbox.printed import first_difference, same_output
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError
+from trl_grpo_ext.sandbox.stdio_run import compare, run_each
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote
 from trl_grpo_ext.workers.lending import Lender, spread
 
@@ -38,7 +38,6 @@ LEVEL = "remote:sandboxfusion"
 JOBS_A_SERVICE = 8
 _FREE_SECONDS = 0.2  # of each run: an interpreter's start is not the program's
 _CARRIED_BYTES = 100_000  # of output that the service certainly takes before it stalls the program
-_HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)
 
 
 class FusionSandbox:
@@ -47,7 +46,7 @@ class FusionSandbox:
     A `StdioSuite` takes one request a case; what was printed is compared here. A `CallSuite` is judged by our own
     judge here, which asks the program by way of requests that run it again from its start, one for each call that
     the tests make: right only for programs that give the same answers each time, and slow for tests with many calls.
-    Tests that need more than `replay_run.MAX_REQUESTS` requests, callbacks included, and answers too long for the
+    Tests that need more than `fusion_calls.MAX_REQUESTS` requests, callbacks included, and answers too long for the
     service, have no verdict. The service enforces time and memory; the limits of processes and disk are its own.
 
     Args:
@@ -66,7 +65,8 @@ class FusionSandbox:
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program, or the service, does."""
         distinct = list(dict.fromkeys(jobs))
-        answers = spread(self._run, distinct, threads=self._parallel, cancel=self.close)
+        zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
+        answers = spread(lambda job: self._run(zygotes, job), distinct, threads=self._parallel, cancel=self.close)
         outcomes = dict(zip(distinct, answers, strict=True))
         return [outcomes[job] for job in jobs]
 
@@ -96,34 +96,22 @@ class FusionSandbox:
         """Let go of processes that belong to the process this one was forked from."""
         self._zygotes.abandon()
 
-    def _run(self, job: Job) -> RunResult:
+    def _run(self, zygotes: Lender[Zygote], job: Job) -> RunResult:
         started = time.perf_counter()
-        outcome = self._judge(job)
+        outcome = self._judge(zygotes, job)
         return replace(outcome, level=LEVEL, seconds=time.perf_counter() - started)
 
-    def _judge(self, job: Job) -> RunResult:
+    def _judge(self, zygotes: Lender[Zygote], job: Job) -> RunResult:
         if not _is_text(job.program):
             return run_result_of((_NOT_TEXT,) * len(job.suite.tests))
         try:
             if isinstance(job.suite, StdioSuite):
-                return self._run_cases(job, job.suite)
-            return self._run_calls(job, job.suite)
+                return run_each(job, job.suite, lambda case, seconds: self._run_case(job, case, seconds))
+            return self._run_calls(zygotes, job, job.suite)
         except (NodeError, UnsupportedError) as error:
             return no_verdict(str(error))
 
-    def _run_cases(self, job: Job, suite: StdioSuite) -> RunResult:
-        results: list[TestResult] = []
-        left = job.limits.wall_seconds
-        for case in suite.tests:
-            run, result = self._run_case(job, case, left)
-            results.append(result)
-            left = max(0.001, left - max(0.0, run.seconds - _FREE_SECONDS))
-            if result.ending is not Ending.PASSED and (job.stop_at_first or result.ending in _HOPELESS):
-                break
-        rest = TestResult(ending=Ending.NOT_RUN) if job.stop_at_first else results[-1]
-        return run_result_of((*results, *[rest] * (len(suite.tests) - len(results))))
-
-    def _run_case(self, job: Job, case: StdioCase, seconds: float) -> tuple[Run, TestResult]:
+    def _run_case(self, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
         if not _is_text(case.stdin):
             raise UnsupportedError("a test's standard input is no UTF-8")
         run = self._service.run(job.program, case.stdin, job.limits, seconds)
@@ -131,16 +119,16 @@ class FusionSandbox:
             run = self._service.run(job.program, case.stdin, job.limits, seconds)
         if run.timed_out and len(case.stdout) > _CARRIED_BYTES:
             raise UnsupportedError("what the program is to print is too long for the service to carry")
-        return run, _case_result(run, case, job.limits)
+        return _case_result(run, case, job.limits), max(0.0, run.seconds - _FREE_SECONDS)
 
-    def _run_calls(self, job: Job, suite: CallSuite) -> RunResult:
+    def _run_calls(self, zygotes: Lender[Zygote], job: Job, suite: CallSuite) -> RunResult:
         def judge(zygote: Zygote) -> RunResult:
             try:
                 return run_calls(zygote, job, suite, lambda code, stdin: self._ask(job, code, stdin))
             except (NodeError, UnsupportedError) as error:  # the zygote is as good as before
                 return no_verdict(str(error))
 
-        return run_on_zygote(self._zygotes, judge) or judge_lost(job)
+        return run_on_zygote(zygotes, judge) or judge_lost(job)
 
     def _ask(self, job: Job, code: str, stdin: str) -> Run:
         return self._service.run(code, stdin, job.limits, job.limits.wall_seconds)
@@ -168,9 +156,7 @@ def _case_result(run: Run, case: StdioCase, limits: Limits) -> TestResult:
     printed = run.stdout.encode("utf-8", "surrogatepass")
     if len(printed) > limits.output_kb << 10:
         return TestResult(ending=Ending.OUTPUT_LIMIT, detail=f"over {limits.output_kb} KiB")
-    if same_output(printed, case.stdout):
-        return TestResult(ending=Ending.PASSED)
-    return TestResult(ending=Ending.FAILED, detail=first_difference(printed, case.stdout))
+    return compare(printed, case)
 
 
 def _is_cut_short(printed: str, expected: str) -> bool:

@@ -23,10 +23,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.sandbox.call_run import MESSAGE_BYTES, JudgeLostError, conclude, judge_limits, judge_order
+from trl_grpo_ext.sandbox.call_run import (
+    MESSAGE_BYTES,
+    JudgeLostError,
+    conclude,
+    judge_limits,
+    judge_order,
+    read_report,
+)
 from trl_grpo_ext.sandbox.fusion_service import Run, ending_of
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult
-from trl_grpo_ext.sandbox.monitor import Monitor, NotReadyError, OverMemoryError, over_memory, over_time, tell
+from trl_grpo_ext.sandbox.monitor import Monitor, OverMemoryError, over_memory, over_time, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError, Inbox
 
@@ -182,7 +189,10 @@ class _Judging:
         if self._control.fileno() in ready:  # first, as it says what came of the questions before
             self._reports.read()
             for frame in self._reports.take():
-                self._hear(frame)
+                if "ready" in frame:
+                    self._since = time.monotonic()
+                    self._pass_on(None)
+                self._done = read_report(frame, self._results) or self._done
             if self._reports.ended and not self._done:
                 raise JudgeLostError("the judge was lost")
         elif self._calls.fileno() in ready:
@@ -191,19 +201,6 @@ class _Judging:
                 self._pass_on(message)
             if self._questions.ended:
                 self._monitor.remove(self._calls.fileno())
-
-    def _hear(self, frame: dict[str, Any]) -> None:
-        if "failed" in frame:
-            raise NotReadyError(frame["failed"])
-        if "bad_tests" in frame:
-            self._done = RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
-        if "test" in frame:
-            self._results.append(TestResult(ending=Ending(frame["ending"]), detail=frame["detail"]))
-        if "ready" in frame:
-            self._since = time.monotonic()
-            self._pass_on(None)
-        if "done" in frame:
-            self._done = True
 
     def _pass_on(self, message: dict[str, Any] | None) -> None:
         """Have the program answer; the judge's time stands still meanwhile."""

@@ -85,7 +85,7 @@ print("full")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AttackResult:
     """Whether an attack was stopped, and what was seen."""
 
     attack: str
@@ -93,7 +93,7 @@ class Finding:
     seen: str
 
 
-def probe(isolation: Isolation) -> list[Finding]:
+def probe(isolation: Isolation) -> list[AttackResult]:
     """Try every attack on programs behind these walls.
 
     Raises:
@@ -108,7 +108,7 @@ def probe(isolation: Isolation) -> list[Finding]:
         zygote.kill()
 
 
-def _try_all(zygote: Zygote, canaries: Canaries) -> Iterator[Finding]:
+def _try_all(zygote: Zygote, canaries: Canaries) -> Iterator[AttackResult]:
     names = {
         "FOLDER": repr(str(canaries.folder)),
         "VICTIM": str(canaries.victim),
@@ -129,7 +129,7 @@ def _try_all(zygote: Zygote, canaries: Canaries) -> Iterator[Finding]:
         if attack == "run at all" and outcome.ending is not Ending.PASSED:
             got = [outcome.detail]
         seen = "; ".join(harm + got) or outcome.detail or outcome.ending
-        yield Finding(attack=attack, held=not harm and not got, seen=seen)
+        yield AttackResult(attack=attack, held=not harm and not got, seen=seen)
 
 
 @functools.cache
@@ -142,7 +142,7 @@ def best_isolation() -> Isolation:
     missing = []
     for isolation in (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK):
         try:
-            broken = [finding for finding in probe(isolation) if not finding.held]
+            broken = [attack for attack in probe(isolation) if not attack.held]
         except (IsolationError, ZygoteLostError) as error:
             missing.append(f"  {isolation.label}: {error}")
             continue

@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import FileIO
 
@@ -37,10 +37,23 @@ def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
         NotReadyError: if a jail could not be put up.
         ZygoteLostError: if the zygote went away.
     """
+    return run_each(job, suite, lambda case, seconds: _run_case(zygote, job, case, seconds))
+
+
+def run_each(
+    job: Job, suite: StdioSuite, run_case: Callable[[StdioCase, float], tuple[TestResult, float]]
+) -> RunResult:
+    """The result of the cases, one after another; the wall time is for all of them together.
+
+    Args:
+        job: What is run, and its limits.
+        suite: The cases.
+        run_case: Runs the program on a case for so many seconds; how it ended, and the seconds that the program had.
+    """
     results: list[TestResult] = []
     left = job.limits.wall_seconds
     for case in suite.tests:
-        result, seconds = _run_case(zygote, job, case, left)
+        result, seconds = run_case(case, left)
         left = max(0.001, left - seconds)
         results.append(result)
         if result.ending is not Ending.PASSED and (job.stop_at_first or result.ending in _HOPELESS):
@@ -64,7 +77,7 @@ def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tupl
             started = time.monotonic()
             try:
                 printed, errors = _talk(zygote, program, monitor, case, feed, out, err, job.limits)
-                result = _compare(printed, errors, case, zygote.exits[program], job.limits)
+                result = _result_of(printed, errors, case, zygote.exits[program], job.limits)
             except DeadlineError:
                 result = over_time(job.limits)
             except OverMemoryError:
@@ -130,11 +143,16 @@ def _write(descriptor: int, unread: memoryview) -> memoryview:
         return unread[:0]
 
 
-def _compare(printed: bytes, errors: bytes, case: StdioCase, left: Exit, limits: Limits) -> TestResult:
+def _result_of(printed: bytes, errors: bytes, case: StdioCase, left: Exit, limits: Limits) -> TestResult:
     if os.waitstatus_to_exitcode(left.status) != 0:
         result = read_exit(left, limits)
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         return result if not lines or result.ending is Ending.TIMEOUT else replace(result, detail=lines[-1][:300])
+    return compare(printed, case)
+
+
+def compare(printed: bytes, case: StdioCase) -> TestResult:
+    """The result of a program that has ended well and has printed this."""
     if same_output(printed, case.stdout):
         return TestResult(ending=Ending.PASSED)
     return TestResult(ending=Ending.FAILED, detail=first_difference(printed, case.stdout))

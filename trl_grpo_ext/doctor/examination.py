@@ -15,7 +15,7 @@ from typing import Any
 from trl_grpo_ext.doctor.corpus import Program, Record, load_corpus, run_corpus
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.local import LocalSandbox
-from trl_grpo_ext.sandbox.probe import Finding, probe
+from trl_grpo_ext.sandbox.probe import AttackResult, probe
 from trl_grpo_ext.sandbox.zygote import IsolationError, ZygoteLostError
 
 HOLDS, BROKEN, NO_WALLS = 0, 1, 2
@@ -46,22 +46,22 @@ class Level:
     """What probing one level of isolation has shown."""
 
     isolation: Isolation
-    findings: tuple[Finding, ...] = ()
+    attacks: tuple[AttackResult, ...] = ()
     missing: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether it is there, and stopped every attack of the probe."""
-        return bool(self.findings) and all(finding.held for finding in self.findings)
+        return bool(self.attacks) and all(attack.held for attack in self.attacks)
 
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values."""
-        findings = [asdict(finding) for finding in self.findings]
-        return {"level": self.isolation.label, "holds": self.holds, "missing": self.missing, "findings": findings}
+        attacks = [asdict(attack) for attack in self.attacks]
+        return {"level": self.isolation.label, "holds": self.holds, "missing": self.missing, "findings": attacks}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Examination:
     """All that the doctor found."""
 
     levels: tuple[Level, ...]
@@ -111,21 +111,21 @@ def run_doctor(
     return report.status
 
 
-def examine(*, corpus: bool = True, folder: Path | None = None) -> Report:
+def examine(*, corpus: bool = True, folder: Path | None = None) -> Examination:
     """What `run_doctor` prints, as data."""
     levels = tuple(probe_level(isolation) for isolation in LEVELS)
     best = next((level.isolation for level in levels if level.holds), None)
     if best is None or not corpus:
-        return Report(levels=levels, best=best)
+        return Examination(levels=levels, best=best)
     programs = load_corpus(folder)
     records = try_corpus(best, programs)
-    return Report(levels=levels, best=best, records=tuple(records), passed_over=len(programs) - len(records))
+    return Examination(levels=levels, best=best, records=tuple(records), passed_over=len(programs) - len(records))
 
 
 def probe_level(isolation: Isolation) -> Level:
     """Try the attacks of the probe behind these walls."""
     try:
-        return Level(isolation=isolation, findings=tuple(probe(isolation)))
+        return Level(isolation=isolation, attacks=tuple(probe(isolation)))
     except (IsolationError, ZygoteLostError, OSError) as error:
         return Level(isolation=isolation, missing=str(error) or type(error).__name__)
 
@@ -148,7 +148,7 @@ def advice(missing: str) -> str:
     return next((how for word, how in _HOW.items() if word in missing.lower()), "")
 
 
-def _lines(report: Report, corpus: bool) -> Iterable[str]:
+def _lines(report: Examination, corpus: bool) -> Iterable[str]:
     yield machine()
     for level in report.levels:
         yield from _level_lines(level)
@@ -166,14 +166,14 @@ def _level_lines(level: Level) -> Iterable[str]:
         if how := advice(level.missing):
             yield f"    It takes: {how}"
         return
-    held = sum(finding.held for finding in level.findings)
-    yield f"  {level.isolation.label}: {held} of {len(level.findings)} attacks held off"
-    for finding in level.findings:
-        if not finding.held:
-            yield f"    BROKEN {finding.attack}: {shown(finding.seen)}"
+    held = sum(attack.held for attack in level.attacks)
+    yield f"  {level.isolation.label}: {held} of {len(level.attacks)} attacks held off"
+    for attack in level.attacks:
+        if not attack.held:
+            yield f"    BROKEN {attack.attack}: {shown(attack.seen)}"
 
 
-def _corpus_lines(report: Report) -> Iterable[str]:
+def _corpus_lines(report: Examination) -> Iterable[str]:
     yield from summary(report.records)
     if report.passed_over:
         yield f"  {report.passed_over} programs need a process tree of their own, which this level does not have."
