@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -67,3 +68,16 @@ def test_a_rank_that_ends_the_run_over_an_unscored_row_takes_the_other_with_it(t
     done = run_on_two_ranks("raise", tmp_path)
     assert done.returncode != 0
     assert done.stderr.count("UnscoredError: The reward term 'trouble' could not judge") == 2
+
+
+@pytest.mark.slow  # two ranks
+def test_a_rank_that_has_finished_ends_well_whatever_its_threads_still_do() -> None:
+    script = Path(__file__).parent / "leaves_late.py"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    other, own = (
+        subprocess.Popen([sys.executable, script, "leaves"], env=os.environ | where | {"RANK": rank}) for rank in "01"
+    )
+    assert own.wait(timeout=300) == 0
+    assert other.wait(timeout=300) == 0

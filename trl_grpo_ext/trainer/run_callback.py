@@ -15,6 +15,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.trainer.process_group import leave_at_exit
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.tell(lambda listener: listener.on_train_end())
+        leave_at_exit()
 
 
 class CardListener(RunListener):
