@@ -1,7 +1,7 @@
 """Check the sizes of the house: 300 lines a file, 40 a function, 20 files a folder.
 
-A function's docstring is not counted, nor are its decorators. Files are Python files; the package's `__init__.py` counts
-as one. There are no exceptions.
+A function's docstring is not counted, nor are its decorators. Files are Python files, each
+`__init__.py` among them. There are no exceptions.
 
 Usage::
 
@@ -43,7 +43,9 @@ def too_large() -> Iterator[str]:
         if (lines := len(text.splitlines())) > FILE_LINES:
             yield f"{name}: {lines} lines"
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (lines := code_lines(node)) > FUNCTION_LINES:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if (lines := code_lines(node)) > FUNCTION_LINES:
                 yield f"{name}:{node.lineno} {node.name}: {lines} lines"
 
 
