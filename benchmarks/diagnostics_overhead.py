@@ -165,6 +165,7 @@ def report(with_: Times, without: Times) -> None:
 
 
 def main() -> None:
+    """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--completions", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=96)

@@ -103,6 +103,7 @@ def told_of(curve: Curve, runs: int, steps: int, groups: int, alike: float) -> T
 
 
 def main() -> None:
+    """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20, help="runs of each kind")
     parser.add_argument("--steps", type=int, default=200, help="training batches a run")

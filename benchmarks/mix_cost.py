@@ -57,6 +57,7 @@ def make_mix(size: int, rng: random.Random) -> RewardMix:
 
 
 def main() -> None:
+    """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--completions", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=30)

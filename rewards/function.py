@@ -17,7 +17,9 @@ from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 class FunctionVerifier(Verifier):
     """What `@verifier` makes of a function; it pickles by the function's qualified name."""
 
-    def __init__(self, function: Callable[[Sample], object], *, name: str | None, isolated: bool, timeout: float):
+    def __init__(
+        self, function: Callable[[Sample], object], *, name: str | None, isolated: bool, timeout: float
+    ) -> None:
         self.function = function
         self.name = name or function.__name__
         self.isolated = isolated
@@ -87,6 +89,7 @@ def verifier(
     a verdict that blames the grader, not the end of the run.
 
     Args:
+        function: What judges a sample.
         name: The metric key; the function's name by default.
         isolated: Run it in a worker process that is killed after `timeout` seconds. Use it for whatever may hang
             on hostile text. The function must then stand at the top level of an importable module, not in the

@@ -187,8 +187,11 @@ class UnitTestVerifier(Verifier):
         return shares | ({"passes_naively": fooled / count} if self.second_opinion else {})
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose tests cannot be read; if `thorough`, also those that fail their own reference solution, or
-        that a program passes that solves nothing: one run a row, and about nine more."""
+        """The rows whose tests cannot be read.
+
+        If `thorough`, also those that fail their own reference solution, or that a program passes that solves nothing:
+        one run a row, and about nine more.
+        """
         problems: list[DataProblem] = []
         jobs: list[tuple[int, str, Job]] = []
         for position, row in enumerate(rows):

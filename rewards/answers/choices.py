@@ -273,6 +273,7 @@ def letter(text: str) -> str | None:
 
 
 def label_of(match: re.Match[str]) -> str:
+    """The letter that a match of a choice has found, in capitals."""
     return next(group for group in match.groups()[:4] if group).upper()
 
 

@@ -64,8 +64,9 @@ class Endpoint:
 
 
 class Client:
-    """One endpoint's client in this process: a thread with an event loop, so that any thread, with or without a loop
-    of its own, may ask. Requests, pooling and retries are the `openai` package's.
+    """One endpoint's client in this process, which any thread may ask.
+
+    It is a thread with an event loop. Requests, pooling and retries are the `openai` package's.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -218,7 +219,7 @@ def close_clients() -> None:
 def _forget() -> None:
     # The parent's threads are not here, and its lock may be held by one of those. Its loops are kept from being
     # collected, which would close them, and what they share with the parent.
-    global _lock
+    global _lock  # noqa: PLW0603
     _left_behind.extend(_clients.values())
     _clients.clear()
     _lock = threading.Lock()

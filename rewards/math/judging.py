@@ -85,7 +85,7 @@ def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
     slow = [pair for pair, verdict in known.items() if verdict is None]
     for pair, verdict in zip(slow, in_workers(slow, timeout), strict=True):
         if verdict.status is Status.TIMEOUT and _gold_is_slow(pair, timeout):
-            verdict = replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)
+            verdict = replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)  # noqa: PLW2901
         _memo.put((pair, timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
         known[pair] = verdict
     return {pair: verdict for pair, verdict in known.items() if verdict is not None}

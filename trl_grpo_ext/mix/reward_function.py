@@ -37,7 +37,9 @@ class TermReward:
 class _OpenBatch:
     """A batch that not every term has read yet."""
 
-    def __init__(self, completions: Sequence[Completion], unread: Collection[str], card: Scorecard | None = None):
+    def __init__(
+        self, completions: Sequence[Completion], unread: Collection[str], card: Scorecard | None = None
+    ) -> None:
         self.completions = completions  # held, because the id of a list that is gone is used again
         self.unread = set(unread)
         self.card = card
@@ -90,8 +92,8 @@ class BatchScorer:
                     log_figures(
                         verdict_figures(batch.card) | self.mix.verifier_figures(batch.card), columns.get("log_metric")
                     )
-                for term in batch.card.terms:
-                    log_columns(term, batch.card.verdicts[term], columns.get("log_extra"))
+                for name in batch.card.terms:
+                    log_columns(name, batch.card.verdicts[name], columns.get("log_extra"))
         return batch.card
 
     def _open(self, completions: Sequence[Completion], card: Scorecard | None) -> _OpenBatch:

@@ -150,8 +150,11 @@ class _TermAgreement:
             self._products[pair] = tuple(map(sum, zip(so_far, products, strict=True)))
 
     def shadows(self, without: Collection[str]) -> list[dict[str, Any]]:
-        """One dict a shadow: `term`; `table`, the completions that [both pass, only the primary term, only the shadow,
-        neither]; and `kappa`, Cohen's, None where it is not defined."""
+        """One dict a shadow: `term`, `table` and `kappa`.
+
+        `table` has the completions that [both pass, only the primary term, only the shadow, neither]; `kappa` is
+        Cohen's, None where it is not defined.
+        """
         return [
             {
                 "term": term,
@@ -163,8 +166,11 @@ class _TermAgreement:
         ]
 
     def correlations(self) -> list[dict[str, Any]]:
-        """One dict a pair of terms: `first, second, correlation`, that of their values less their groups' means, in
-        [-1, 1]; None where one of them never differs within a group."""
+        """One dict a pair of terms: `first, second, correlation`.
+
+        The correlation is that of their values less their groups' means, in [-1, 1]; None where one of them never
+        differs within a group.
+        """
         return [
             {"first": first, "second": second, "correlation": rounded(_correlation(*products))}
             for (first, second), products in self._products.items()

@@ -118,7 +118,7 @@ def _try_all(zygote: Zygote, canaries: Canaries) -> Iterator[AttackResult]:
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
     for attack, program in ATTACKS.items():
         for name, value in names.items():
-            program = program.replace(name, value)
+            program = program.replace(name, value)  # noqa: PLW2901  # the same program, filled in
         try:
             outcome = run_cases(zygote, Job(program=program, suite=suite, limits=_LIMITS), suite)
         except NotReadyError as error:

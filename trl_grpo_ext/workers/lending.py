@@ -239,7 +239,7 @@ def close_shared() -> None:
 
 def _forget() -> None:
     # The lock may be held by a thread that does not exist here.
-    global _lock
+    global _lock  # noqa: PLW0603
     for each in _shared.values():
         each.abandon()
     _shared.clear()

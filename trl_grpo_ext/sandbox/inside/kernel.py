@@ -90,7 +90,7 @@ def closing_from(first: int) -> PreparedCall:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    """mount(2)."""
+    """Mount a file system."""
     encoded = [text.encode() if text is not None else None for text in (source, target, kind)]
     _checked(f"mount {target}", _libc.mount(*encoded, ctypes.c_ulong(flags), data.encode() if data else None))
 
@@ -104,7 +104,7 @@ def enter_root(folder: str) -> None:
 
 
 def prctl(option: int, value: int = 0, pointer: object = 0) -> None:
-    """prctl(2)."""
+    """Set what the kernel lets this process do."""
     passed = ctypes.c_ulong(pointer) if isinstance(pointer, int) else pointer
     result = _libc.prctl(option, ctypes.c_ulong(value), passed, ctypes.c_ulong(0), ctypes.c_ulong(0))
     _checked(f"prctl {option}", result)
