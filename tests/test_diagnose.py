@@ -156,7 +156,6 @@ def test_a_resumed_run_is_looked_back_on_and_nothing_is_told_twice(tmp_path: Pat
         for each in session:
             recorder.on_batch(each)
             tell(watch, each)
-        assert not watch.has_failed
     assert [(finding.code, finding.step) for finding in read_findings(tmp_path)] == [("grader_trouble", 2)]
     assert diagnose(RecordedRun(tmp_path)).batches == 12
 
