@@ -12,11 +12,11 @@ from windows import batch, codes, needs, window_of
 
 from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.evidence.level import score_level
-from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
-from trl_grpo_ext.diagnostics.hysteresis import CLEAR, HOLD, Onsets
+from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.onsets import CLEAR, HOLD, Onsets
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorder import RECENT_BATCHES
 from trl_grpo_ext.scorecard import Scorecard

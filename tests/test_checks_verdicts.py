@@ -10,8 +10,8 @@ from windows import Planted, batch, codes, needs, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.scorecard import Scorecard
 
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")

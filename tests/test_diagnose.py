@@ -33,11 +33,11 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.diagnostics import watch as watch_module
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
-from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.example import safe_text
 from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
 from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier

@@ -16,10 +16,10 @@ from planted import Column, samples_of
 from windows import tell
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample
-from trl_grpo_ext.diagnostics.evidence.window import Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding, read_findings
-from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
+from trl_grpo_ext.diagnostics.onsets import HOLD, Onsets
 from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.trainer.background_report import BackgroundReport
 

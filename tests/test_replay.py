@@ -13,7 +13,7 @@ from planted import Positions
 from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_changed, record, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
-from trl_grpo_ext.diagnostics.recent_drivers import recent_drivers
+from trl_grpo_ext.diagnostics.diagnosis import recent_drivers
 from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.mix import Affine, Gate, linear, product

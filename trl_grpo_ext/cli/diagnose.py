@@ -31,9 +31,8 @@ def add_diagnose_parser(commands: Any) -> None:
 
 def run_diagnose_command(arguments: argparse.Namespace) -> int:
     """Print the answer; returns the exit status."""
-    from trl_grpo_ext.diagnostics.diagnosis import diagnose
+    from trl_grpo_ext.diagnostics.diagnosis import diagnose, recent_drivers
     from trl_grpo_ext.diagnostics.printed import print_diagnosis
-    from trl_grpo_ext.diagnostics.recent_drivers import recent_drivers
     from trl_grpo_ext.runs.recorded_run import RecordedRun
 
     if not Path(arguments.run).is_dir():

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
-from trl_grpo_ext.diagnostics.evidence.figures import judged, percent
-from trl_grpo_ext.diagnostics.evidence.level import score_level
-from trl_grpo_ext.diagnostics.evidence.primary_terms import names, primary_terms
-from trl_grpo_ext.diagnostics.evidence.progress import has_risen
-from trl_grpo_ext.diagnostics.evidence.window import CEILING, Window
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
-from trl_grpo_ext.diagnostics.hysteresis import HOLD, Onsets
-from trl_grpo_ext.diagnostics.look_back import look_back
+from trl_grpo_ext.diagnostics.groups import judged, percent
+from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.onsets import HOLD, Onsets, look_back
+from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.diagnostics.terms import names, primary_terms
+from trl_grpo_ext.diagnostics.window import CEILING, Window
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import Estimate
@@ -217,3 +219,36 @@ def _score(window: Window) -> str:
 
 def _is_solved(level: Estimate | None) -> bool:
     return level is not None and level.mean >= CEILING
+
+
+RECENT = 16  # logs, as many as checks look at batches
+
+_SHARE = re.compile(r"verified/(?:(?P<term>.+)/driver_share|drivers/others)")
+OTHERS = "other reward functions"
+
+
+def recent_drivers(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The mean driver share of each term over the latest logs that know it, the largest first; the shares sum to 1.
+
+    Shadows and what has no share are left out; empty if nothing is known, as for a run that had no live group.
+
+    Args:
+        logs: TRL's logs, oldest first, as `RecordedRun.iterate_logs` gives them.
+
+    Example:
+        >>> recent_drivers([{"verified/short/driver_share": 0.25, "verified/accuracy/driver_share": 0.75}])
+        {'accuracy': 0.75, 'short': 0.25}
+    """
+    known = deque((shares for entry in logs if (shares := _shares(entry))), maxlen=RECENT)
+    terms = {term for shares in known for term in shares}
+    means = {term: fmean(shares.get(term, 0.0) for shares in known) for term in terms}
+    return dict(sorted(((term, mean) for term, mean in means.items() if mean), key=lambda item: (-item[1], item[0])))
+
+
+def _shares(entry: Mapping[str, Any]) -> dict[str, float]:
+    shares = {}
+    for name, value in entry.items():
+        found = _SHARE.fullmatch(name)
+        if found and isinstance(value, int | float) and math.isfinite(value):
+            shares[found["term"] or OTHERS] = float(value)
+    return shares

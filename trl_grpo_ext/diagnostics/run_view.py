@@ -6,13 +6,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from trl_grpo_ext.diagnostics.evidence.figures import is_finite
-from trl_grpo_ext.diagnostics.evidence.history import History
-from trl_grpo_ext.diagnostics.evidence.level import score_level
-from trl_grpo_ext.diagnostics.evidence.window import CLIFF_STEPS, EVALUATIONS, OPENING_LOGS, RECENT_LOGS, Window
+from trl_grpo_ext.diagnostics.levels import History, score_level
+from trl_grpo_ext.diagnostics.window import CLIFF_STEPS, EVALUATIONS, OPENING_LOGS, RECENT_LOGS, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
-from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.estimate import Estimate, is_finite
 
 MOST_BETWEEN_LOGS = 32  # optimizer steps, for the entropies of two logs to be compared; ours
 

@@ -8,13 +8,11 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.diagnostics.alert import alert_trackers
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import FILE, Finding, Severity, append_finding
-from trl_grpo_ext.diagnostics.finding_panel import show_finding
-from trl_grpo_ext.diagnostics.hysteresis import Onsets
-from trl_grpo_ext.diagnostics.look_back import look_back
+from trl_grpo_ext.diagnostics.onsets import Onsets, look_back
 from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.diagnostics.telling import alert_trackers, show_finding
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trl_grpo_ext.mix.schedule import is_finite_number
+from trl_grpo_ext.support.estimate import is_finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Gate:
             raise ValueError(f"A gate needs the name of another term, got {self.term!r}.")
         for name in ("at_least", "scale", "floor"):
             number = getattr(self, name)
-            if not (is_finite_number(number) or (number is None and name != "at_least")):
+            if not (is_finite(number) or (number is None and name != "at_least")):
                 raise ValueError(f"A gate's `{name}` must be a finite number, got {number!r}.")
         if self.scale is not None and self.floor is not None:
             raise ValueError("A gate has either a `scale` or a `floor`, not both.")

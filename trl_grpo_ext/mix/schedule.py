@@ -6,9 +6,9 @@ import bisect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal, get_args
 
+from trl_grpo_ext.support.estimate import is_finite
 from trl_grpo_ext.support.names import did_you_mean
 
 Curve = Literal["linear", "cosine", "hold"]
@@ -52,7 +52,7 @@ class Schedule:
                 raise ValueError(f"A schedule's points are pairs of a time and a weight, got {point!r}.")
             when, weight = point
             self._check_time(when)
-            if not is_finite_number(weight):
+            if not is_finite(weight):
                 raise ValueError(f"A schedule's weights must be finite numbers, got {weight!r}.")
         for (earlier, _), (later, _) in zip(self.points, self.points[1:], strict=False):
             if not earlier < later:
@@ -64,11 +64,11 @@ class Schedule:
         object.__setattr__(self, "points", points)
 
     def _check_time(self, when: object) -> None:
-        if not is_finite_number(when) or when < 0:  # type: ignore[operator]  # it is a number
+        if not is_finite(when) or when < 0:
             raise ValueError(f"A schedule's times must be finite numbers, 0 or more; got {when!r}.")
-        if self.unit == "step" and when != int(when):  # type: ignore[call-overload]
+        if self.unit == "step" and when != int(when):
             raise ValueError(f"Steps are counted in whole numbers, and a schedule has a point at {when}.")
-        if self.unit == "progress" and when > 1:  # type: ignore[operator]
+        if self.unit == "progress" and when > 1:
             raise ValueError(
                 f"Progress is the share of training that is done, in [0, 1], and a schedule has a point at {when}. "
                 f"To count optimizer steps, say unit: step."
@@ -126,8 +126,8 @@ def check_weight(weight: object) -> Weight:
     """The weight as it is kept; raises a ValueError if it is neither a finite number, a schedule nor a function."""
     if isinstance(weight, Schedule):
         return weight
-    if is_finite_number(weight):
-        return float(weight)  # type: ignore[arg-type]
+    if is_finite(weight):
+        return float(weight)
     if callable(weight) and not isinstance(weight, type):
         for progress in (0.0, 0.5, 1.0):
             weight_at(weight, progress)
@@ -151,7 +151,7 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
         raise ValueError(
             f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
         ) from None
-    if not is_finite_number(found):
+    if not is_finite(found):
         raise ValueError(f"must be a finite number, and the function gives {found!r} at progress {progress}")
     return float(found)
 
@@ -161,11 +161,6 @@ def is_shadow(weight: Weight) -> bool:
     if isinstance(weight, Schedule):
         return all(value == 0 for _, value in weight.points)
     return weight == 0
-
-
-def is_finite_number(value: object) -> bool:
-    """Whether this can be a weight: a number that is no bool, NaN or infinity."""
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def _check_name(what: str, name: Any, valid: tuple[str, ...]) -> None:

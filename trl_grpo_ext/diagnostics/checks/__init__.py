@@ -1,8 +1,10 @@
-"""The checks, one a file, by their codes. Codes are stable: files and other people's scripts hold them."""
+"""The checks, a file each or a family of them a file, by their codes. Codes are stable: files and scripts hold them.
 
+A new check is a file with a pure function of a `Window`, and a line here, at its place in the order of cause.
+"""
+
+from trl_grpo_ext.diagnostics.broken_policy import unless_broken
 from trl_grpo_ext.diagnostics.checks import (
-    all_right_groups,
-    all_wrong_groups,
     bad_data,
     dead_groups,
     entropy_collapse,
@@ -11,28 +13,22 @@ from trl_grpo_ext.diagnostics.checks import (
     inert_term,
     kl_blowup,
     label_hacks,
-    language_mixing,
     length_explosion,
     nonfinite_updates,
-    repetition,
     reward_hacking,
     saturated_term,
-    secondary_only,
-    starved_grader,
     truncation,
     unparseable_flood,
-    verifier_disagreement,
     wrong_driver,
     zero_updates,
 )
-from trl_grpo_ext.diagnostics.evidence.broken_policy import unless_broken
-from trl_grpo_ext.diagnostics.evidence.window import Check
+from trl_grpo_ext.diagnostics.window import Check
 
 # In the order of cause: what comes first makes what comes after meaningless, and is named first.
 CHECKS: dict[str, Check] = {
     "nonfinite_updates": nonfinite_updates.check,
     "grader_trouble": grader_trouble.check,
-    "starved_grader": starved_grader.check,
+    "starved_grader": grader_trouble.check_starved,
     "bad_data": bad_data.check,
     "inconsistent_verifier": inconsistent_verifier.check,
     "reward_hacking": reward_hacking.check,
@@ -40,17 +36,17 @@ CHECKS: dict[str, Check] = {
     "unparseable_flood": unless_broken(unparseable_flood.check),
     "zero_updates": zero_updates.check,
     "kl_blowup": kl_blowup.check,
-    "all_wrong_groups": unless_broken(all_wrong_groups.check),
-    "all_right_groups": all_right_groups.check,
+    "all_wrong_groups": unless_broken(dead_groups.check_all_wrong),
+    "all_right_groups": dead_groups.check_all_right,
     "dead_groups": unless_broken(dead_groups.check),
     "inert_term": inert_term.check,
-    "secondary_only": secondary_only.check,
+    "secondary_only": wrong_driver.check_secondary_only,
     "wrong_driver": wrong_driver.check,
     "entropy_collapse": entropy_collapse.check,
     "length_explosion": unless_broken(length_explosion.check),
-    "repetition": unless_broken(repetition.check),
+    "repetition": unless_broken(length_explosion.check_repetition),
     "label_hacks": label_hacks.check,
     "saturated_term": saturated_term.check,
-    "verifier_disagreement": verifier_disagreement.check,
-    "language_mixing": unless_broken(language_mixing.check),
+    "verifier_disagreement": reward_hacking.check_disagreement,
+    "language_mixing": unless_broken(length_explosion.check_language),
 }

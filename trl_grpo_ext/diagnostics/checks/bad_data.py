@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import most_common, percent
-from trl_grpo_ext.diagnostics.evidence.verdict_share import VerdictShare, verdict_share
-from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.diagnostics.groups import most_common, percent
+from trl_grpo_ext.diagnostics.terms import VerdictShare, verdict_share
+from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Blame
 
@@ -18,7 +18,7 @@ RETURNS = (
 WARN, CRITICAL = 0.02, 0.10  # of the verdicts of a term in force; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Among the recent verdicts of terms in force, those that are the data's fault."""
     shares = {term: verdict_share(window, term, _failed) for term in window.in_force}
     patterns = [term for term, share in shares.items() if share.is_pattern(WARN, CRITICAL)]

@@ -1,20 +1,34 @@
-"""Groups that teach nothing, some all right and some all wrong: the data is of two kinds, and neither is in reach."""
+"""Groups that teach nothing: all right, all wrong, or some of both."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.checks import all_right_groups, all_wrong_groups, inert_term
-from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
-from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, judged, percent
-from trl_grpo_ext.diagnostics.evidence.level import score_level
-from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, has_risen, is_stuck
-from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
+import math
+from collections.abc import Sequence
+
+from trl_grpo_ext.diagnostics.checks import inert_term
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.groups import (
+    agreeing_share,
+    compare_with_gold,
+    group_count,
+    groups_of,
+    is_one_answer,
+    judged,
+    percent,
+)
+from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_stuck
+from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 LEAST_LIVE, CRITICAL = 0.3, 0.05  # of the groups; ours
+RIGHT_WARN, RIGHT_CRITICAL = 0.75, 0.95  # of groups of `GROUP_SIZE`; rl-doctor's critical level, and ours
+GROUP_SIZE = 8  # TRL's default
+WRONG_WARN, WRONG_CRITICAL = 0.6, 0.9  # of the groups; ours, above rl-doctor's .5: hard data that is learned starts so
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Few live groups while the score is flat, for no reason that another finding gives.
 
     That the score is surely flat is not asked: where prompts are always right or always wrong, chance alone moves it.
@@ -70,7 +84,7 @@ def _is_stuck(window: Window, live: float) -> bool:
 def _is_told(window: Window) -> bool:
     """Whether one kind of dead group prevails, which is for the check of that kind to judge."""
     wrong, right = _share(window, GroupOutcome.ALL_WRONG), _share(window, GroupOutcome.ALL_RIGHT)
-    if wrong - _misread(window) >= all_wrong_groups.WARN or right >= all_right_groups.WARN:
+    if wrong - _misread(window) >= WRONG_WARN or right >= RIGHT_WARN:
         return True
     return _is_tied(window) and isinstance(inert_term.check(window), Finding)
 
@@ -90,3 +104,70 @@ def _is_tied(window: Window) -> bool:
     groups = group_count(window.batches)
     tied = groups_of(window.batches, GroupOutcome.TIED)
     return 2 * tied > groups
+
+
+def check_all_right(window: Window) -> CheckResult:
+    """Most groups all right, now and when the run began: one that has become so has learned what there was."""
+    groups = group_count(window.batches)
+    now, opening = _all_right(window.batches), _all_right(window.opening)
+    if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or now is None or opening is None:
+        return None
+    size = judged(window.batches) / groups
+    error = math.sqrt(opening * (1 - opening) / group_count(window.opening))
+    if min(now, opening - error) < _least(RIGHT_WARN, size):  # a few groups only tell how it began
+        return None
+    return Finding(
+        code="all_right_groups",
+        step=window.step,
+        severity=Severity.CRITICAL if now >= _least(RIGHT_CRITICAL, size) else Severity.WARNING,
+        sentence=(
+            f"{percent(now)} of the groups are all right, as they were when the run began ({percent(opening)}): "
+            f"there is little to learn from this data."
+        ),
+        numbers={"all_right": now, "at_the_start": opening, "groups": groups},
+        action="Take harder data, or drop the prompts that the model already solves.",
+    )
+
+
+def _all_right(batches: Sequence[BatchFigures]) -> float | None:
+    groups = group_count(batches)
+    right = groups_of(batches, GroupOutcome.ALL_RIGHT)
+    return right / groups if groups else None
+
+
+def _least(share: float, size: float) -> float:
+    """A share of all-right groups, for groups of another size than `GROUP_SIZE`.
+
+    A policy that is right with probability p has p ** size by chance: a pair is all right where a larger group is live.
+
+    Example:
+        >>> [round(_least(0.75, size), 2) for size in (2, 4, 8, 16)]
+        [0.93, 0.87, 0.75, 0.75]
+    """
+    return max(share, float(share ** (size / GROUP_SIZE)))
+
+
+def check_all_wrong(window: Window) -> CheckResult:
+    """Most groups all wrong though their answers were understood, and the score does not rise."""
+    groups = group_count(window.batches)
+    wrong = groups_of(window.batches, GroupOutcome.ALL_WRONG)
+    wrong -= sum(batch.misread_groups for batch in window.batches)
+    if groups < LEAST_GROUPS or judged(window.batches) < LEAST_SAMPLES or wrong < WRONG_WARN * groups:
+        return None
+    if is_one_answer(window.batches, window.opening) or not is_stuck(window):
+        return None
+    agreeing = agreeing_share(window)
+    live = groups_of(window.batches, GroupOutcome.LIVE)
+    return Finding(
+        code="all_wrong_groups",
+        step=window.step,
+        severity=Severity.CRITICAL if wrong >= WRONG_CRITICAL * groups else Severity.WARNING,
+        sentence=(
+            f"{percent(wrong / groups)} of the groups are all wrong and teach nothing; "
+            f"{percent(live / groups)} are live."
+        ),
+        numbers={"all_wrong": wrong / groups, "agreeing": agreeing, "live": live / groups, "groups": groups},
+        action=compare_with_gold(agreeing)
+        or "First judge a few right answers by hand with the verifier; if it passes them, take easier data or more "
+        "num_generations.",
+    )

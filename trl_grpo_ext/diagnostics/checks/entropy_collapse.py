@@ -5,13 +5,18 @@ from __future__ import annotations
 import statistics
 
 from trl_grpo_ext.diagnostics.checks import kl_blowup
-from trl_grpo_ext.diagnostics.evidence.distinct_answers import ONE_ANSWER, distinct_answers
-from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, percent
-from trl_grpo_ext.diagnostics.evidence.gold_doubt import agreeing_share
-from trl_grpo_ext.diagnostics.evidence.level import gain_within, score_level
-from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
-from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import (
+    ONE_ANSWER,
+    agreeing_share,
+    distinct_answers,
+    group_count,
+    groups_of,
+    percent,
+)
+from trl_grpo_ext.diagnostics.levels import gain_within, score_level
+from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
+from trl_grpo_ext.diagnostics.window import CEILING, LEAST_SAMPLES, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 LEFT = 0.1  # of the entropy at the start; rl-doctor
@@ -22,7 +27,7 @@ MOST = 0.5  # of the all-wrong groups agree on an answer, and of the others are 
 COMPARE = "First compare answers and gold of the groups that are all wrong: it may be the gold. If the gold is right:"
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Little entropy is left, groups give one answer, and the score is flat below its ceiling."""
     logged, opening = window.logged("entropy"), window.logged("entropy", opening=True)
     if not logged or not opening:

@@ -1,24 +1,24 @@
-"""The grader fails, or completions use up its time, where it should judge."""
+"""The grader fails, completions use up its time, or its workers do not get the CPU time that they need."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from trl_grpo_ext.diagnostics.checks.starved_grader import is_starved
-from trl_grpo_ext.diagnostics.evidence.figures import most_common, percent
-from trl_grpo_ext.diagnostics.evidence.verdict_share import verdict_share
-from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.groups import most_common, percent
+from trl_grpo_ext.diagnostics.terms import by_weight, verdict_share
+from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Blame, Status
 
 WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
 
 Kind = tuple[Blame, Status, str]
+STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05  # of a term's verdicts; each was tried twice, so few mean a lot; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Among a term's recent verdicts, failures of the grader; else timeouts that completions have caused.
 
     A shadow that fails is worth knowing, and holds nothing back.
@@ -106,3 +106,33 @@ def _slowest(facts: Sequence[TermFigures]) -> float:
 
 def _within(slowest: float) -> str:
     return f" (95 % of verdicts within {slowest:.2g} s)"
+
+
+def is_starved(kind: tuple[Blame, Status, str]) -> bool:
+    """Whether a failure is a deadline that passed while the worker had no CPU."""
+    return kind[2].endswith("starved")
+
+
+def check_starved(window: Window) -> CheckResult:
+    """Among a term's recent verdicts, deadlines that passed while the worker waited for a CPU."""
+    for term in by_weight(window):
+        starved = verdict_share(window, term, _starved)
+        if not starved.is_pattern(STARVED_WARN, STARVED_CRITICAL):
+            continue
+        return Finding(
+            code="starved_grader",
+            step=window.step,
+            severity=starved.severity(STARVED_CRITICAL),
+            sentence=(
+                f"The machine, not the model: {percent(starved.share)} of the `{term}` verdicts ran out of time "
+                f"while their worker had no CPU."
+                + ("" if starved.in_force else " It has no weight, and holds nothing back.")
+            ),
+            numbers={"share": starved.share, "starved": starved.count},
+            action="Give the grader fewer workers than there are free cores, or move it to another machine.",
+        )
+    return None
+
+
+def _starved(facts: TermFigures) -> int:
+    return sum(count for kind, count in facts.failures.items() if is_starved(kind))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.verdict_share import by_weight
-from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.terms import by_weight
+from trl_grpo_ext.diagnostics.window import CheckResult, Window
 
 LEAST_REPEATS = 16  # of a term's verdicts; ours
 WARN, CRITICAL = 0.1, 0.3  # of them; a coin contradicts itself in half; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Among completions of a group that are the same word for word, scores that are not."""
     for term in by_weight(window):
         facts = window.of_term(term)

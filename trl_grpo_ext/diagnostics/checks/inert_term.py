@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.checks.saturated_term import is_saturated, passed
-from trl_grpo_ext.diagnostics.evidence.distinct_answers import is_one_answer
-from trl_grpo_ext.diagnostics.evidence.figures import judged, most_common, percent
-from trl_grpo_ext.diagnostics.evidence.primary_terms import primary_terms
-from trl_grpo_ext.diagnostics.evidence.progress import has_risen
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.groups import is_one_answer, judged, most_common, percent
+from trl_grpo_ext.diagnostics.progress import has_risen
+from trl_grpo_ext.diagnostics.terms import primary_terms
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Status
 
@@ -20,7 +19,7 @@ GATED = 0.5  # of the verdicts: the gate has flattened it, not the verifier; our
 CLOSED = 0.95  # of the verdicts: the gate never opens; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """A term in force that is flat within groups, for no reason that another finding gives."""
     closed = _closed_gate(window)
     if closed is not None or is_one_answer(window.batches, window.opening):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.checks import secondary_only, wrong_driver
-from trl_grpo_ext.diagnostics.evidence.broken_policy import FAR, GONE, Fall, broken_by, kl_level
-from trl_grpo_ext.diagnostics.evidence.figures import group_count, groups_of, percent
-from trl_grpo_ext.diagnostics.evidence.level import reward_level, score_level
-from trl_grpo_ext.diagnostics.evidence.primary_terms import other_terms
-from trl_grpo_ext.diagnostics.evidence.progress import LEAST_GAIN, has_not_gained, has_risen, is_flat
-from trl_grpo_ext.diagnostics.evidence.window import CEILING, NO_LOGS, Outcome, Window
+from trl_grpo_ext.diagnostics.broken_policy import FAR, GONE, Fall, broken_by, kl_level
+from trl_grpo_ext.diagnostics.checks import wrong_driver
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import group_count, groups_of, percent
+from trl_grpo_ext.diagnostics.levels import reward_level, score_level
+from trl_grpo_ext.diagnostics.progress import LEAST_GAIN, has_not_gained, has_risen, is_flat
+from trl_grpo_ext.diagnostics.terms import other_terms
+from trl_grpo_ext.diagnostics.window import CEILING, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = FAR, 2.0  # nats a token; rl-doctor and rlprobe
@@ -17,7 +17,7 @@ CLIFF = 0.5  # of the first entropy, lost almost at once; ours
 MOSTLY_RIGHT = 0.75  # of the groups are all right: it has leapt to where it should be; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration.
 
     Where no KL divergence is measured, a score that has gone to nothing.
@@ -35,7 +35,7 @@ def check(window: Window) -> Outcome:
     )
 
 
-def _without_kl(window: Window) -> Outcome:
+def _without_kl(window: Window) -> CheckResult:
     if not window.batches or any(stretch.scores.total <= GONE * stretch.scores.count for stretch in window.history):
         return None  # a fall that has been told may be over
     return NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
@@ -84,7 +84,7 @@ def _effect(window: Window) -> str | None:
 
 def obeys_other_terms(window: Window) -> bool:
     """Whether the policy goes where terms other than the primary one send it, however little they weigh."""
-    if any(isinstance(one.check(window), Finding) for one in (secondary_only, wrong_driver)):
+    if any(isinstance(check(window), Finding) for check in (wrong_driver.check_secondary_only, wrong_driver.check)):
         return True
     return any(_gain(window, term) >= LEAST_GAIN for term in other_terms(window))
 

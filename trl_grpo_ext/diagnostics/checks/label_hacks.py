@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.verdict_share import by_weight, verdict_share
-from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.terms import by_weight, verdict_share
+from trl_grpo_ext.diagnostics.window import CheckResult, Window
 
 WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Verdicts of a recent window that say `passes_naively`; a shadow's count too: it is the policy that they show."""
     for term in by_weight(window):
         fooled = verdict_share(window, term, lambda facts: facts.fooled)

@@ -1,17 +1,25 @@
-"""Completions grow, and the answers get no better."""
+"""Completions that grow, repeat themselves or leave the script of their prompt."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.level import length_level
-from trl_grpo_ext.diagnostics.evidence.progress import has_hardly_gained, has_risen
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, Outcome, Window
+from collections.abc import Sequence
+
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.levels import length_level
+from trl_grpo_ext.diagnostics.progress import has_hardly_gained, has_risen
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.figures.reduction import BatchFigures
 
 GROWN, EXPLODED = 1.4, 3.0  # times the length at the start; rlprobe (rl-doctor: 1.5), and ours
 LEAST_TOKENS = 28  # below, that is a matter of a few words; ours
+REPEATED_WARN, REPEATED_CRITICAL = 0.3, 0.6  # of the 8-grams; rlprobe's level, and ours
+REPEATED_GROWN = 2.0  # times the share at the start; rlprobe asks for .3 from .15
+FOREIGN_WARN = 0.1  # of the words; ours
+FOREIGN_GROWN = 2.0  # times the share at the start; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Much longer than at the start, and no better."""
     if not window.later:
         return None
@@ -39,3 +47,54 @@ def check(window: Window) -> Outcome:
         action="Add a term that prefers the shorter of two right answers, or use a loss that does not favour long "
         'wrong ones (loss_type: "dr_grpo" or "dapo").',
     )
+
+
+def check_repetition(window: Window) -> CheckResult:
+    """Many repeated n-grams, twice as many as at the start, and no better answers."""
+    now, before = _repeated(window.later), _repeated(window.opening)
+    if now is None:
+        return NotChecked("completions of 32 tokens or more") if window.later else None
+    if now < REPEATED_WARN or now < REPEATED_GROWN * (before or 0.0) or not has_hardly_gained(window):
+        return None
+    return Finding(
+        code="repetition",
+        step=window.step,
+        severity=Severity.CRITICAL if now >= REPEATED_CRITICAL else Severity.WARNING,
+        sentence=(
+            f"Completions repeat themselves: {percent(now)} of their 8-token phrases were there before, "
+            f"{percent(before or 0.0)} at the start."
+        ),
+        numbers={"repeated": now} | ({} if before is None else {"repeated_at_the_start": before}),
+        action="Read the longest completions; punish loops with the `repetition` verifier, or lower the length limit.",
+    )
+
+
+def _repeated(batches: Sequence[BatchFigures]) -> float | None:
+    known = [batch.text.repeated for batch in batches if batch.text.repeated is not None]
+    return sum(known) / len(known) if known else None
+
+
+def check_language(window: Window) -> CheckResult:
+    """Many words in scripts that the prompts do not use, twice as many as at the start."""
+    now, before = _foreign(window.later), _foreign(window.opening)
+    if now is None:
+        return NotChecked("completions and prompts with words") if window.later else None
+    if now < FOREIGN_WARN or now < FOREIGN_GROWN * (before or 0.0):
+        return None
+    return Finding(
+        code="language_mixing",
+        step=window.step,
+        # Forbidding it costs some right answers (arXiv 2507.15849), so it is the user's to judge.
+        severity=Severity.INFO,
+        sentence=(
+            f"{percent(now)} of the words of completions are in a script that their prompt does not use, "
+            f"{percent(before or 0.0)} at the start."
+        ),
+        numbers={"foreign": now} | ({} if before is None else {"foreign_at_the_start": before}),
+        action="If readers matter, add the `language` verifier with a small weight.",
+    )
+
+
+def _foreign(batches: Sequence[BatchFigures]) -> float | None:
+    known = [batch.text.foreign for batch in batches if batch.text.foreign is not None]
+    return sum(known) / len(known) if known else None

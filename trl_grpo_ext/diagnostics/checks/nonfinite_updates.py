@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import is_finite
-from trl_grpo_ext.diagnostics.evidence.window import NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.window import NO_LOGS, CheckResult, Window
+from trl_grpo_ext.support.estimate import is_finite
 
 LATEST = 8  # logs; ours
 LEAST = 2  # of them: mixed precision skips a step now and then; ours. More is proof, and needs no second signal
 FIGURES = ("loss", "grad_norm", "entropy", "kl")
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Figures of recent updates that were logged and are not finite."""
     if not window.logs:
         return NO_LOGS if window.batches else None

@@ -1,13 +1,13 @@
-"""The reward rises, and what it stands for does not."""
+"""The reward rises and what it stands for does not; or two verifiers of the same thing disagree."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.level import score_level
-from trl_grpo_ext.diagnostics.evidence.progress import has_risen
-from trl_grpo_ext.diagnostics.evidence.second_opinion import agreement, second_opinions
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.progress import has_risen
+from trl_grpo_ext.diagnostics.terms import agreement, no_second_opinion, second_opinions
+from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
@@ -16,9 +16,12 @@ LEAST_PASSED = 16  # ours
 LEAST_EVALUATIONS = 3  # the first and two more; ours
 CEILING = 0.9  # an evaluation above has little room to follow; ours
 FOLLOWS = 0.5  # what is real follows the reward by at least this share of its rise; ours
+KAPPA = 0.8  # the usual bound of good agreement; ours for verifiers
+LEAST_APART = 10  # completions that they disagree on; ours
+LEAST_SHARE_APART = 0.05  # of all: kappa is harsh where nearly all are right, or wrong; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """The training score has risen, and a second opinion, or the evaluation, has not followed."""
     shadows = second_opinions(window)
     if window.batches and not shadows and len(window.evaluations) < LEAST_EVALUATIONS:
@@ -57,7 +60,7 @@ def _against_shadow(window: Window, shadow: str) -> Finding | None:
     )
 
 
-def _against_evaluation(window: Window) -> Outcome:
+def _against_evaluation(window: Window) -> CheckResult:
     if len(window.evaluations) < LEAST_EVALUATIONS:
         return None
     (_, first), (_, last) = window.evaluations[0], window.evaluations[-1]
@@ -95,3 +98,37 @@ def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | 
     up_to_last = [batch for batch in window.later if batch.step is not None and batch.step <= last]
     after = score_level(up_to_last) if len(up_to_last) >= OPENING_BATCHES else None
     return None if before is None or after is None else (before, after)
+
+
+def check_disagreement(window: Window) -> CheckResult:
+    """Cohen's kappa of a second opinion and the primary verdicts, where the one is not being gamed."""
+    shadows = second_opinions(window)
+    if window.batches and not shadows:
+        return no_second_opinion(window)
+    if isinstance(check(window), Finding):
+        return None  # the same disagreement, and its cause
+    for shadow in shadows:
+        found = agreement(window.batches, shadow)
+        apart = found.primary_only + found.shadow_only
+        if apart < LEAST_APART or apart < LEAST_SHARE_APART * found.size or not found.kappa < KAPPA:
+            continue
+        primary = window.in_force[0]
+        return Finding(
+            code="verifier_disagreement",
+            step=window.step,
+            severity=Severity.INFO,
+            sentence=(
+                f"`{primary}` and `{shadow}` disagree on {percent(apart / found.size)} of the completions (kappa "
+                f"{found.kappa:.2f}): {found.primary_only} right by `{primary}` only, {found.shadow_only} by "
+                f"`{shadow}` only."
+            ),
+            numbers={
+                "kappa": found.kappa,
+                "share": apart / found.size,
+                "primary_only": found.primary_only,
+                "shadow_only": found.shadow_only,
+            },
+            action="Read ten completions of each kind, and mend the verifier that is wrong; prefer the one that passes "
+            "no wrong answer.",
+        )
+    return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.level import score_level
-from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
-from trl_grpo_ext.diagnostics.evidence.progress import is_stuck, steps_so_far
-from trl_grpo_ext.diagnostics.evidence.window import CEILING, LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.progress import is_stuck, steps_so_far
+from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
+from trl_grpo_ext.diagnostics.window import CEILING, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Status
 
@@ -31,7 +31,7 @@ def passed(facts: Sequence[TermFigures]) -> float:
     return sum(one.statuses.get(Status.CORRECT, 0) for one in facts) / verdicts if verdicts else 0.0
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """A term in force, not the primary one, that nearly everything passes, while the primary score is flat."""
     level = score_level(window.batches)
     if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 
 WARN, CRITICAL = 0.15, 0.5  # of the completions: rl-doctor's upper level, rlprobe's level
 COSTLY = 0.5  # cut completions are right less than this share as often as the others; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Many cut completions, and being cut costs them the answer."""
     limit = window.settings.get("max_completion_length")
     if limit == 1:

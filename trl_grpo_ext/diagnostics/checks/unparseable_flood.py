@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import judged, most_common, percent
-from trl_grpo_ext.diagnostics.evidence.primary_terms import primary_terms
-from trl_grpo_ext.diagnostics.evidence.progress import is_learning
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_SAMPLES, Outcome, Window
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.groups import judged, most_common, percent
+from trl_grpo_ext.diagnostics.progress import is_learning
+from trl_grpo_ext.diagnostics.terms import primary_terms
+from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 
 WARN, CRITICAL = 0.3, 0.6  # of the primary verdicts; ours
 SOME_RIGHT = 0.05  # of them: enough to learn the form from; ours
 FALLING = 0.8  # a later half below this share of the earlier one: the model is learning the form; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Many unparseable completions that were not cut, no fewer as training goes on, and no better answers.
 
     A model that does not know the form yet, and is right now and then, learns it.

@@ -1,18 +1,22 @@
-"""What tells completions apart is not what the run is meant to teach."""
+"""What tells completions apart is not what the run is meant to teach: another term drives, or decides alone."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.evidence.figures import percent
-from trl_grpo_ext.diagnostics.evidence.primary_terms import names, other_terms, primary_terms
-from trl_grpo_ext.diagnostics.evidence.window import Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import agreeing_share, compare_with_gold, groups_of, percent
+from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.progress import is_learning
+from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
+from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.group_outcome import GroupOutcome
 
 WARN, CRITICAL = 1 / 3, 0.25  # the primary term's share: of two equal weights it has .4 and more; ours
 OTHER = 0.5  # another single term's share, so that three equal terms are no finding; ours
 LEAST_BATCHES = 4  # ours
+SECONDARY_WARN = 0.3  # of the live groups, and of the sum of absolute advantages; ours
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Where the primary term does tell completions of a group apart, another term has more of the advantage."""
     primary, others = primary_terms(window), other_terms(window)
     if window.batches and not others:
@@ -54,3 +58,54 @@ def _too_few(known: int) -> NotChecked:
     return NotChecked(
         f"{LEAST_BATCHES} recent batches with live groups in which the primary term differs; {known} so far"
     )
+
+
+def check_secondary_only(window: Window) -> CheckResult:
+    """Many live groups in which the primary term does not differ, much of the advantages, and no better answers."""
+    others = other_terms(window)
+    if window.batches and not others:
+        return NotChecked("two terms with weight for the same rows")
+    live = groups_of(window.batches, GroupOutcome.LIVE)
+    secondary = sum(batch.secondary_groups for batch in window.batches)
+    shares = [batch.secondary_share for batch in window.batches if batch.secondary_share is not None]
+    if live < LEAST_GROUPS:
+        return NotChecked(f"{LEAST_GROUPS} live groups in recent batches; {live} so far") if window.batches else None
+    if not shares:
+        return NotChecked("advantages")
+    of_advantages = sum(shares) / len(shares)
+    if secondary < SECONDARY_WARN * live or of_advantages < SECONDARY_WARN or _does_well(window):
+        return None
+    primary = names(primary_terms(window), "or")
+    return Finding(
+        code="secondary_only",
+        step=window.step,
+        severity=Severity.WARNING,
+        sentence=(
+            f"In {percent(secondary / live)} of the live groups {primary} does not differ, and {names(others, 'or')} "
+            f"alone decides who is better: {percent(of_advantages)} of the advantages."
+        ),
+        numbers={"share_of_live_groups": secondary / live, "share_of_advantages": of_advantages},
+        action=_action(window),
+    )
+
+
+def _does_well(window: Window) -> bool:
+    """Whether answers get better all the same, or have got as good as can be.
+
+    A form that is learned first, and a tie-break among right answers, are as they should be.
+    """
+    level = score_level(window.batches)
+    return is_learning(window) or (level is not None and level.mean >= CEILING)
+
+
+def _action(window: Window) -> str:
+    """What to do; to leave rewards as large as they are helps only where the others weigh less."""
+    primary, weights = primary_terms(window), {term: abs(window.of_term(term)[-1].weight) for term in window.in_force}
+    named, least = names(primary, "or"), min(weights[term] for term in primary)
+    heavy = next((term for term in other_terms(window) if weights[term] >= least), None)
+    if heavy is not None:
+        advice = f"Gate `{heavy}` by {named}, or lower its weight below that of {named}."
+    else:
+        scaled = window.settings.get("scale_rewards") in ("group", True, None)
+        advice = f"Gate the small terms by {named}" + (', or set scale_rewards: "none".' if scaled else ".")
+    return " ".join(filter(None, (compare_with_gold(agreeing_share(window)), advice)))

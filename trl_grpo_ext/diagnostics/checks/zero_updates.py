@@ -6,11 +6,12 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.diagnostics.evidence.figures import groups_of, is_finite
-from trl_grpo_ext.diagnostics.evidence.progress import has_risen
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, NO_LOGS, Outcome, Window
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.groups import groups_of
+from trl_grpo_ext.diagnostics.progress import has_risen
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.support.estimate import is_finite
 
 LATEST_STEPS = 5  # optimizer steps in a row, or more: a schedule may begin or end at 0; ours
 STILL_STEPS = 16  # so many of the latest without a move; ours
@@ -21,7 +22,7 @@ TINY = 2e-9  # a learning rate: by so much Adam moves a weight, and one of 0.02 
 Entry = Mapping[str, Any]
 
 
-def check(window: Window) -> Outcome:
+def check(window: Window) -> CheckResult:
     """Live groups, and a learning rate, gradient or KL divergence of 0, or a learning rate that moves nothing."""
     if not window.logs:
         return NO_LOGS if window.batches else None

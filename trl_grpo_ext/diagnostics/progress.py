@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.evidence.history import fitted_rise
-from trl_grpo_ext.diagnostics.evidence.level import LevelOf, gain, gain_within, score_level
-from trl_grpo_ext.diagnostics.evidence.window import Window
+from trl_grpo_ext.diagnostics.levels import LevelOf, fitted_rise, gain, gain_within, score_level
+from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 
 FLAT_BATCHES = 8  # for a score to be called flat; ours

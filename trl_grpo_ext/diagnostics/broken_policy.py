@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trl_grpo_ext.diagnostics.evidence.level import gain, level_of, reward_level, score_level
-from trl_grpo_ext.diagnostics.evidence.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN
-from trl_grpo_ext.diagnostics.evidence.window import LEAST_GROUPS, LEAST_SAMPLES, Check, Outcome, Window
+from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_level
+from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, Check, CheckResult, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
@@ -72,7 +72,7 @@ def kl_level(window: Window) -> float | None:
 def unless_broken(check: Check) -> Check:
     """A check of what a broken policy does too: long, looped, unreadable and wrong completions are its effects."""
 
-    def held_back(window: Window) -> Outcome:
+    def held_back(window: Window) -> CheckResult:
         return check(window) if broken_by(window) is None else None
 
     return held_back

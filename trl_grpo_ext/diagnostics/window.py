@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.diagnostics.evidence.figures import is_finite
-from trl_grpo_ext.diagnostics.evidence.history import Stretch
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.diagnostics.levels import Stretch
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
-from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.estimate import Estimate, is_finite
 
 RECENT_LOGS = 32
 OPENING_LOGS = 4
@@ -91,7 +90,7 @@ class Window:
         return [value for value in values if is_finite(value)]
 
 
-Outcome = Finding | NotChecked | None
+CheckResult = Finding | NotChecked | None
 
 # A pure function of a window, which finds one kind of trouble or none.
-Check = Callable[[Window], Outcome]
+Check = Callable[[Window], CheckResult]

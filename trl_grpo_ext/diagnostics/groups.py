@@ -1,0 +1,81 @@
+"""Groups of several batches together: how many, of which kind, and whether their members agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.group_outcome import GroupOutcome
+
+
+def judged(batches: Sequence[BatchFigures]) -> int:
+    """The samples with a primary score."""
+    return sum(batch.primary.judged for batch in batches)
+
+
+def group_count(batches: Sequence[BatchFigures]) -> int:
+    """The groups that could be judged."""
+    return sum(batch.groups for batch in batches)
+
+
+def groups_of(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> int:
+    """The groups of one kind."""
+    return sum(batch.outcomes.get(outcome, 0) for batch in batches)
+
+
+def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
+    """The keys of several counters together, the most frequent first."""
+    together: Counter[Any] = Counter()
+    for counter in counters:
+        together.update(counter)
+    return together.most_common()
+
+
+def percent(part: float) -> str:
+    """A share as people read it.
+
+    Example:
+        >>> percent(0.123), percent(0.0312), percent(1.0)
+        ('12 %', '3.1 %', '100 %')
+    """
+    return f"{part:.1%}".replace("%", " %") if part < 0.1 else f"{part:.0%}".replace("%", " %")
+
+
+ONE_ANSWER = 1.5  # different answers a group, a mean; ours
+
+
+def distinct_answers(batches: Sequence[BatchFigures]) -> float | None:
+    """Different answers a group, a mean over batches; None where no answer is extracted."""
+    known = [batch.primary.distinct_answers for batch in batches if batch.primary.distinct_answers is not None]
+    return sum(known) / len(known) if known else None
+
+
+def is_one_answer(batches: Sequence[BatchFigures], opening: Sequence[BatchFigures]) -> bool:
+    """Whether groups have come to give one answer only, having given more at first: an exploration that has ended.
+
+    A dead group is its effect then, not the cause of trouble.
+    """
+    now, before = distinct_answers(batches), distinct_answers(opening)
+    return now is not None and before is not None and now < ONE_ANSWER <= before
+
+
+AGREEING = 0.3  # of the groups without a right answer; ours
+
+
+def agreeing_share(window: Window) -> float:
+    """Of the groups without a right answer, the share in which most completions give the same one; 0 for none."""
+    wrong = sum(batch.wrong_groups for batch in window.batches)
+    return sum(batch.agreeing_wrong_groups for batch in window.batches) / wrong if wrong else 0.0
+
+
+def compare_with_gold(agreeing: float) -> str:
+    """The advice to look at the gold answers first, where such a share of wrong groups agree; empty where fewer do."""
+    if agreeing < AGREEING:
+        return ""
+    return (
+        f"First compare answers and gold by hand: in {percent(agreeing)} of the groups without a right answer most "
+        f"completions agree on one, as they do where gold answers are wrong, or stand in other rows."
+    )
