@@ -20,8 +20,8 @@ from isolated_verifiers import in_worker
 
 from trl_grpo_ext import Blame, Status
 from trl_grpo_ext.workers.call import Call, Failure
-from trl_grpo_ext.workers.lending import spread
 from trl_grpo_ext.workers.pool import WorkerPool, close_workers, shared_pool
+from trl_grpo_ext.workers.processes import spread
 
 SQRT, SLEEP = "math:sqrt", "time:sleep"
 

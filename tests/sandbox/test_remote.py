@@ -24,7 +24,7 @@ from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError, RemoteSandbox
 from trl_grpo_ext.sandbox.sandbox import remote_sandbox
 from trl_grpo_ext.sandbox.server import SandboxServer, Settings
-from trl_grpo_ext.workers import lending
+from trl_grpo_ext.workers import processes
 
 TOKEN = "0123456789abcdef-token"
 SUITE = CallSuite(tests=("assert f(1) == 2",), names=("f",))
@@ -64,8 +64,8 @@ def without_pauses_and_variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     yield
-    lending.close_shared()
-    lending._shared.clear()
+    processes.close_shared()
+    processes._shared.clear()
 
 
 @pytest.fixture

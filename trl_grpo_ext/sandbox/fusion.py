@@ -30,7 +30,7 @@ from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError
 from trl_grpo_ext.sandbox.stdio_run import compare, run_each
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote
-from trl_grpo_ext.workers.lending import Lender, spread
+from trl_grpo_ext.workers.processes import Lender, spread
 
 logger = logging.getLogger(__name__)
 

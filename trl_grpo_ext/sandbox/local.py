@@ -16,7 +16,7 @@ from trl_grpo_ext.sandbox.monitor import NotReadyError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
 from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote, ZygoteLostError, remove_stale_folders
-from trl_grpo_ext.workers.lending import ClosedError, Lender, spread
+from trl_grpo_ext.workers.processes import ClosedError, Lender, spread
 
 logger = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ class Monitor:
         self._zygote = zygote
         self._memory = (limits.memory_mb << 20) + _MEMORY_SLACK
         self._poller = select.poll()
-        self._poller.register(zygote.control, select.POLLIN)
+        self._poller.register(zygote.socket, select.POLLIN)
         self._at = time.monotonic() + READY_SECONDS
         self._running = False
         self._look_at = 0.0  # when to look at the memory next
@@ -93,8 +93,8 @@ class Monitor:
                     raise OverMemoryError
                 self._look_at = time.monotonic() + TICK_SECONDS
             found = {descriptor for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))}
-            if self._zygote.control.fileno() in found:
-                found.remove(self._zygote.control.fileno())
+            if self._zygote.socket.fileno() in found:
+                found.remove(self._zygote.socket.fileno())
                 self._zygote.collect()
                 return found
             if found:

@@ -20,7 +20,7 @@ from trl_grpo_ext.sandbox.wire_format import (
     write_job,
     write_jobs,
 )
-from trl_grpo_ext.workers.lending import spread
+from trl_grpo_ext.workers.processes import spread
 
 logger = logging.getLogger(__name__)
 

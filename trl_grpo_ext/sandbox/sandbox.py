@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from trl_grpo_ext.sandbox.job import Job, RunResult
-from trl_grpo_ext.workers.lending import shared
+from trl_grpo_ext.workers.processes import shared
 
 if TYPE_CHECKING:
     from trl_grpo_ext.sandbox.fusion import FusionSandbox

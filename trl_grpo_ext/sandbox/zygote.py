@@ -8,7 +8,6 @@ import os
 import select
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import zlib
@@ -20,6 +19,7 @@ from typing import Any
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Limits
 from trl_grpo_ext.workers.frames import Deadline, DeadlineError
+from trl_grpo_ext.workers.processes import ChildProcess
 
 START_SECONDS = 60.0  # Python's start and a dozen imports, on a machine that is very busy
 END_SECONDS = 15.0  # to kill what a program has left and to clean up
@@ -75,8 +75,8 @@ class JudgeSession:
     runs: int = 0
 
 
-class Zygote:
-    """One warm process that forks jailed children. Not thread-safe; the pool lends it to one thread.
+class Zygote(ChildProcess):
+    """One warm process that forks jailed children. To kill it ends everything in its process tree.
 
     Args:
         isolation: The walls that its children get.
@@ -97,7 +97,6 @@ class Zygote:
             "scratch": self._folder,
             "packages": [os.path.realpath(folder) for folder in packages],
         }
-        self._control, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.exits: dict[int, Exit] = {}
         """How the children ended that have, and that nobody has ended or forgotten."""
         self.judge: JudgeSession | None = None
@@ -105,17 +104,13 @@ class Zygote:
         self.cpu_seconds = 0.0
         """CPU time of all children that have ended."""
         self._numbers = 0
-        with inner:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _BOOT, _package_root(), json.dumps(config)],
-                stdin=inner.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=None,
-                env={"MALLOC_ARENA_MAX": "1"}
-                | {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-                cwd="/",
-                start_new_session=True,
-            )
+        super().__init__(
+            [sys.executable, "-I", "-S", "-c", _BOOT, _package_root(), json.dumps(config)],
+            kind=socket.SOCK_SEQPACKET,
+            env={"MALLOC_ARENA_MAX": "1"} | {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+            cwd="/",
+            start_new_session=True,
+        )
         try:
             self._await_start()
             if isolation.namespaces:  # the folder was needed to mount the new root on
@@ -123,20 +118,6 @@ class Zygote:
         except BaseException:
             self.kill()
             raise
-
-    @property
-    def pid(self) -> int:
-        """The process to kill, with which everything in the zygote's process tree ends."""
-        return self._process.pid
-
-    @property
-    def control(self) -> socket.socket:
-        """Readable when a child has ended, or the zygote itself."""
-        return self._control
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
 
     def spawn(self, children: Sequence[tuple[str, dict[str, Any], Sequence[int]]]) -> list[int]:
         """Fork children, each a (kind, limits, descriptors); their numbers."""
@@ -163,7 +144,7 @@ class Zygote:
     def _has_spoken(self, seconds: float = 0.0) -> bool:
         # poll, unlike select, takes descriptors above 1023: a trainer may have thousands open.
         poller = select.poll()
-        poller.register(self._control, select.POLLIN)
+        poller.register(self.socket, select.POLLIN)
         return bool(poller.poll(1000 * seconds))
 
     def end(self, numbers: Sequence[int]) -> None:
@@ -182,21 +163,14 @@ class Zygote:
 
     def kill(self) -> None:
         """End it, with all that runs under it."""
-        self.abandon()
-        self.stop()
-        self._process.wait()
+        super().kill()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def stop(self) -> None:
-        """End the processes only: whoever waits for an answer learns that there is none, and then calls `kill`."""
-        self._process.kill()
 
     def abandon(self) -> None:
         """Let go of this process's ends; the zygote ends when nobody holds them."""
         if self.judge is not None:
             self.judge.control.close()
-        with contextlib.suppress(OSError):
-            self._control.close()
+        super().abandon()
 
     def _await_start(self) -> None:
         answer = self._receive(Deadline(START_SECONDS))
@@ -205,15 +179,15 @@ class Zygote:
 
     def _order(self, order: dict[str, Any], descriptors: Sequence[int]) -> None:
         try:
-            socket.send_fds(self._control, [json.dumps(order).encode()], list(descriptors))
+            socket.send_fds(self.socket, [json.dumps(order).encode()], list(descriptors))
         except OSError as error:
             raise ZygoteLostError(f"the zygote takes no orders: {error}") from error
 
     def _receive(self, deadline: Deadline | None = None) -> dict[str, Any]:
         try:
             if deadline is not None:
-                deadline.wait(self._control.fileno(), select.POLLIN)
-            message = self._control.recv(_MESSAGE_BYTES)
+                deadline.wait(self.socket.fileno(), select.POLLIN)
+            message = self.socket.recv(_MESSAGE_BYTES)
         except (OSError, DeadlineError) as error:
             raise ZygoteLostError(f"the zygote does not answer: {type(error).__name__}") from error
         if not message:

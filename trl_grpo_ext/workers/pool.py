@@ -12,7 +12,7 @@ from typing import Any
 from trl_grpo_ext.support.error_text import error_text
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.call import Call, CallResult, Failure
-from trl_grpo_ext.workers.lending import ClosedError, Lender, shared, spread
+from trl_grpo_ext.workers.processes import ClosedError, Lender, shared, spread
 from trl_grpo_ext.workers.worker import LateError, Worker
 
 logger = logging.getLogger(__name__)

@@ -1,16 +1,13 @@
 """A worker process, seen from the trainer: it answers one request at a time, and can be killed.
 
-It is started with `exec`, so it holds none of the trainer's memory and no CUDA state, and never imports the user's
-`__main__`. It ends when the trainer does: its standard input closes, and a kernel timer stops it should it be inside
-a call at that moment.
+It never imports the user's `__main__`. It ends when the trainer does: its standard input closes, and a kernel timer
+stops it should it be inside a call at that moment.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +16,7 @@ from typing import Any
 
 from trl_grpo_ext.workers.call import Failure
 from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError
+from trl_grpo_ext.workers.processes import ChildProcess
 
 START_TIMEOUT = 60.0  # seconds to start Python and import what is called, on a machine that is very busy
 BUSY_SHARE = 0.5  # a call that ran out of time with less than this share of it as CPU time was starved, or waited
@@ -33,25 +31,15 @@ class LateError(Exception):
         self.seconds = seconds
 
 
-class Worker:
-    """One process that answers one request at a time. Not thread-safe; the pool lends it to one thread."""
+class Worker(ChildProcess):
+    """One process that answers one request at a time."""
 
     def __init__(self) -> None:
         # One thread a worker: the pool is the parallelism, and BLAS threads on busy cores only spin.
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        self._socket, inner = socket.socketpair()
-        try:
-            with inner:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "trl_grpo_ext.workers.worker_main"],
-                    stdin=inner.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    env=environment | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-                )
-        except BaseException:
-            self._socket.close()
-            raise
-        self._channel = Channel(self._socket.fileno())
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        super().__init__([sys.executable, "-P", "-m", "trl_grpo_ext.workers.worker_main"], env=environment)
+        self._channel = Channel(self.socket.fileno())
         self._prepared: set[str] = set()
         self._cpu_reported = 0.0
         self._queued_before: float | None = None
@@ -60,16 +48,6 @@ class Worker:
         except BaseException:
             self.kill()
             raise
-
-    @property
-    def pid(self) -> int:
-        """The number of the process."""
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        """Whether it runs."""
-        return self._process.poll() is None
 
     def prepare(self, target: str) -> dict[str, Any]:
         """Import what is to be called, outside any call's deadline; the reply says whether that worked."""
@@ -95,20 +73,6 @@ class Worker:
             return self._ask(request, deadline)
         except DeadlineError:
             raise LateError(self._why_late(timeout), time.monotonic() - started) from None
-
-    def kill(self) -> None:
-        """End the process, whatever it is doing, and close the channel to it."""
-        self.stop()
-        self._process.wait()
-        self.abandon()
-
-    def stop(self) -> None:
-        """End the process only: whoever waits for its reply learns that there is none, and then calls `kill`."""
-        self._process.kill()
-
-    def abandon(self) -> None:
-        """Close this process's end of the channel; the worker ends when nobody holds it."""
-        self._socket.close()
 
     def _why_late(self, timeout: float) -> Failure:
         """What a call that is under way after `timeout` seconds did with them."""

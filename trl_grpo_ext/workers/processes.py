@@ -1,4 +1,4 @@
-"""Processes that are lent to threads: the one pool under workers and sandboxes, and what a process shares.
+"""Processes of our own, and their lending to threads: the one pool under workers and sandboxes.
 
 A `Lender` starts processes when they are needed, lends each to one thread at a time, and ends those that fail.
 `spread` runs jobs on threads that live as long as the call. `shared` keeps one object a process, which is closed when
@@ -10,30 +10,61 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import socket
+import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 
-class LentProcess(Protocol):
-    """What a lender needs of a process."""
+class ChildProcess:
+    """A process of this package's own code, started by `exec` and spoken to by a socket, its standard input.
+
+    So it holds none of the trainer's memory and no CUDA state, and it ends when nobody holds the other end. Not
+    thread-safe; a lender lends it to one thread.
+
+    Args:
+        command: What to start.
+        kind: Of the socket.
+        options: Of `subprocess.Popen`.
+    """
+
+    def __init__(self, command: Sequence[str], *, kind: socket.SocketKind = socket.SOCK_STREAM, **options: Any) -> None:
+        self.socket, inner = socket.socketpair(socket.AF_UNIX, kind)
+        try:
+            with inner:
+                self._process = subprocess.Popen(command, stdin=inner.fileno(), stdout=subprocess.DEVNULL, **options)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
         """Whether it runs."""
+        return self._process.poll() is None
 
     def stop(self) -> None:
         """End it only: whoever waits for its answer learns that there is none, and then calls `kill`."""
+        self._process.kill()
 
     def kill(self) -> None:
-        """End it, and clean up."""
+        """End it, whatever it is doing, and clean up."""
+        self.stop()
+        self._process.wait()
+        self.abandon()
 
     def abandon(self) -> None:
-        """Let go of a process of the parent of this one; it ends when nobody holds it."""
+        """Let go of this process's end of the socket; the process ends when nobody holds it."""
+        self.socket.close()
 
 
-P = TypeVar("P", bound=LentProcess)
+P = TypeVar("P", bound=ChildProcess)
 T = TypeVar("T")
 U = TypeVar("U")
 
