@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.probe import best_isolation
-from trl_grpo_ext.sandbox.zygote import IsolationError
 
 
 def walls_or_skip() -> Isolation:

@@ -16,6 +16,7 @@ import pytest
 
 from trl_grpo_ext.sandbox import fusion, fusion_calls, nodes
 from trl_grpo_ext.sandbox.fusion import FusionSandbox
+from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.monitor import Monitor, tell
@@ -23,7 +24,7 @@ from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError
 from trl_grpo_ext.sandbox.sandbox import remote_sandbox
 from trl_grpo_ext.sandbox.stdio_run import _pipe, _sockets, _talk
-from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote
+from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import DeadlineError, Inbox
 
 LIMITS = Limits(wall_seconds=10, cpu_seconds=10)

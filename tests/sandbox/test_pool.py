@@ -19,11 +19,11 @@ import psutil
 import pytest
 from walls import walls_or_skip
 
-from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.monitor import Monitor
-from trl_grpo_ext.sandbox.zygote import SCRATCH_PREFIX, IsolationError, Zygote, remove_stale_folders
+from trl_grpo_ext.sandbox.zygote import SCRATCH_PREFIX, Zygote, remove_stale_folders
 from trl_grpo_ext.workers.frames import Inbox
 
 BEST = walls_or_skip()

@@ -102,7 +102,7 @@ class Bait:
         return []
 
     def _listen(self, kind: socket.SocketKind) -> socket.socket:
-        """A socket on the port that programs try; whoever runs the corpus has it to himself."""
+        """A socket on the port that programs try. Only one process at a time can run the corpus."""
         until = time.monotonic() + _PORT_SECONDS
         while True:
             listener = socket.socket(socket.AF_INET, kind)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.doctor.corpus import Program, Record, load_corpus, run_corpus
-from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.probe import AttackResult, probe
-from trl_grpo_ext.sandbox.zygote import IsolationError, ZygoteLostError
+from trl_grpo_ext.sandbox.zygote import ZygoteLostError
 
 HOLDS, BROKEN, NO_WALLS = 0, 1, 2
 """What `run_doctor` returns: all held; something did not; there are no walls to run programs behind."""

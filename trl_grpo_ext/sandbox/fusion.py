@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from trl_grpo_ext.sandbox.fusion_calls import UnsupportedError, run_calls
 from trl_grpo_ext.sandbox.fusion_service import FusionService, Run, ending_of
-from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import (
     CallSuite,
     Ending,
@@ -29,7 +29,7 @@ from trl_grpo_ext.sandbox.nodes import NodeError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.remote import RemoteError
 from trl_grpo_ext.sandbox.stdio_run import compare, run_each
-from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote
+from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.processes import Lender, spread
 
 logger = logging.getLogger(__name__)

@@ -39,3 +39,7 @@ _LABELS = {
     Isolation.NAMESPACES: "namespaces+seccomp",
     Isolation.FULL: "namespaces+landlock+seccomp",
 }
+
+
+class IsolationError(ValueError):
+    """This machine does not have the walls that were asked for."""

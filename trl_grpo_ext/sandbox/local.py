@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.sandbox.call_run import JudgeLostError, run_calls
-from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite, TestResult, no_verdict, run_result_of
 from trl_grpo_ext.sandbox.monitor import NotReadyError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
-from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote, ZygoteLostError, remove_stale_folders
+from trl_grpo_ext.sandbox.zygote import Zygote, ZygoteLostError, remove_stale_folders
 from trl_grpo_ext.workers.processes import ClosedError, Lender, spread
 
 logger = logging.getLogger(__name__)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.monitor import NotReadyError
 from trl_grpo_ext.sandbox.stdio_run import run_cases
-from trl_grpo_ext.sandbox.zygote import IsolationError, Zygote, ZygoteLostError
+from trl_grpo_ext.sandbox.zygote import Zygote, ZygoteLostError
 
 _LIMITS = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128, processes=16, disk_mb=4)
 

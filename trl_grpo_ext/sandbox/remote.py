@@ -44,7 +44,7 @@ class RemoteSandbox:
     It keeps no thread and no connection between two calls. What fails on the way is the grader's fault: the request
     goes to another server, or to the same again after a pause, and when it has failed too often the outcome is
     `NO_VERDICT` with the reason. What a server answers is checked and taken for data; its claim of isolation, which
-    nobody here can check, is in `RunResult.level` behind the word `remote`.
+    cannot be checked here, is in `RunResult.level` behind the word `remote`.
 
     Args:
         addresses: `http://host:port` or `https://host:port`, one or several.

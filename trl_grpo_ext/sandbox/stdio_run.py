@@ -134,7 +134,7 @@ def _talk(
 
 
 def _write(descriptor: int, unread: memoryview) -> memoryview:
-    """Write what fits; nothing is left when all is written or nobody reads."""
+    """Write what fits. Nothing is left when all is written, or when the program has closed its input."""
     try:
         return unread[os.write(descriptor, unread[:_CHUNK]) :]
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""A zygote, seen from the trainer: started, given orders, watched, and ended."""
+"""A zygote, seen from the trainer: it is started, given orders, and ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.sandbox.isolation import Isolation
+from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Limits
 from trl_grpo_ext.workers.frames import Deadline, DeadlineError
 from trl_grpo_ext.workers.processes import ChildProcess
@@ -36,10 +36,6 @@ _KEPT_VARIABLES = ("LD_LIBRARY_PATH",)
 
 class ZygoteLostError(Exception):
     """The zygote could not start, or is gone; nothing that it ran has a verdict."""
-
-
-class IsolationError(ValueError):
-    """This machine does not have the walls that were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +94,7 @@ class Zygote(ChildProcess):
             "packages": [os.path.realpath(folder) for folder in packages],
         }
         self.exits: dict[int, Exit] = {}
-        """How the children ended that have, and that nobody has ended or forgotten."""
+        """How children ended by themselves, by their number."""
         self.judge: JudgeSession | None = None
         """The judge that waits for its next program, if there is one."""
         self.cpu_seconds = 0.0
@@ -167,7 +163,7 @@ class Zygote(ChildProcess):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def abandon(self) -> None:
-        """Let go of this process's ends; the zygote ends when nobody holds them."""
+        """Let go of this process's ends; the zygote ends when no process holds them."""
         if self.judge is not None:
             self.judge.control.close()
         super().abandon()

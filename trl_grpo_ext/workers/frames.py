@@ -30,7 +30,7 @@ class FrameError(ValueError):
 
 
 class DeadlineError(Exception):
-    """Nothing, or not everything, had come when the time was up."""
+    """The time was up before everything had come."""
 
 
 class Deadline:
@@ -106,10 +106,10 @@ class Channel:
 
         Args:
             body: The message.
-            deadline: When to give up; without one, writing may take for ever.
+            deadline: When to give up; without one, writing waits without limit.
 
         Raises:
-            OSError: if nobody reads any more.
+            OSError: if the other end is closed.
             DeadlineError: if the time is up because the other end does not read.
         """
         frame = len(body).to_bytes(_HEADER, "big") + body
@@ -159,7 +159,7 @@ class Channel:
             raise FrameError("a message that is cut short") from None
 
     def pending(self) -> bool:
-        """Whether bytes have come that nobody has read; False too if the other end has just closed the channel."""
+        """Whether bytes have come that were not read; False too if the other end has just closed the channel."""
         if self._buffer:
             return True
         if not any(events & _READABLE for _, events in self._poll.poll(0)):

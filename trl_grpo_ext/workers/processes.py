@@ -21,8 +21,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 class ChildProcess:
     """A process of this package's own code, started by `exec` and spoken to by a socket, its standard input.
 
-    So it holds none of the trainer's memory and no CUDA state, and it ends when nobody holds the other end. Not
-    thread-safe; a lender lends it to one thread.
+    So it holds none of the trainer's memory and no CUDA state, and it ends when no
+    process holds the other end. Not thread-safe; a lender lends it to one thread.
 
     Args:
         command: What to start.
@@ -50,7 +50,7 @@ class ChildProcess:
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End it only: whoever waits for its answer learns that there is none, and then calls `kill`."""
+        """End it only. The thread that waits for its answer learns that there is none, and then calls `kill`."""
         self._process.kill()
 
     def kill(self) -> None:
@@ -60,7 +60,7 @@ class ChildProcess:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of this process's end of the socket; the process ends when nobody holds it."""
+        """Let go of this process's end of the socket; the process ends when no process holds it."""
         self.socket.close()
 
 
@@ -94,7 +94,7 @@ class Lender(Generic[P]):
     def lend(self, fits: Callable[[P], bool] = lambda _: True) -> Iterator[P]:
         """Lend a process: an idle one, rather one that fits, else a new one; waits while `size` are lent.
 
-        A process that is given back by an exception is ended, as nobody knows its state.
+        A process that is given back by an exception is ended, since its state is unknown.
 
         Raises:
             ClosedError: if the lender is closed, or is closed meanwhile.
@@ -215,7 +215,7 @@ def spread(
         if not helpers:
             work()
         _join(helpers)
-    except BaseException:  # Ctrl-C: whoever waits for the trainer to end does not wait for the values that are left
+    except BaseException:  # Ctrl-C: the trainer is to end, and does not wait for the values that are left
         waiting.clear()
         cancel()
         _join(helpers)

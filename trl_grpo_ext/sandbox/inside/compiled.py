@@ -1,4 +1,10 @@
-"""Tests as code: compiled, packed to be sent to a judge, and looked at for what they might leave behind."""
+"""Tests as code: compiled, packed to be sent to a judge, and checked for what they leave behind.
+
+Tests are trusted, but they may patch the clock, seed a generator or replace `input`, and the next tests in the same
+judge must not meet that. `Baseline` puts back what is cheap to put back, and notices other changes; then the judge is
+not used again. It does not look at what modules hold, which took a twentieth of a sample's time. Instead no judge is
+used again after tests that might change a module (`may_change_python`).
+"""
 
 from __future__ import annotations
 

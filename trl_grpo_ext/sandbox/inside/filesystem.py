@@ -1,7 +1,7 @@
 """The files of a program under test: what it may read and what it may keep.
 
 It may read Python's library, shared libraries and a few devices, and keep files in its scratch folder; nothing else.
-In namespaces a private root shows only these. Landlock forbids all other paths, whoever the user is. Without
+In namespaces a private root shows only these. Landlock forbids all other paths to every user. Without
 namespaces the scratch folder is this machine's, so it is measured while a program runs, and emptied afterwards.
 """
 

@@ -1,4 +1,4 @@
-"""The program's end of the calls on a service that keeps nothing between two runs: all is done again, each time.
+"""The program's end of the calls on a service that keeps nothing between two runs: each run does everything again.
 
 A run gets every message that the judge has sent so far, does what they say, and prints the answer to the last one.
 So a program that gives the same answers each time is judged as it would be over a channel. The program shares the

@@ -2,8 +2,8 @@
 
 A handle passes on what only the program can answer: attributes, calls, indexing, length, iteration, truth, text.
 It has no `==` but identity, no order, no arithmetic, no `in` of its own and no conversion to a number: an object
-that claims to equal the expected value, or to lie within a tolerance of it, has nobody here to say so. `in` goes
-through the elements, which are compared here.
+that claims to equal the expected value, or to lie within a tolerance of it, is not believed. `in` goes through the
+elements, which are compared here.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def describe(handle: Handle) -> str:
 
 
 def _pull(handle: Handle) -> None:
-    """Fetch the next items. The first come one by one, as a generator may never come to one that nobody wants."""
+    """Fetch the next items. The first come one by one, as a generator may never come to one that is not needed."""
     pulls, count = handle._h_pulls
     grown = 1 << min(max(0, pulls - _FIRST_PULLS), 8)
     items, error = handle._h_remote.request("next", handle, _LARGEST_CHUNK if handle._h_flags & FINITE else grown)

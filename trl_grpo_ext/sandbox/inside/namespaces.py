@@ -15,7 +15,7 @@ from trl_grpo_ext.sandbox.inside import filesystem, kernel
 from trl_grpo_ext.sandbox.inside.jail import Cell, becoming, prepare
 
 NOBODY = 65534
-# A user number that nobody has, one a zygote: the limit of processes counts by user.
+# The first of the user numbers that no user has. Each zygote takes one: the limit of processes counts by user.
 FIRST_SPARE_USER = 2_000_000_000
 
 

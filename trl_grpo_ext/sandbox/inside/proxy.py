@@ -1,7 +1,8 @@
 """The judge's end of the calls: sends requests to the program's process and reads what it answers.
 
 One request is outstanding at a time, apart from those that a callback makes, which nest. Each has the next number,
-and one answer is taken for it. Whatever else comes ends the run, whoever caught the exception: see `fault`.
+and one answer is taken for it. Anything else that comes ends the run, also if a test catches the exception: see
+`fault`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Fault(BaseException):
 
 
 class Untouchable(BaseException):
-    """The program was asked something while nobody may."""
+    """The program was asked something while it may not be asked."""
 
 
 class ProgramProxy:

@@ -1,6 +1,6 @@
 """A seccomp filter: the system calls that a program may make; every other fails with EPERM.
 
-A list of what is allowed, since the kernel grows calls that nobody here has heard of. The filter is a binary search
+It lists what is allowed, since new kernels have calls that are unknown here. The filter is a binary search
 over call numbers, because the kernel runs it once for every number when it is installed.
 """
 

@@ -166,7 +166,7 @@ class Zygote:
         return exits
 
     def _kill_greedy(self) -> None:
-        """Without a world of its own, only a look now and then bounds what a program keeps and starts."""
+        """Kill programs that keep or start too much. Without namespaces, only looking now and then bounds that."""
         named = used_bytes(self._cell.scratch)
         for child in self._children.values():
             if child.kind != "judge":
