@@ -83,7 +83,7 @@ class ReasoningGymVerifier(Verifier):
     | the scorer gives 0.05 | INCORRECT, 0 | `below_least`; with `least=0` PARTIAL, 0.05 |
     | `<answer>__import__("os")</answer>` for `countdown` | INCORRECT, 0 | `not_a_formula` |
     | no closed `<answer>` after the thinking | UNPARSEABLE, 0 | `no_answer_tag` |
-    | two tags that differ | INCORRECT, 0 | `ambiguous` |
+    | two tags side by side that differ | INCORRECT, 0 | `ambiguous` |
     | the scorer raises on it, but not on the entry's answer | UNPARSEABLE, 0 | `scorer_raised` |
     | the scorer runs for more than `timeout` seconds | TIMEOUT, 0 | `timeout` |
     | anything, without an entry | SKIPPED, none | `entry_missing` |
