@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -9,13 +10,17 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.rewards.answers.latex import standard
-from trl_grpo_ext.rewards.math.at_once import judge_at_once
-from trl_grpo_ext.rewards.math.policy import SWITCHES
+from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
+from trl_grpo_ext.rewards.answers.golds import is_sentence
+from trl_grpo_ext.rewards.answers.latex import standard, without_text_commands
+from trl_grpo_ext.rewards.answers.numbers import base_number, has_decimal_comma, is_date, number
+from trl_grpo_ext.rewards.math.policy import SWITCHES, UNLIKE, bare_value, kind, violation
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.comparison"
+_WORDS = re.compile(r"[A-Za-z][A-Za-z .,'&-]*")
+_MATH_NAMES = frozenset({"e", "i", "pi", "inf", "infty", "infinity", "dne", "x", "y", "z"})
 
 
 class Pair(NamedTuple):
@@ -81,7 +86,7 @@ def forget() -> None:
 
 def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
     """The verdict on each distinct pair; one that needs mathematics is killed after `timeout` seconds."""
-    known = {pair: _memo.get((pair, timeout)) or _at_once(pair) for pair in pairs}
+    known = {pair: _memo.get((pair, timeout)) or _try_at_once(pair) for pair in pairs}
     slow = [pair for pair, verdict in known.items() if verdict is None]
     for pair, verdict in zip(slow, in_workers(slow, timeout), strict=True):
         if verdict.status is Status.TIMEOUT and _gold_is_slow(pair, timeout):
@@ -92,8 +97,8 @@ def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
 
 
 def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
-    """The verdict on each distinct gold against itself."""
-    known = {gold: _memo.get(("itself", gold, timeout)) for gold in golds}
+    """The verdict on each distinct gold against itself, where that needs mathematics."""
+    known = {gold: _memo.get(("itself", gold, timeout)) for gold in golds if not _is_plain(gold)}
     new = [gold for gold, verdict in known.items() if verdict is None]
     for gold, verdict in zip(new, _run("check_gold", [(gold,) for gold in new], timeout), strict=True):
         _memo.put(("itself", gold, timeout), verdict)
@@ -101,10 +106,15 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
     return {gold: verdict for gold, verdict in known.items() if verdict is not None}
 
 
-def _at_once(pair: Pair) -> Verdict | None:
+def _is_plain(gold: str) -> bool:
+    """Whether a gold is words, a choice or a number, which equals itself."""
+    return not is_sentence(gold) and (_choice(gold) or words(gold) or number(gold)) is not None
+
+
+def _try_at_once(pair: Pair) -> Verdict | None:
     started = time.perf_counter()
     try:
-        verdict = judge_at_once(pair.gold, pair.answer, pair.rule, pair.accepted)
+        verdict = _judge_at_once(pair)
     except Exception:  # such as a number with more digits than Python reads; the worker may know better
         return None
     return verdict and replace(verdict, seconds=time.perf_counter() - started)
@@ -133,3 +143,78 @@ def _gold_is_slow(pair: Pair, timeout: float) -> bool:
         (verdict,) = in_workers([Pair(pair.gold, "1", "boxed", SWITCHES, pair.decimals)], timeout)
         _memo.put(key, verdict)
     return verdict.status is Status.TIMEOUT
+
+
+def _judge_at_once(pair: Pair) -> Verdict | None:
+    """The verdict where string work suffices, and the worker would say the same; else None."""
+    gold, answer = pair.gold, pair.answer
+    as_written = _as_written(gold, answer)
+    if as_written is not None:
+        return as_written
+    if is_sentence(gold):
+        return None
+    label, said = _choice(gold), words(gold)
+    if pair.rule == "last_expression":  # a text in which the answer still has to be found
+        unmarked = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_marked_answer")
+        return unmarked if label or said else None
+    if label:
+        return _compared(_chooses(answer, label), answer, "choice")
+    if said:
+        return _compared(words(answer) == said, answer, "words")
+    expected, given = number(gold), number(answer)
+    if expected and given and (expected.value == given.value or (expected.exact and given.exact)):
+        return _compared(expected.value == given.value, answer, "number")
+    if not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
+        return _compared(False, answer, "kind")
+    return _measured_alike(gold, answer, frozenset(pair.accepted))
+
+
+def _as_written(gold: str, answer: str) -> Verdict | None:
+    """The verdict of answers that count as they are written: the same text, base-n numbers, dates."""
+    if standard(gold) == standard(answer):
+        return _compared(True, answer, "text")
+    if has_decimal_comma(gold, answer):
+        return _compared(True, answer, "number")
+    bases = base_number(gold), base_number(answer)
+    if bases[0] and bases[1]:
+        return _compared(bases[0] == bases[1], answer, "number")
+    return _compared(False, answer, "text") if is_date(gold) else None
+
+
+def words(text: str) -> str | None:
+    r"""The words that an answer is, in one form; None if it is mathematics.
+
+    Example:
+        >>> [words(text) for text in ("Yes", r"\text{Tuesday}", "pi", "x+1", "forty  two.")]
+        ['yes', 'tuesday', None, None, 'forty two']
+    """
+    plain = " ".join(without_text_commands(standard(text)).split()).rstrip(".")
+    if not _WORDS.fullmatch(plain) or plain.casefold() in _MATH_NAMES or (len(plain) == 1 and plain.islower()):
+        return None
+    return plain.casefold()
+
+
+def _choice(text: str) -> str | None:
+    """The capital letter, A to J, that a multiple choice gold is; None if it is none."""
+    return label if (label := letter(text)) and "A" <= label <= "J" else None
+
+
+def _chooses(answer: str, label: str) -> bool:
+    """Whether an answer chooses this letter, as it is written, and no other."""
+    return label in answer and read_choice(answer, Options()).labels == {label}
+
+
+def _measured_alike(gold: str, answer: str, accepted: frozenset[str]) -> Verdict | None:
+    """CORRECT for the same number with a unit, a sign or a variable's name around it; None where that is not sure."""
+    expected, given = number(bare_value(gold)), number(bare_value(answer))
+    if "=" in answer or not (expected and given) or expected.value != given.value:
+        return None
+    reason = violation(gold, answer, accepted)
+    return _compared(not reason, answer, "number", reason)
+
+
+def _compared(right: bool, answer: str, compared: str, reason: str = "not_equal") -> Verdict:
+    details = {"compared": f"as {compared}", "read_as": standard(answer)}
+    if right:
+        return Verdict(status=Status.CORRECT, score=1.0, answer=answer, details=details)
+    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason, details=details)

@@ -12,7 +12,6 @@ from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_va
 from trl_grpo_ext.rewards.answers.finder import FinalAnswer
 from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, gold_texts, holds_mapping
 from trl_grpo_ext.rewards.answers.verifier import agreed, unreadable
-from trl_grpo_ext.rewards.math.at_once import is_fine_at_once
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
 from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
@@ -113,7 +112,7 @@ class MathVerifier(Verifier):
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
         values = [first_value(row, self.gold_columns) for row in rows]
         golds = [() if holds_mapping(value) else gold_texts(value) for value in values]
-        verdicts = judge_golds([text for row in golds for text in row if not is_fine_at_once(text)], self.timeout)
+        verdicts = judge_golds([text for row in golds for text in row], self.timeout)
         return [
             DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
             for position, (value, row) in enumerate(zip(values, golds, strict=True))
