@@ -71,6 +71,15 @@ def sums() -> Any:
 
 
 @pytest.fixture
+def any_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever CPU time a worker gets, it counts as having used up its deadline, so that other processes change nothing.
+
+    For tests of what becomes of answers that compute for ever; test_workers.py has those of a worker that is starved.
+    """
+    monkeypatch.setattr("trl_grpo_ext.workers.worker.BUSY_SHARE", 0.01)
+
+
+@pytest.fixture
 def config(tmp_path: Path) -> Callable[..., Any]:
     """Makes a small `VerifiedGRPOConfig` for a CPU: two prompts of four completions, two steps."""
     import torch

@@ -60,6 +60,7 @@ def python_blocks() -> list[tuple[str, str, str | None]]:
     return blocks
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name: str) -> None:
     if name in SANDBOXED:
@@ -70,6 +71,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert failed == 0
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 @pytest.mark.parametrize(("page", "code", "shown"), python_blocks())
 def test_python_in_the_pages_runs_and_prints_what_is_shown(
     page: str, code: str, shown: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

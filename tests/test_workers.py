@@ -56,6 +56,7 @@ def test_outcomes_come_in_the_order_of_the_calls(pool: WorkerPool) -> None:
     assert [outcome.value for outcome in outcomes] == list(range(20))
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_an_endless_loop_is_killed_and_is_the_answers_fault() -> None:
     verdicts = in_worker.judge(["right", "spin", "wrong"])
     assert [verdict.status for verdict in verdicts] == [Status.CORRECT, Status.TIMEOUT, Status.INCORRECT]

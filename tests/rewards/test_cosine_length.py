@@ -93,11 +93,11 @@ def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
     assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.GRADER, "tokens_unknown")
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_an_answer_that_would_hang_trl_comes_to_an_end() -> None:
     scaled = CosineLengthVerifier(max_len=100, correctness=MathVerifier(timeout=1.0))
     (verdict,) = scaled.judge([r"\boxed{9^{9^{9^9}}}"], solution=["5"], completion_ids=[[1] * 50])
-    # On a machine too busy to burn the second, it is the grader's fault and has no score.
-    assert (verdict.status, verdict.score) in ((Status.TIMEOUT, -0.75), (Status.ERROR, None))
+    assert (verdict.status, verdict.score) == (Status.TIMEOUT, -0.75)
 
 
 def test_a_gold_that_trl_would_misread_is_read_by_our_verifier() -> None:

@@ -210,6 +210,7 @@ def test_what_was_compared_is_in_the_verdict() -> None:
 HOSTILE = r"\boxed{9^{9^{9^9}}+1}"
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is_given() -> None:
     verifier = MathVerifier(timeout=1.5)
     verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
@@ -221,6 +222,7 @@ def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is
     assert time.monotonic() - started < 16 * 1.5
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_reached() -> None:
     verifier = MathVerifier(timeout=0.5)
     verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
@@ -231,11 +233,13 @@ def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_
     assert min(at_once.seconds, unread.seconds, missing.seconds) > 0
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_an_answer_on_which_sympy_fails_is_not_the_graders_fault() -> None:
     (verdict,) = math_reward.judge([boxed("((20!)!)!")], solution=["12345"])
     assert (verdict.score, verdict.blame) == (0.0, Blame.POLICY)
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_a_gold_that_computes_for_ever_is_the_datas_fault() -> None:
     (verdict,) = MathVerifier(timeout=1.0).judge([boxed("x+1")], solution=[r"9^{9^{9^9}}+x"])
     assert (verdict.status, verdict.blame, verdict.reason) == (Status.SKIPPED, Blame.DATA, "gold_timeout")

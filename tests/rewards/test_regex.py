@@ -78,6 +78,7 @@ def test_the_verdict_names_the_engine() -> None:
     assert RegexVerifier(pattern="(?=a)").judge(["a"])[0].details == {"engine": "re"}
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_text_on_which_the_expression_backtracks_for_ever_is_a_timeout_and_holds_up_no_other() -> None:
     verifier = RegexVerifier(pattern="(?!x)(a+)+$", timeout=0.5)
     hostile, fine = verifier.judge(["a" * 40 + "b", "aaa"])

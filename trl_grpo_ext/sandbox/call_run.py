@@ -79,7 +79,11 @@ def _start(
     with inner:
         limits = judge_limits(job.limits, JUDGE_RUNS * (job.limits.cpu_seconds + 1))
         child = ("judge", limits, [inner.fileno(), rpc.fileno()])
-        program, number = zygote.spawn([solution, child])
+        try:
+            program, number = zygote.spawn([solution, child])
+        except BaseException:
+            control.close()
+            raise
     judge = JudgeSession(
         number=number, control=control, limits=job.limits, suite=suite, stop_at_first=job.stop_at_first, runs=1
     )
