@@ -72,7 +72,7 @@ def sums() -> Any:
 
 @pytest.fixture
 def any_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever CPU time a worker gets, it counts as having used up its deadline, so that other processes change nothing.
+    """Whatever CPU time a worker gets counts as having used up its deadline, so that other processes change nothing.
 
     For tests of what becomes of answers that compute for ever; test_workers.py has those of a worker that is starved.
     """
