@@ -7,7 +7,7 @@ Names are imported when they are first used, so that importing this package load
 
 from typing import TYPE_CHECKING
 
-from trl_grpo_ext.support.lazy_exports import lazy_exports
+from trl_grpo_ext.support.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from trl_grpo_ext.rewards.all_of import AllOf

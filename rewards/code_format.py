@@ -14,7 +14,7 @@ from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import answer_part, closed_blocks
 from trl_grpo_ext.rewards.unit_test_suites.code_block import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.pool import close_workers
 

@@ -12,7 +12,7 @@ from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 from trl_grpo_ext.rewards.prose.ngrams import ngrams
 from trl_grpo_ext.rewards.token_budget import is_whole_number
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 SUBJECTS = ("tokens", "answer")

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from trl_grpo_ext.protocol import DataProblem, Verifier
 from trl_grpo_ext.rewards.compositions.composition import Composition
 from trl_grpo_ext.rewards.compositions.verdicts import ComposedVerdict, compose, unscored_first
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Verdict
 
 PassOn = Literal["bad_data", "unscored"]

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.objects import find_object
+from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.verdict import Verdict, as_verdict
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 

@@ -11,7 +11,7 @@ from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, required
 from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, check_fence, unfenced
 from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, check_schema, judge_json, schema_text
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
 

@@ -14,7 +14,7 @@ from trl_grpo_ext.rewards.prose.markup import prose
 from trl_grpo_ext.rewards.prose.scripts import Window, windows, word_count
 from trl_grpo_ext.rewards.token_budget import is_number, is_whole_number
 from trl_grpo_ext.sample import Prompt, Sample, completion_text
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 MIN_FOREIGN_WORDS = 2  # in another script: one may be a name

@@ -21,7 +21,7 @@ from trl_grpo_ext.rewards.answers.choices import (
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
 from trl_grpo_ext.rewards.answers.golds import alternatives
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
 GoldAs = Literal["auto", "letter", "index", "text"]

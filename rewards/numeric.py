@@ -15,7 +15,7 @@ from trl_grpo_ext.rewards.answers.golds import gold_texts
 from trl_grpo_ext.rewards.answers.latex import standard, without_text_commands
 from trl_grpo_ext.rewards.answers.numbers import leading_number, read_number, unit
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
 Percent = Literal["fraction", "number", "either"]

@@ -12,7 +12,7 @@ from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
 from trl_grpo_ext.rewards.answers.latex import strip_delimiters, without_text_commands
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, unreadable, wrong
 from trl_grpo_ext.rewards.exact_text import normal_text
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
 
 Measure = Literal["f1", "jaccard", "recall", "precision", "exact"]

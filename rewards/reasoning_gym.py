@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, required_column
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from, final_answer
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
 

@@ -13,7 +13,7 @@ from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.rewards.formats.linear_regex import linear_regex
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
 from trl_grpo_ext.workers.pool import close_workers
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeGuard
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 MODES = ("max", "exact")

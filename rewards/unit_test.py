@@ -21,7 +21,7 @@ from trl_grpo_ext.rewards.unit_test_suites.scoring import SCORINGS, Groups, Scor
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, Suite
 from trl_grpo_ext.sandbox.sandbox import local_sandbox
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 if TYPE_CHECKING:

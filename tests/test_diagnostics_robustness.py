@@ -21,7 +21,7 @@ from trl_grpo_ext.diagnostics.onsets import HOLD, Onsets
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.runs.recorder import Recorder
-from trl_grpo_ext.trainer.background_report import BackgroundReport
+from trl_grpo_ext.trainer.report_listener import BackgroundReport
 
 FOUND = Finding(code="bad_data", step=1, severity=Severity.WARNING, sentence="s", numbers={}, action="a")
 
@@ -94,7 +94,7 @@ def test_a_report_outlives_the_thread_that_began_it(tmp_path: Path) -> None:
 def test_a_report_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
     (tmp_path / "scorecards").mkdir()
     os.mkfifo(tmp_path / "scorecards" / "samples-00000000.parquet")  # which is never read to its end
-    begin = "from trl_grpo_ext.trainer.background_report import BackgroundReport as Report; import sys, time; "
+    begin = "from trl_grpo_ext.trainer.report_listener import BackgroundReport as Report; import sys, time; "
     begin += "Report(sys.argv[1], first_after=0.0).poke(); print(flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", begin, str(tmp_path)], stdout=subprocess.PIPE) as trainer:
         assert trainer.stdout is not None

@@ -27,7 +27,7 @@ from trl_grpo_ext.lab import (
     single_peak,
 )
 from trl_grpo_ext.lab.policy import save_policy
-from trl_grpo_ext.lab.sampled_action import batches_by_update, sampled_actions
+from trl_grpo_ext.lab.policy_history import batches_by_update, sampled_actions
 from trl_grpo_ext.lab.training import DEFAULTS
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 

@@ -16,7 +16,7 @@ from replay_harness import HOLDS, NUMBER, record, term
 
 from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.replay.printed import MAX_CHARS, on_one_line
-from trl_grpo_ext.replay.sample_record import shortened
+from trl_grpo_ext.replay.verdict_changes import shortened
 
 TEXTS = ["1 yes", "0 yes", "0 no", "x no", "1 yes", "1 no", "1 yes", "1 no"]
 OLD = [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.1)]

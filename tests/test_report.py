@@ -25,8 +25,7 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.report.page import script_json, standalone_page
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
-from trl_grpo_ext.trainer.background_report import BackgroundReport
-from trl_grpo_ext.trainer.report_listener import one_last_report
+from trl_grpo_ext.trainer.report_listener import BackgroundReport, one_last_report
 
 Make = Callable[..., Any]
 

@@ -12,7 +12,7 @@ from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.lab import LabRun, run_lab, single_peak
 from trl_grpo_ext.lab.policy import make_tokenizer
 from trl_grpo_ext.lab.training import REFERENCE
-from trl_grpo_ext.replay.run_clock import RunClock
+from trl_grpo_ext.replay.recorded_batches import RunClock
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 # The lab uses a batch for two steps.

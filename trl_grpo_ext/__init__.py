@@ -5,7 +5,7 @@ Names are imported when they are first used, so that a worker process or `--help
 
 from typing import TYPE_CHECKING
 
-from trl_grpo_ext.support.lazy_exports import lazy_exports
+from trl_grpo_ext.support.lazy import lazy_exports
 from trl_grpo_ext.support.version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
-from trl_grpo_ext.support.error_text import error_text, traceback_text
+from trl_grpo_ext.support.text import error_text, traceback_text
 from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)

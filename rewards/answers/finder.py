@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from trl_grpo_ext.rewards.answers.marks import Mark, box_answers, boxes, concluding, tags, without
 from trl_grpo_ext.rewards.answers.phrases import formal, informal, unmarked, without_mark
 from trl_grpo_ext.rewards.answers.said import after_thinking
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
 ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)

@@ -8,7 +8,7 @@ from trl_grpo_ext.rewards.answers.said import spoken, visible
 from trl_grpo_ext.rewards.answers.verifier import unreadable
 from trl_grpo_ext.rewards.unit_test_suites.code_block import fenced_blocks
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
 Fence = Literal["optional", "required", "forbidden"]

@@ -10,8 +10,8 @@ from typing import Any
 from trl_grpo_ext.rewards.llm_judging.reply import Contract
 from trl_grpo_ext.rewards.llm_judging.untrusted import between_marks, fresh_mark, harmless, shortened
 from trl_grpo_ext.sample import Prompt, completion_text
-from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.support.prompt_template import PromptTemplate
+from trl_grpo_ext.support.text import did_you_mean
 
 LABELS = {"question": "QUESTION", "answer": "RESPONSE", "gold": "REFERENCE"}
 DEFAULT_RUBRIC = (

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from trl_grpo_ext.rewards.llm_judging.reply import FORMS
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 MIN_CHARS = 200  # a text that is cut to less cannot be judged
 # What the verifier sets itself, or what would make more of a reply than one message.

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from trl_grpo_ext.rewards.prose.scripts import Window, word_count
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 MIN_WORDS = 5  # fewer tell no language, but only a script
 # A window of the wanted script is foreign only if another language is this certain, and this many times as likely.

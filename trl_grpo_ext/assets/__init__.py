@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 PREFIX = "bundled:"
 _FOLDER = Path(__file__).resolve().parent

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
-from trl_grpo_ext.cli.printing import print_text
+from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
 from trl_grpo_ext.support.documentation import page_titles, read_docs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 FINE = 0
@@ -19,3 +20,11 @@ def refuse(reason: object) -> int:
     """Say on stderr why the command cannot do it; returns the exit status."""
     print(f"trl-grpo-ext: error: {reason}", file=sys.stderr)
     return REFUSED
+
+
+def print_text(text: str) -> None:
+    """Print, with one newline at the end; a reader that has seen enough is no error."""
+    try:
+        print(text.rstrip("\n"), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -79,7 +79,7 @@ def _replay(arguments: argparse.Namespace) -> None:
 
 
 def _selection(arguments: argparse.Namespace) -> Any:
-    from trl_grpo_ext.replay.selection import Selection, parse_steps
+    from trl_grpo_ext.replay.recorded_batches import Selection, parse_steps
 
     first, end = parse_steps(arguments.steps) if arguments.steps is not None else (0, None)
     return Selection(mode=arguments.mode, first_step=first, end_step=end, limit=arguments.limit)

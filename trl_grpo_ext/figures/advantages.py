@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from trl_grpo_ext.figures.arrays import centred, deviation, mean
 from trl_grpo_ext.scorecard import NO_SAMPLE, Flags, Floats, Scorecard
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 ScaleRewards = Literal["group", "batch", "none"]
 Aggregation = Literal["sum_then_normalize", "normalize_then_sum"]

@@ -6,11 +6,10 @@ shows nothing about length, format, language or credit over tokens: a completion
 
 from typing import TYPE_CHECKING
 
-from trl_grpo_ext.support.lazy_exports import lazy_exports
+from trl_grpo_ext.support.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.lab.action import ACTIONS, ActionVerifier
-    from trl_grpo_ext.lab.landscape import Landscape, double_peak, linear, single_peak
+    from trl_grpo_ext.lab.landscape import ACTIONS, ActionVerifier, Landscape, double_peak, linear, single_peak
     from trl_grpo_ext.lab.policy_history import PolicyHistory
     from trl_grpo_ext.lab.training import LabRun, run_lab
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from trl_grpo_ext.lab.sampled_action import SampledAction, batches_by_update, sampled_actions
+from trl_grpo_ext.lab.policy_history import SampledAction, batches_by_update, sampled_actions
 from trl_grpo_ext.report.page import standalone_page
 
 if TYPE_CHECKING:

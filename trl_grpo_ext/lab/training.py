@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 
 from trl_grpo_ext.lab.algorithm import Algorithm, algorithm_named
 from trl_grpo_ext.lab.landscape import Landscape
-from trl_grpo_ext.lab.plain_reinforce import PlainReinforceTrainer
 from trl_grpo_ext.lab.policy import PROMPT, make_tokenizer, save_policy
 from trl_grpo_ext.lab.policy_history import PolicyHistory
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -210,3 +210,21 @@ def _config(folder: Path, algorithm: Algorithm, groups: int, options: Mapping[st
 def _dataset(rows: Sequence[Mapping[str, Any]], size: int) -> Dataset:
     """A dataset of `size` rows, these in turn: as many as a run needs, since an epoch takes long to begin."""
     return Dataset.from_list([{"prompt": PROMPT, **rows[index % len(rows)]} for index in range(size)])
+
+
+class PlainReinforceTrainer(VerifiedGRPOTrainer):
+    """The trainer with each completion's total in the place of its advantage; 0 for a void one.
+
+    The scorecard says what was trained on. For one process, and for training only: it is the lab's.
+    """
+
+    _totals: tuple[float, ...] = ()
+
+    def _publish(self, card: Scorecard) -> None:
+        self._totals = tuple(0.0 if total is None else total for total in card.totals)
+        super()._publish(card.with_advantages(self._totals))
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        output["advantages"] = torch.tensor(self._totals, device=output["advantages"].device)
+        return output

@@ -5,8 +5,7 @@ the gate; the weight in force multiplies what comes out.
 """
 
 from trl_grpo_ext.mix.combination import Combination, first, minimum, product
-from trl_grpo_ext.mix.gate import Gate
-from trl_grpo_ext.mix.routing import When
+from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.schedule import Schedule, constant, cosine, linear, piecewise
 from trl_grpo_ext.mix.shape import Affine, Clip, Sign, Table, Threshold
 from trl_grpo_ext.mix.term import RewardTerm

@@ -10,8 +10,7 @@ from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.combination import Combination
-from trl_grpo_ext.mix.gate import Gate
-from trl_grpo_ext.mix.routing import When
+from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.shape import Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import warn_once

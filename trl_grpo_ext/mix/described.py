@@ -14,7 +14,7 @@ from trl_grpo_ext.mix.described_terms import parse_combination, parse_gate, pars
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored")
 

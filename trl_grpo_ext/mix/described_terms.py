@@ -10,7 +10,7 @@ from trl_grpo_ext.mix.combination import Combination, Kind
 from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.schedule import Schedule, Weight, cosine, linear
 from trl_grpo_ext.mix.shape import NAMES, Shape
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 RAMP_KEYS = ("from", "to", "begin", "until", "curve", "unit")
 POINT_KEYS = ("points", "curve", "unit")

@@ -7,14 +7,14 @@ from graphlib import CycleError, TopologicalSorter
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.column import Gather, TermColumn, judge_term, no_other_ranks
+from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
-from trl_grpo_ext.mix.routing import When
 from trl_grpo_ext.mix.schedule import weight_at
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 
 class UnscoredError(RuntimeError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.support.estimate import is_finite
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 Curve = Literal["linear", "cosine", "hold"]
 Unit = Literal["progress", "step"]

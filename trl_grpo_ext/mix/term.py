@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.mix.combination import Combination
-from trl_grpo_ext.mix.gate import Gate
-from trl_grpo_ext.mix.routing import When
+from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.schedule import Weight, check_weight, is_shadow
 from trl_grpo_ext.mix.shape import Shape, check_shapes
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 OnUnscored = Literal["void_row", "zero", "raise"]
 

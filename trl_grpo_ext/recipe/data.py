@@ -12,8 +12,8 @@ from datasets import Dataset, load_dataset
 
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.recipe.recipe import RecipeArguments
-from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.support.prompt_template import PromptTemplate
+from trl_grpo_ext.support.text import did_you_mean
 
 REASONING_GYM = "reasoning_gym:"
 REASONING_GYM_SIZES = {"train": 1000, "test": 100}

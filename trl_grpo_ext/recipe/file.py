@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from trl_grpo_ext.support.names import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.file import RecipeFile
-from trl_grpo_ext.support.names import did_you_mean
 from trl_grpo_ext.support.prompt_template import PromptTemplate
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 
 # Keys of the file that are no flags: nested, or done before the flags are read.

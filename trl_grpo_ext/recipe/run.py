@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,14 @@ from trl import get_peft_config, get_quantization_config
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.data_check import check_rows, describe
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.stopwatch import Stopwatch
-from trl_grpo_ext.recipe.summary import print_summary, summarise_run, write_summary
-from trl_grpo_ext.recipe.training_tally import TrainingTally
+from trl_grpo_ext.recipe.summary import Stopwatch, print_summary, summarise_run, write_summary
+from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
@@ -204,3 +206,32 @@ def _set_model_arguments(recipe: Recipe) -> None:
     quantization = get_quantization_config(recipe.model)
     if quantization is not None:  # here, because the trainer of TRL 1.6 does not take it as an argument
         recipe.training.model_init_kwargs["quantization_config"] = quantization
+
+
+class TrainingTally(RunListener):
+    """Counts the completions of training batches, the void ones among them, and what those of terms in force lacked."""
+
+    def __init__(self) -> None:
+        self.completions = 0
+        self.void = 0
+        self._reasons: Counter[tuple[str, str, str]] = Counter()
+
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        if card.mode != "train":
+            return
+        self.completions += len(card)
+        self.void += sum(card.void)
+        for term in card.in_force:
+            unscored = (verdict for verdict in card.verdicts[term] if verdict is not None and verdict.score is None)
+            self._reasons.update((term, str(verdict.blame), verdict.reason) for verdict in unscored)
+
+    @property
+    def nothing_learned(self) -> str | None:
+        """A sentence, if there were completions and none could be judged; else None."""
+        if not self.completions or self.void < self.completions:
+            return None
+        sentence = f"None of the {self.completions} completions could be judged"
+        if not self._reasons:
+            return f"{sentence}: no reward in force applies to any."
+        ((term, blame, reason), count), *_ = self._reasons.most_common(1)
+        return f"{sentence}: mostly `{reason}` of `{term}` ({count}), the {blame}'s fault."

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trl_grpo_ext.figures.advantages import Advantages, SingleArray
-from trl_grpo_ext.replay.sample_record import sample_record
+from trl_grpo_ext.replay.verdict_changes import sample_record
 from trl_grpo_ext.scorecard import Scorecard
 
 UP, NONE, DOWN, VOID = "up", "none", "down", "void"

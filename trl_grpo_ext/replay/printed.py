@@ -11,10 +11,9 @@ from rich.text import Text
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges
-from trl_grpo_ext.replay.comparison import Comparison
+from trl_grpo_ext.replay.changes import Comparison
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
-from trl_grpo_ext.replay.sample_record import shortened
-from trl_grpo_ext.replay.verdict_changes import TermChanges, ValueMean
+from trl_grpo_ext.replay.verdict_changes import TermChanges, ValueMean, shortened
 
 MAX_CHARS = 240  # of a prompt or a completion
 MAX_KINDS = 12  # of verdict changes that are shown

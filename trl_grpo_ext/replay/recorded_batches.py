@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.replay.selection import Selection
+import numpy as np
+
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import About
-from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.scorecard import Mode, Scorecard
 
 
 class RecordedBatches:
@@ -80,3 +85,124 @@ def listed(items: Sequence[Any], most: int = 8) -> str:
     """
     shown = ", ".join(map(str, items[:most]))
     return f"{shown} and {len(items) - most} more" if len(items) > most else shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which batches are meant.
+
+    Attributes:
+        mode: Those of training or of evaluation.
+        first_step: From this optimizer step on.
+        end_step: Up to this one, without it; None is all.
+        limit: At most so many completions, in whole batches that are spread evenly, and at least one batch; None is
+            all.
+
+    Raises:
+        ValueError: for no steps, or a limit below 1.
+    """
+
+    mode: Mode = "train"
+    first_step: int = 0
+    end_step: int | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.end_step is not None and self.end_step <= self.first_step:
+            raise ValueError(f"There are no steps from {self.first_step} up to, and without, {self.end_step}.")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"The limit is a number of completions, 1 or more; got {self.limit}.")
+
+    def has_step(self, step: int | None) -> bool:
+        """Whether a batch of this step is meant; one whose step nobody knows is, unless steps are asked for."""
+        if step is None:
+            return self.first_step == 0 and self.end_step is None
+        return self.first_step <= step and (self.end_step is None or step < self.end_step)
+
+    def within_limit(self, numbers: Sequence[int], batch_size: int) -> list[int]:
+        """The batches that keep to the limit: the first, the last, and others in even distances.
+
+        Example:
+            >>> Selection(limit=30).within_limit([0, 1, 2, 3, 4, 5, 6], batch_size=8)
+            [0, 3, 6]
+        """
+        count = len(numbers) if self.limit is None else max(1, self.limit // max(1, batch_size))
+        if count >= len(numbers):
+            return list(numbers)
+        places = np.linspace(0, len(numbers) - 1, count).round().astype(int)
+        return [numbers[place] for place in places.tolist()]
+
+
+def parse_steps(text: str) -> tuple[int, int | None]:
+    """The steps that `a:b` means: from a up to, and without, b; either may be left out.
+
+    Raises:
+        ValueError: for anything else.
+
+    Example:
+        >>> parse_steps("10:20"), parse_steps(":5"), parse_steps("30:")
+        ((10, 20), (0, 5), (30, None))
+    """
+    match = re.fullmatch(r"(\d*):(\d*)", text.strip(), re.ASCII)
+    if match is None:
+        raise ValueError(f"Steps are a range such as 10:20, :20 or 10:, up to and without the second; got {text!r}.")
+    return int(match[1] or 0), int(match[2]) if match[2] else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunClock:
+    """When a run ends.
+
+    Attributes:
+        last_step: The optimizer steps of the whole run, 1 or more; None if nobody knows.
+        ended: Whether training has come to its end.
+    """
+
+    last_step: int | None
+    ended: bool
+
+    @classmethod
+    def of(cls, run: RecordedRun, settings: Mapping[str, Any]) -> RunClock:
+        """Read it from the settings; of a run that counted epochs, from its checkpoints or its last log.
+
+        Example:
+            >>> RunClock(last_step=200, ended=True).progress(50)
+            0.25
+        """
+        logs = _last_session(run)
+        ended = any("train_runtime" in entry for entry in logs)
+        steps = settings.get("max_steps")
+        if not isinstance(steps, int) or steps <= 0:
+            steps = _checkpoints_last_step(run.folder)
+        if steps is None and ended:
+            steps = max(int(entry["step"]) for entry in logs) or None
+        return cls(last_step=steps, ended=ended)
+
+    def progress(self, step: int | None) -> float:
+        """The share of training that was done at a step, in [0, 1]; 0 where nobody knows."""
+        if step is None or self.last_step is None:
+            return 0.0
+        return min(1.0, step / self.last_step)
+
+
+def _last_session(run: RecordedRun) -> list[dict[str, Any]]:
+    """The logs since training was last started; an earlier session may have come to an end of its own."""
+    try:
+        logs = run.logs
+    except OSError:
+        return []
+    last = max((entry["session"] for entry in logs if {"loss", "train_runtime"} & entry.keys()), default=0)
+    return [entry for entry in logs if entry["session"] == last]
+
+
+def _checkpoints_last_step(folder: Path) -> int | None:
+    """What transformers' own state in the latest checkpoint says."""
+    states = sorted(folder.glob("checkpoint-*/trainer_state.json"), key=lambda path: path.stat().st_mtime)
+    for path in reversed(states):
+        try:
+            steps = json.loads(path.read_text(encoding="utf-8"))["max_steps"]
+        except (ValueError, KeyError, OSError):
+            continue
+        if isinstance(steps, int) and steps > 0:
+            return steps
+    return None

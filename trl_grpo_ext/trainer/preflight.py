@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.reward_plan import RewardPlan
-from trl_grpo_ext.mix.routing import When
 
 SHOWN_VALUES = 10
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from trl_grpo_ext.runs.listener import RunListener
-from trl_grpo_ext.trainer.background_report import BackgroundReport
+
+logger = logging.getLogger(__name__)
 
 
 class ReportListener(RunListener):
@@ -79,3 +84,99 @@ def one_last_report(trainer: Any) -> Iterator[None]:
         return
     with report.put_off():
         yield
+
+
+SHARE = 0.01  # of the run's time, at most, in which a report is being made
+FIRST_AFTER = 60.0  # seconds
+
+READING_SECONDS = 40.0  # for which a report reads batches, about; the command reads all
+LAST_SECONDS = 120.0  # at most, that the end of a run waits for its report; other ranks wait too
+
+# It ends with the trainer's process, however that ends, and not with the thread that trains.
+_PROGRAM = """
+import os, sys, threading, time
+os.nice(19)
+def end_with(trainer):
+    while os.getppid() == trainer:
+        time.sleep(0.5)
+    os._exit(1)
+threading.Thread(target=end_with, args=(int(sys.argv[2]),), daemon=True).start()
+from trl_grpo_ext.report.write import write_report
+write_report([sys.argv[1]], seconds=float(sys.argv[3]))
+"""
+
+
+class BackgroundReport:
+    """Keeps `report.html` of a run up to date. None of its methods raises.
+
+    Of a long run, a report is made of as many batches as can be read in `READING_SECONDS`.
+
+    Args:
+        run_folder: The run's `output_dir`.
+        share: Reports are so far apart that making them takes at most this share of the time, on one core, at the
+            lowest priority.
+        first_after: Seconds before the first.
+    """
+
+    def __init__(
+        self, run_folder: str | os.PathLike[str], *, share: float = SHARE, first_after: float = FIRST_AFTER
+    ) -> None:
+        self.folder = Path(run_folder)
+        self.share = share
+        self._due = time.monotonic() + first_after
+        self._started = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def poke(self) -> None:
+        """Begin to write a report if one is due and none is being written. Returns at once."""
+        try:
+            self._note_end()
+            if self._process is None and time.monotonic() >= self._due:
+                self._begin()
+        except Exception as error:  # a report is worth no run
+            logger.warning("The report of %s is given up: %s", self.folder, error)
+            self._due = float("inf")
+
+    def close(self) -> None:
+        """End what is being written; the report of before stays."""
+        process, self._process = self._process, None
+        self._due = float("inf")
+        if process is not None:
+            with suppress(OSError, subprocess.SubprocessError):
+                process.terminate()
+                process.wait(timeout=10)
+
+    def finish(self, seconds: float = LAST_SECONDS) -> Path | None:
+        """Write the last report, and say where it is.
+
+        None, with a warning that says what to do, for one that cannot be written, or takes longer than this; the one of
+        before stays.
+        """
+        self.close()
+        try:
+            self._begin()
+            if self._process is not None and self._process.wait(timeout=seconds) == 0:
+                return self.folder / "report.html"
+            logger.warning("The report could not be written; to see why: trl-grpo-ext report %s", self.folder)
+        except subprocess.TimeoutExpired:
+            logger.warning("The report takes long; make it by: trl-grpo-ext report %s", self.folder)
+        except Exception as error:
+            logger.warning("The report of %s could not be written: %s", self.folder, error)
+        finally:
+            self.close()
+        return None
+
+    def _begin(self) -> None:
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, os.fspath(self.folder), str(os.getpid()), str(READING_SECONDS)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+
+    def _note_end(self) -> None:
+        if self._process is not None and self._process.poll() is not None:
+            took = time.monotonic() - self._started
+            self._process, self._due = None, self._started + took / self.share

@@ -30,9 +30,8 @@ from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
 from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.expected_warnings import expect_unknown_figures_and_void_rows
-from trl_grpo_ext.trainer.listeners import add_listeners
 from trl_grpo_ext.trainer.preflight import check_run
-from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener
+from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.samples import Generation, end_token_ids, samples_of, template_prefill
 from trl_grpo_ext.trainer.trl_contract import check_trl
 

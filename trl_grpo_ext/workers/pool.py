@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from trl_grpo_ext.support.error_text import error_text
+from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.call import Call, CallResult, Failure
 from trl_grpo_ext.workers.processes import ClosedError, Lender, shared, spread

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from trl_grpo_ext.support.error_text import error_text
-from trl_grpo_ext.support.objects import find_object
+from trl_grpo_ext.support.lazy import find_object
+from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
 MEMORY_LIMIT = 4 << 30  # bytes of private memory; libraries mapped from files (a CUDA build's are huge) do not count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -31,3 +32,11 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
         return sorted({*vars(module), *module.__all__})
 
     return find, names
+
+
+def find_object(module: str, qualname: str) -> object:
+    """The object of that qualified name; raises ImportError or AttributeError."""
+    found: object = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found
