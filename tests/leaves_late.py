@@ -17,7 +17,7 @@ import time
 import torch
 from torch import distributed
 
-from trl_grpo_ext.trainer.process_group import leave_at_exit
+from trl_grpo_ext.trainer.ranks import leave_at_exit
 
 
 def main(how: str) -> None:

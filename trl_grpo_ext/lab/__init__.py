@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ACTIONS": "action",
-    "ActionVerifier": "action",
+    "ACTIONS": "landscape",
+    "ActionVerifier": "landscape",
     "LabRun": "training",
     "Landscape": "landscape",
     "PolicyHistory": "policy_history",

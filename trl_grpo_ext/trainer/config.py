@@ -90,6 +90,12 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             )
 
 
+def default_config(model: Any) -> VerifiedGRPOConfig:
+    """The configuration of a trainer that is given none: its output folder is named after the model, as TRL does it."""
+    name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
+    return VerifiedGRPOConfig(output_dir=f"{str(name).rstrip('/').split('/')[-1] or 'model'}-GRPO")
+
+
 class _Range(NamedTuple):
     least: float
     most: float = float("inf")
@@ -150,8 +156,8 @@ def check_settings(settings: Any) -> None:
             raise ValueError(f"`{name}` must be {wanted}, got {value!r}.")
     # TRL has no other list of these than the help of its flags, which quotes them.
     fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
-    for field in fields:
-        if field.name in _CHOICES:
-            known, value = _QUOTED.findall(field.metadata.get("help", "")), getattr(settings, field.name)
+    for each in fields:
+        if each.name in _CHOICES:
+            known, value = _QUOTED.findall(each.metadata.get("help", "")), getattr(settings, each.name)
             if known and isinstance(value, str) and value not in known:
-                raise ValueError(f"`{field.name}` cannot be {value!r}. {did_you_mean(value, known)}")
+                raise ValueError(f"`{each.name}` cannot be {value!r}. {did_you_mean(value, known)}")

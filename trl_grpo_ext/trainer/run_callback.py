@@ -20,7 +20,7 @@ from trl_grpo_ext.runs.settings import write_settings
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.trainer.process_group import leave_at_exit
+from trl_grpo_ext.trainer.ranks import leave_at_exit
 from trl_grpo_ext.trainer.report_listener import ReportListener
 
 logger = logging.getLogger(__name__)

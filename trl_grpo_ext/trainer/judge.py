@@ -1,0 +1,157 @@
+"""The judge of a run: on every rank, it judges what TRL generated, and settles which rows TRL may train on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather, gather_object
+
+from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes
+from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
+from trl_grpo_ext.mix.reward_plan import RewardPlan
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
+
+JUDGING_SECONDS = "verified/grader/judging_seconds"
+SHARE_OF_STEP = "verified/grader/share_of_step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When a batch is judged.
+
+    Attributes:
+        mode: In training or in evaluation.
+        step: The optimizer steps that are done.
+        last_step: Those of the whole run; 0 or less if it is unknown.
+        group_size: Completions a group.
+    """
+
+    mode: Mode
+    step: int
+    last_step: int
+    group_size: int
+
+    @property
+    def progress(self) -> float:
+        """The share of training that is done, in [0, 1]."""
+        return min(1.0, self.step / self.last_step) if self.last_step > 0 else 0.0
+
+
+class Judge:
+    """Judges batches by a run's rewards.
+
+    Args:
+        plan: The rewards.
+        accelerator: The run's.
+        weights: TRL's weights, (f,), one a reward function; the mix's own entries are moved by its schedules.
+    """
+
+    def __init__(self, plan: RewardPlan, accelerator: Any, weights: torch.Tensor) -> None:
+        self.weights = weights
+        self._accelerator = accelerator
+        self._positions = plan.positions
+
+    def score(self, mix: RewardMix, samples: Sequence[Sample], moment: Moment) -> Scorecard:
+        """The scorecard of this rank's samples, with the weights now in force, which TRL gets too.
+
+        Raises:
+            UnscoredError: on every rank, if a term whose `on_unscored` is `"raise"` could not judge a sample on one.
+        """
+        card, problem = None, ""
+        try:
+            card = mix.score(
+                samples,
+                moment.progress,
+                step=moment.step,
+                mode=moment.mode,
+                alone=len(self.weights) == len(self._positions),
+                gather=lambda items: self._gather_groups(items, moment.group_size),
+            )
+        except UnscoredError as error:
+            problem = str(error)
+        if self._accelerator.num_processes > 1 and any(term.on_unscored == "raise" for term in mix.terms):
+            # One rank that raises alone would leave the others waiting for it.
+            problem = next(filter(None, gather_object([problem])), "")
+        if card is None or problem:
+            raise UnscoredError(problem)
+        for name, weight in card.weights.items():
+            self.weights[self._positions[name]] = weight
+        return card
+
+    def _gather_groups(self, items: list[Any], group_size: int) -> tuple[list[Any], int]:
+        """Every rank's items where a group may be split between ranks; every rank has as many."""
+        if self._accelerator.num_processes == 1 or len(items) % group_size == 0:
+            return items, 0
+        return gather_object(items), int(self._accelerator.process_index) * len(items)
+
+    def of_all_ranks(self, card: Scorecard) -> Scorecard:
+        """The scorecards of all ranks as one."""
+        return card if self._accelerator.num_processes == 1 else concatenate(gather_object([card]))
+
+    def settle(self, card: Scorecard | None, rewards: torch.Tensor) -> Scorecard | None:
+        """Take the void rows out of TRL's rewards, (n, f) of all ranks, in place; returns the card with all rewards.
+
+        TRL would count what only rewards without weight have scored as a 0, and a None beside a number too.
+        """
+        if card is None:
+            rewards[rewards[:, self.weights.to(rewards.device) != 0].isnan().all(dim=1)] = torch.nan
+            return None
+        card = self._with_others(card, rewards)
+        rewards[torch.tensor(card.void, dtype=torch.bool, device=rewards.device)] = torch.nan
+        return card
+
+    def _with_others(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
+        """The card with what functions beside the mix, and environments, have given."""
+        beside = [index for index in range(rewards.shape[1]) if index not in self._positions.values()]
+        if not beside:
+            return card
+        weights = self.weights[beside].cpu().double()
+        given = rewards[:, beside].cpu().double()
+        scored = (~given.isnan() & (weights != 0)).any(dim=1)
+        sums = (given * weights).nansum(dim=1)
+        return card.with_others([one if known else None for one, known in zip(sums.tolist(), scored, strict=True)])
+
+    def outcomes(self, card: Scorecard | None, rewards: torch.Tensor, group_size: int) -> tuple[GroupOutcome, ...]:
+        """What each group has to teach; without a card, it is unknown whether a dead group is right."""
+        if card is not None:
+            return card.outcomes
+        groups = np.arange(len(rewards)).reshape(-1, group_size)
+        columns, weights = rewards.float().cpu().numpy(), self.weights.cpu().numpy()
+        return group_outcomes(columns, weights, [BETWEEN] * len(rewards), list(groups))
+
+
+def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> None:
+    """Take the completions of groups that have nothing to teach out of the loss, KL included, in place.
+
+    TRL masks truncated completions the same way.
+
+    Args:
+        output: What TRL's `_generate_and_score_completions` returns.
+        is_live: For each of this rank's completions, whether its group is live.
+    """
+    kept = torch.tensor(is_live, device=output["completion_mask"].device).unsqueeze(1)
+    for name in ("completion_mask", "tool_mask"):
+        if name in output:
+            output[name] = output[name] * kept.to(output[name].dtype)
+    counted = output["completion_mask"] * output.get("tool_mask", 1)
+    # Where nothing is left, some TRL would divide 0 by it.
+    output["num_items_in_batch"] = gather(counted.sum()).sum().clamp(min=1)
+
+
+def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, float]) -> None:
+    """Add the share of judging in the time of the steps, or of the evaluation, that TRL is about to log.
+
+    Args:
+        metrics: TRL's, by name, of training or of evaluation.
+        logs: What transformers logs with them.
+    """
+    if JUDGING_SECONDS in metrics:
+        runtimes = [value for name, value in logs.items() if name.endswith("_runtime")]
+        seconds = sum(metrics.get("step_time") or runtimes)
+        metrics[SHARE_OF_STEP] = [sum(metrics[JUDGING_SECONDS]) / seconds if seconds else math.nan]
