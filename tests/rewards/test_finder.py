@@ -9,6 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from trl_grpo_ext import Sample, Verifier
+from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, NumericVerifier, OverlapVerifier
 from trl_grpo_ext.rewards.answers import finder
 from trl_grpo_ext.rewards.answers.finder import ANSWER_FROM, AnswerFrom, check_answer_from, final_answer
 from trl_grpo_ext.rewards.answers.golds import alternatives
@@ -118,6 +120,19 @@ def test_a_rule_by_name_takes_its_last_mark_and_those_beside_it(
     answer_from: AnswerFrom, text: str, answers: tuple[str, ...]
 ) -> None:
     assert final_answer(text, answer_from=answer_from).answers == answers
+
+
+@pytest.mark.parametrize("verifier", [MathVerifier(), NumericVerifier(), ExactTextVerifier(), OverlapVerifier()])
+def test_all_verifiers_that_compare_answers_find_the_same_one(verifier: Verifier) -> None:
+    texts = [
+        r"maybe \boxed{3}</think> \boxed{4}",
+        "<answer>3</answer> hmm <answer>4</answer>",
+        "Answer: 3\nNo.\nAnswer: 4",
+        "<answer>3</answer> or <answer>4</answer>",
+        r"\boxed{3}. No: \boxed{4}",
+    ]
+    verdicts = [verifier.verify(Sample(text=text, prefill="", row={"answer": "4"})) for text in texts]
+    assert [(verdict.score, verdict.reason) for verdict in verdicts] == [(1.0, "")] * 3 + [(0.0, "ambiguous")] * 2
 
 
 def test_marks_that_say_the_same_are_one_answer() -> None:
