@@ -16,15 +16,16 @@ It prints the survivors, and ends with status 1 if fewer than 95 % are killed, o
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import os
-import queue
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,26 @@ LIST = Path(__file__).with_suffix(".toml")
 SOURCES = ("trl_grpo_ext", "rewards")
 LEAST_KILLED = 0.95
 SECONDS = 600  # a mutant that runs for ever is killed
+COPIED = (
+    *SOURCES,
+    "tests",
+    "docs",
+    "recipes",
+    "benchmarks",
+    "scripts",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+)
+ENVIRONMENT = {  # read once, when what follows is imported; as in tests/conftest.py
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # it would warn of plugins that have been imported
+}
+PRELOADED = ("datasets", "transformers.trainer", "trl.trainer.grpo_trainer", "math_verify")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +92,7 @@ def main() -> int:
     if flags.list:
         print(f"{len(there)} of {len(mutants)} texts stand in one place")
         return int(bool(lost))
-    survivors = list(survive(there, sources, flags.jobs))
+    survivors = survive(there, sources, flags.jobs)
     killed = len(there) - len(survivors)
     for mutant in survivors:
         print(f"survives: {mutant}")
@@ -91,54 +112,106 @@ def places(mutant: Mutant, sources: dict[Path, str]) -> list[Path]:
     return [path for path, text in sources.items() for _ in range(text.count(mutant.old))]
 
 
-def survive(mutants: Sequence[Mutant], sources: dict[Path, str], jobs: int) -> Iterator[Mutant]:
+def survive(mutants: Sequence[Mutant], sources: dict[Path, str], jobs: int) -> list[Mutant]:
     """The mutants that no test notices.
 
     Raises:
         SystemExit: if tests fail without any mutant.
     """
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as threads:
-        trees: queue.Queue[Path] = queue.Queue()
-        for number in range(jobs):
-            trees.put(_copy(Path(folder) / str(number)))
-
-        def passes(tests: tuple[str, ...], mutant: Mutant | None = None) -> bool:
-            tree = trees.get()
-            try:
-                return _passes_in(tree, tests, mutant, sources)
-            finally:
-                trees.put(tree)
-
-        suites = list(dict.fromkeys(mutant.tests for mutant in mutants))
-        for tests, passed in zip(suites, threads.map(passes, suites), strict=True):
-            if not passed:
-                sys.exit(f"Without any mutant these fail, or run too long: {' '.join(tests)}")
-        fates = threads.map(lambda mutant: passes(mutant.tests, mutant), mutants)
-        yield from (mutant for mutant, passed in zip(mutants, fates, strict=True) if passed)
+    suites = list(dict.fromkeys(mutant.tests for mutant in mutants))
+    runs = [Run(tests) for tests in suites]
+    runs += [Run(mutant.tests, mutant, places(mutant, sources)[0]) for mutant in mutants]
+    survivors = []
+    for run, passed in run_all(runs, jobs):
+        if run.mutant is None and not passed:
+            sys.exit(f"Without any mutant these fail, or run too long: {' '.join(run.tests)}")
+        if run.mutant is not None and passed:
+            survivors.append(run.mutant)
+    return survivors
 
 
-def _passes_in(tree: Path, tests: Sequence[str], mutant: Mutant | None, sources: dict[Path, str]) -> bool:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not wheel"]
-    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    path = None if mutant is None else places(mutant, sources)[0]
-    if mutant is not None and path is not None:
-        (tree / path).write_text(sources[path].replace(mutant.old, mutant.new), encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Tests to run, and the mutant with the file that it is in; without one, the code as it is."""
+
+    tests: tuple[str, ...]
+    mutant: Mutant | None = None
+    path: Path | None = None
+
+
+def run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, bool]]:
+    """Each run, and whether its tests passed, as they end.
+
+    Each is a child of this process, which has imported what takes seconds and is nobody's mutant.
+    """
+    os.environ |= ENVIRONMENT
+    for name in PRELOADED:
+        importlib.import_module(name)
+    waiting, running = list(reversed(runs)), dict[int, tuple[Run, float]]()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                run = waiting.pop()
+                running[_start(run, Path(folder) / str(len(waiting)))] = (run, time.monotonic() + SECONDS)
+            time.sleep(0.05)
+            for child, (run, deadline) in list(running.items()):
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if not ended and time.monotonic() < deadline:
+                    continue
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGKILL)  # and whatever it has left
+                if not ended:
+                    os.waitpid(child, 0)
+                del running[child]
+                yield run, bool(ended) and status == 0
+
+
+def _start(run: Run, tree: Path) -> int:
+    """Run the tests in a child, in a copy of the tree; its number, which is that of its group too."""
+    child = os.fork()
+    if child:
+        with contextlib.suppress(OSError):
+            os.setpgid(child, child)
+        return child
+    os.setpgid(0, 0)
+    status = 1
     try:
-        done = subprocess.run(
-            [*command, *tests], cwd=tree, env=environment, capture_output=True, check=False, timeout=SECONDS
-        )
-        return done.returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        status = _run_here(run, tree)
+        shutil.rmtree(tree, ignore_errors=True)
     finally:
-        if path is not None:
-            (tree / path).write_text(sources[path], encoding="utf-8")
+        os._exit(status)
 
 
-def _copy(folder: Path) -> Path:
-    """The working tree, without what is built or recorded."""
-    passed_over = shutil.ignore_patterns(".git", ".venv*", "runs", "models", "__pycache__", ".*_cache", ".hypothesis")
-    return Path(shutil.copytree(ROOT, folder, symlinks=True, ignore=passed_over))
+def _run_here(run: Run, tree: Path) -> int:
+    import pytest
+
+    tree.mkdir()
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, tree / name)
+    if run.mutant is not None and run.path is not None:
+        path = tree / run.path
+        path.write_text(path.read_text(encoding="utf-8").replace(run.mutant.old, run.mutant.new), encoding="utf-8")
+    os.chdir(tree)
+    os.environ["PYTHONPATH"] = str(tree)
+    sys.path.insert(0, str(tree))
+    flags = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-m",
+        "not slow and not wheel",
+        f"--rootdir={tree}",
+    ]
+    return int(pytest.main([*flags, *run.tests]))
 
 
 def _files() -> list[Path]:

@@ -11,6 +11,7 @@ import trl
 from trl import GRPOTrainer
 
 from trl_grpo_ext import VerifiedGRPOTrainer
+from trl_grpo_ext.trainer.samples import end_token_ids
 from trl_grpo_ext.trainer.trl_contract import SUPPORTED, check_trl
 
 
@@ -24,7 +25,8 @@ def test_every_private_attribute_that_is_read_is_there(tiny_model: str, sums: An
     )
     for name in ("reward_weights", "num_generations", "num_generations_eval", "processing_class", "accelerator"):
         assert hasattr(trainer, name)
-    assert trainer.processing_class.eos_token_id in trainer._end_token_ids()
+    ends = end_token_ids(trainer.processing_class, trainer.model.generation_config)
+    assert trainer.processing_class.eos_token_id in ends
 
 
 @pytest.mark.parametrize("method", ["_calculate_rewards", "_generate_and_score_completions"])
