@@ -18,8 +18,8 @@ from trl_grpo_ext.mix import linear
 from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, LlmJudgeVerifier, MathVerifier
 from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
-from trl_grpo_ext.rewards.llm_judging.endpoint import close_clients
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.workers.processes import close_shared
 
 Make = Callable[..., Any]
 
@@ -79,7 +79,7 @@ def endpoint() -> Iterator[JudgeEndpoint]:
     with judge_endpoint() as running:
         running.does(by_length)
         yield running
-        close_clients()
+        close_shared()
 
 
 def test_a_judge_is_asked_again_only_for_what_it_would_say_otherwise_and_is_said_to_have_failed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import concurrent.futures
 import contextlib
 import logging
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trl_grpo_ext.rewards.llm_judging.breaker import Breaker, EndpointError, Pace
+from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.workers.processes import close_one, shared
 
 if TYPE_CHECKING:
     import openai
@@ -152,17 +153,17 @@ class Client:
         if request.headers.get("x-stainless-retry-count", "0") != "0":  # the first try has waited already
             await self._pace.wait()
 
+    def abandon(self) -> None:
+        """Let go of a client of the process that this one was forked from, whose thread is not here.
+
+        Its loop is kept from being collected, which would close it, and what it shares with the parent.
+        """
+        _left_behind.append(self)
+
     def _warn(self, kind: int | str, error: BaseException) -> None:
         """Log each kind of failure once, without what might be secret: servers repeat keys and texts in messages."""
-        known = (self.endpoint.base_url, kind)
-        if known not in _warned:
-            _warned.add(known)
-            logger.warning(
-                "The judge at %s failed (%s, %s); such rows are not trained on. This is shown once.",
-                self.endpoint.base_url,
-                kind,
-                type(error).__name__,
-            )
+        message = "The judge at %s failed (%s, %s); such rows are not trained on."
+        _once.warn(logger, (self.endpoint.base_url, kind), message, self.endpoint.base_url, kind, type(error).__name__)
 
     def close(self) -> None:
         """End what is under way, with no verdict, and the thread."""
@@ -188,42 +189,15 @@ class Client:
         await self._loop.shutdown_default_executor()
 
 
-_clients: dict[Endpoint, Client] = {}
+_once = Once()
 _left_behind: list[Client] = []
-_lock = threading.Lock()
-_warned: set[tuple[str, int | str]] = set()
 
 
 def shared_client(endpoint: Endpoint) -> Client:
     """This process's client of an endpoint, made when it is first asked for. A forked child makes its own."""
-    with _lock:
-        if endpoint not in _clients:
-            _clients[endpoint] = Client(endpoint)
-        return _clients[endpoint]
+    return shared(("endpoint", endpoint), lambda: Client(endpoint))
 
 
 def close_client(endpoint: Endpoint) -> None:
     """Close this process's client of an endpoint; it is made again when it is needed."""
-    with _lock:
-        client = _clients.pop(endpoint, None)
-    if client is not None:
-        client.close()
-
-
-def close_clients() -> None:
-    """Close all of this process's clients."""
-    for endpoint in list(_clients):
-        close_client(endpoint)
-
-
-def _forget() -> None:
-    # The parent's threads are not here, and its lock may be held by one of those. Its loops are kept from being
-    # collected, which would close them, and what they share with the parent.
-    global _lock  # noqa: PLW0603
-    _left_behind.extend(_clients.values())
-    _clients.clear()
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)
-atexit.register(close_clients)
+    close_one(("endpoint", endpoint))

@@ -13,9 +13,9 @@ from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     """A judging model's address on this machine, with nothing remembered of an earlier one."""
-    from trl_grpo_ext.rewards.llm_judging.endpoint import close_clients
+    from trl_grpo_ext.workers.processes import close_shared
 
     shared_cache.cache_clear()
     with judge_endpoint() as running:
         yield running
-        close_clients()
+        close_shared()

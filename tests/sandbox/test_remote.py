@@ -65,7 +65,6 @@ def without_pauses_and_variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         monkeypatch.delenv(name, raising=False)
     yield
     processes.close_shared()
-    processes._shared.clear()
 
 
 @pytest.fixture

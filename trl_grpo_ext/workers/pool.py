@@ -9,14 +9,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.call import Call, CallResult, Failure
-from trl_grpo_ext.workers.processes import ClosedError, Lender, shared, spread
+from trl_grpo_ext.workers.processes import ClosedError, Lender, close_one, shared, spread
 from trl_grpo_ext.workers.worker import LateError, Worker
 
 logger = logging.getLogger(__name__)
+_once = Once()
 
+_KEY = "workers"  # of what this process shares
 ATTEMPTS = 2  # how often a call is tried when its worker is lost
 
 
@@ -83,18 +86,9 @@ def _ask(worker: Worker, target: str, arguments: bytes, timeout: float) -> CallR
         reply = worker.call(target, arguments, timeout)
     seconds = time.monotonic() - started
     if "failure" in reply:
-        _warn_raised(target, reply)
+        _once.warn(logger, (target, reply["failure"]), "%s raised in a worker: %s.", target, reply["error"])
         return CallResult(failure=Failure.RAISED, detail=reply["failure"], error=reply["error"], seconds=seconds)
     return CallResult(value=reply["value"], seconds=seconds)
-
-
-_warned: set[tuple[str, str]] = set()
-
-
-def _warn_raised(target: str, reply: dict[str, Any]) -> None:
-    if (target, reply["failure"]) not in _warned:
-        _warned.add((target, reply["failure"]))
-        logger.warning("%s raised in a worker: %s. Such an error is shown once.", target, reply["error"])
 
 
 def usable_cores() -> int:
@@ -105,7 +99,7 @@ def usable_cores() -> int:
 
 def shared_pool() -> WorkerPool:
     """The pool of this process, made when it is first asked for. A forked child makes its own."""
-    return shared("workers", lambda: WorkerPool(usable_cores()))
+    return shared(_KEY, lambda: WorkerPool(usable_cores()))
 
 
 def judge_in_workers(target: str, arguments: Sequence[tuple[Any, ...]], *, timeout: float) -> list[Verdict]:
@@ -116,4 +110,4 @@ def judge_in_workers(target: str, arguments: Sequence[tuple[Any, ...]], *, timeo
 
 def close_workers() -> None:
     """Kill this process's workers; the next call starts new ones."""
-    shared_pool().close()
+    close_one(_KEY)

@@ -243,7 +243,7 @@ class Shared(Protocol):
     """What a process shares."""
 
     def close(self) -> None:
-        """End what it has started; it may be used again."""
+        """End what it has started."""
 
     def abandon(self) -> None:
         """Let go of what belongs to the process that this one was forked from."""
@@ -262,10 +262,18 @@ def shared(key: Hashable, make: Callable[[], S]) -> S:
         return cast(S, _shared[key])
 
 
+def close_one(key: Hashable) -> None:
+    """Close what this process shares by that key, if there is such; the next that asks for it makes another."""
+    with _lock:
+        found = _shared.pop(key, None)
+    if found is not None:
+        found.close()
+
+
 def close_shared() -> None:
-    """Close all that this process shares; it starts again when it is needed."""
-    for each in list(_shared.values()):
-        each.close()
+    """Close all that this process shares."""
+    for key in list(_shared):
+        close_one(key)
 
 
 def _forget() -> None:
