@@ -19,8 +19,7 @@ from trl_grpo_ext.rewards.answers.choices import (
     read_choice,
 )
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.golds import alternatives
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, alternatives, right, unreadable, wrong
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 

@@ -11,10 +11,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.golds import gold_texts
 from trl_grpo_ext.rewards.answers.latex import standard, without_text_commands
 from trl_grpo_ext.rewards.answers.numbers import leading_number, read_number, unit
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, gold_texts, right, unreadable, wrong
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 

@@ -51,6 +51,7 @@ _REWRITES = [
     (re.compile(r"\\exp\s*\(([^()]*)\)"), r"e^{\1}"),
     (re.compile(r"(?<![A-Za-z\d\\.])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![A-Za-z\d.])"), r"\1\\times 10^{\2}"),
 ]
+_SENTENCE = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}\s+[A-Za-z$\\]")
 _REPEATING = re.compile(r"(?<!\d)(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d+)\}")
 
 
@@ -101,3 +102,13 @@ def without_commands(text: str) -> str:
 def text_in(text: str) -> list[str]:
     r"""What `\text{...}` and its like hold."""
     return [content.strip() for content in TEXT_COMMAND.findall(text)]
+
+
+def is_sentence(text: str) -> bool:
+    """Whether the text is prose, such as a worked solution, in which the answer still has to be found.
+
+    Example:
+        >>> is_sentence("The answer is 5"), is_sentence(r"5 \text{ square metres}"), is_sentence("10 square feet")
+        (True, False, False)
+    """
+    return _SENTENCE.search(without_commands(text)) is not None

@@ -1,7 +1,8 @@
-"""The base of the verifiers that compare a completion's final answer with a gold, and the verdicts that they give."""
+"""What the verifiers of answers share: their verdicts, reading the golds of a row, and the base of most of them."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +10,19 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, required_column
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, final_answer
-from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, alternatives, holds_mapping
+from trl_grpo_ext.rewards.answers.latex import strip_delimiters
+from trl_grpo_ext.rewards.answers.marks import box_answers
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, skipped
+
+GOLD_COLUMNS = ("solution", "answer")
+NOT_TEXT = "gold_not_text"
+ADVICE = {
+    "gold_missing": "Drop the row, or name the right column: column=...",
+    "gold_empty": "Drop the row, or name the right column: column=...",
+    NOT_TEXT: "The gold is a mapping, such as a message: put the field that holds the answer into a column of its own, "
+    "as text or a number, and name that: column=...",
+}
 
 SHOWN_CHARS = 200  # of an answer, in a verdict
 
@@ -34,6 +45,66 @@ def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str
 def shown(answer: str | None) -> str | None:
     """As much of an answer as a verdict carries."""
     return answer if answer is None else answer[:SHOWN_CHARS]
+
+
+def holds_mapping(cell: object) -> bool:
+    """Whether a cell is a mapping or a list that has one, such as a conversation: no text that could be compared.
+
+    Example:
+        >>> [holds_mapping(cell) for cell in ({"answer": "4"}, [{"role": "user", "content": "4"}], ["4", 5])]
+        [True, True, False]
+    """
+    cell = _plain_list(cell)
+    if isinstance(cell, list | tuple):
+        return any(holds_mapping(item) for item in cell)
+    return isinstance(cell, Mapping)
+
+
+def alternatives(gold: object) -> list[Any]:
+    """The golds that a cell holds: of a list, tuple or array each of its items, else the cell itself; no None, no NaN.
+
+    Example:
+        >>> alternatives(["a", None, ["b"]]), alternatives("a"), alternatives(float("nan"))
+        (['a', 'b'], ['a'], [])
+    """
+    gold = _plain_list(gold)
+    if isinstance(gold, list | tuple):
+        return [one for item in gold for one in alternatives(item)]
+    missing = gold is None or gold != gold  # NaN, which pandas has for a cell that is missing
+    return [] if missing else [gold]
+
+
+def _plain_list(cell: Any) -> Any:
+    """An array of numpy or torch as the list, or the number, that it holds; anything else as it is."""
+    to_list = getattr(cell, "tolist", None)
+    return to_list() if callable(to_list) else cell
+
+
+def gold_texts(gold: object) -> tuple[str, ...]:
+    r"""The accepted golds of a row as texts; none if the row has no answer.
+
+    A list has several that are each right. A number is itself, a bool yes or no, NaN none. Of a text, what follows
+    GSM8K's `####`, else the last box, else what its dollars enclose.
+
+    Example:
+        >>> gold_texts(42.0), gold_texts("5 + 5 = 10\n#### 10"), gold_texts(["$x^2$", r"so \boxed{7}"])
+        (('42',), ('10',), ('x^2', '7'))
+    """
+    return tuple(dict.fromkeys(filter(None, map(_gold_text, alternatives(gold)))))
+
+
+def _gold_text(gold: object) -> str:
+    if isinstance(gold, bool):
+        return "yes" if gold else "no"
+    if isinstance(gold, float):
+        if not math.isfinite(gold):
+            return ""
+        return str(int(gold)) if gold.is_integer() else repr(gold)
+    text = str(gold).strip()
+    if "####" in text:
+        text = text.rpartition("####")[2].strip()
+    boxed = box_answers(text)
+    return strip_delimiters(boxed[-1] if boxed else text)
 
 
 G = TypeVar("G")

@@ -18,8 +18,7 @@ import sympy
 from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 from sympy import Expr
 
-from trl_grpo_ext.rewards.answers.golds import is_sentence
-from trl_grpo_ext.rewards.answers.latex import standard
+from trl_grpo_ext.rewards.answers.latex import is_sentence, standard
 from trl_grpo_ext.rewards.answers.numbers import number
 from trl_grpo_ext.rewards.math.equality import Parsed, difference, equal, same_values
 from trl_grpo_ext.rewards.math.policy import has_stray_text, violation

@@ -10,8 +10,15 @@ from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
 from trl_grpo_ext.rewards.answers.finder import FinalAnswer
-from trl_grpo_ext.rewards.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, gold_texts, holds_mapping
-from trl_grpo_ext.rewards.answers.verifier import agreed, unreadable
+from trl_grpo_ext.rewards.answers.verifier import (
+    ADVICE,
+    GOLD_COLUMNS,
+    NOT_TEXT,
+    agreed,
+    gold_texts,
+    holds_mapping,
+    unreadable,
+)
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
 from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer

@@ -13,7 +13,7 @@ from trl_grpo_ext import Sample, Verifier
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, NumericVerifier, OverlapVerifier
 from trl_grpo_ext.rewards.answers import finder
 from trl_grpo_ext.rewards.answers.finder import ANSWER_FROM, AnswerFrom, check_answer_from, final_answer
-from trl_grpo_ext.rewards.answers.golds import alternatives
+from trl_grpo_ext.rewards.answers.verifier import alternatives
 
 MARKED = {
     r"So it is $\boxed{Paris}$.": ("Paris",),

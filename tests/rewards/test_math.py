@@ -75,7 +75,7 @@ def test_golds_of_every_form_tell_right_from_wrong(gold: Any, right: str, wrong:
 
 @pytest.mark.parametrize("gold", sorted({str(gold) for gold, _, _ in GOLDS if not isinstance(gold, list)}))
 def test_a_gold_equals_itself(gold: str) -> None:
-    from trl_grpo_ext.rewards.answers.golds import gold_texts
+    from trl_grpo_ext.rewards.answers.verifier import gold_texts
 
     assert math_reward([boxed(gold_texts(gold)[0])], solution=[gold]) == [1.0]
 
