@@ -71,11 +71,12 @@ clean:  ## remove everything that was set up or built
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable ".[dev]"
 	touch $@
 
+# TRL 1.6 imports requests and does not say so; newer releases of huggingface_hub no longer bring it.
 .venv-lowest/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv-lowest
 	grep -v '^trl==' $(CONSTRAINTS) > .venv-lowest/constraints.txt
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint .venv-lowest/constraints.txt \
-		"trl==$(LOWEST_TRL)" --editable ".[json,language]" pytest hypothesis
+		"trl==$(LOWEST_TRL)" --editable ".[json,language]" filelock hypothesis pytest requests
 	touch $@
 
 $(BIOME): Makefile .venv/bin/python

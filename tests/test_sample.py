@@ -82,6 +82,7 @@ def test_columns_may_be_arrays() -> None:
         ("<think>old</think> 2+2?", ""),
         ([{"role": "user", "content": "2+2? <think>"}], None),
         ([{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "<think>Well"}], "<think>Well"),
+        ([{"role": "assistant", "content": "<think>old</think> <think>new"}], "<think>new"),
         ([], None),
         (None, None),
     ],

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Status, Verdict
-from trl_grpo_ext.verdict import as_verdict
+from trl_grpo_ext.verdict import as_verdict, skipped
 
 NOT_POLICY = [Blame.GRADER, Blame.DATA]
 
@@ -83,8 +83,15 @@ def test_whatever_a_verifier_returns_becomes_a_verdict(result: object) -> None:
 
 
 def test_a_verdict_survives_json() -> None:
-    verdict = Verdict(status=Status.PARTIAL, score=0.5, answer="½", reason="test_3_failed", seconds=0.25)
+    verdict = Verdict(
+        status=Status.PARTIAL, score=0.5, answer="½", reason="test_3_failed", seconds=0.25, details={"rule": "boxed"}
+    )
     assert Verdict.from_record(json.loads(json.dumps(verdict.to_record()))) == verdict
+
+
+def test_left_out_is_what_nobody_is_to_blame_for() -> None:
+    assert Verdict(status=Status.SKIPPED, score=0.0, reason="gate_closed").left_out
+    assert not skipped("gold_missing").left_out
 
 
 def test_answers_and_reasons_are_text_whatever_a_verifier_put_there() -> None:
