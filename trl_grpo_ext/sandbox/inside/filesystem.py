@@ -17,11 +17,14 @@ import sysconfig
 
 from trl_grpo_ext.sandbox.inside import kernel
 
-_MOUNT_SETATTR = 442
+_MOUNT_SETATTR = 442  # a system call
 _AT_RECURSIVE, _AT_EMPTY_PATH = 0x8000, 0x1000
 _MAX_FILES = 1024  # of a scratch folder: more are not counted
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+PRIVATE_SCRATCH = "/scratch/tmp"
+"""Where a program's private folder is in a private root: the only thing in a folder that Landlock's rules can name
+before there is any program. `/tmp` is a link to it, unless that would hide something that a program must read."""
 
 
 def readable_paths(extra: list[str]) -> list[str]:
@@ -29,11 +32,6 @@ def readable_paths(extra: list[str]) -> list[str]:
     python = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), sys.base_prefix + "/lib"]
     paths = [path for path in (*_LIBRARIES, *python, *extra) if os.path.exists(path)]
     return [path for path in dict.fromkeys(paths) if not any(path.startswith(other + "/") for other in paths)]
-
-
-PRIVATE_SCRATCH = "/scratch/tmp"
-"""Where a program's private folder is in a private root: the only thing in a folder that Landlock's rules can name
-before there is any program. `/tmp` is a link to it, unless that would hide something that a program must read."""
 
 
 def make_private_root(folder: str, readable: list[str]) -> None:

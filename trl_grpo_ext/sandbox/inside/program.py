@@ -18,7 +18,15 @@ from trl_grpo_ext.workers.frames import Channel
 FILENAME = "solution.py"
 PRINTED = 64 << 10
 """The most characters that a call may print; the rest is dropped."""
+EXIT_ERROR = 1
+"""An exception ended the program."""
+EXIT_COMPILE_ERROR = 101
+"""It is not Python."""
+EXIT_MEMORY = 102
+"""It ran out of memory."""
+
 _MAX_DETAIL = 300
+_exit = os._exit  # the program may replace it
 
 
 class CompileError(Exception):
@@ -100,16 +108,6 @@ class Capture(io.TextIOWrapper):
         self._bytes.seek(0)
         self._bytes.truncate()
         return text
-
-
-EXIT_ERROR = 1
-"""An exception ended the program."""
-EXIT_COMPILE_ERROR = 101
-"""It is not Python."""
-EXIT_MEMORY = 102
-"""It ran out of memory."""
-
-_exit = os._exit
 
 
 def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:

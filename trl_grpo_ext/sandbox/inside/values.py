@@ -5,7 +5,7 @@ else is an object with one key, its tag: `{"tuple": [1, 2]}`. A subclass of a pl
 that none of its methods can take part in a comparison at the other end.
 
 Reading trusts nothing: nothing is imported, evaluated or called by a name that came, and whatever is amiss raises
-`MalformedError`. See `Encoder` and `Decoder`.
+`MalformedError`. See `Encoder` and `Decoder`; `Shared` holds what both ends know by number.
 """
 
 from __future__ import annotations
@@ -105,7 +105,12 @@ class Table:
 
 
 class Shared:
-    """What one call shares.
+    """The mutable objects that both ends of a call know by number, for as long as the call lasts.
+
+    Both ends number the lists, dicts and so on of each message in the order in which they are written and read, so a
+    later message of the same call can name one instead of repeating it. Hence three things work as they do within one
+    process: a result *is* the argument that was passed, an argument that appears twice stays one object, and what the
+    callee changed in an argument has changed for the caller.
 
     Attributes:
         containers: Lists, dicts, sets, bytearrays and deques.

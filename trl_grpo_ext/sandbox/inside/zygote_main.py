@@ -79,7 +79,7 @@ class Child:
     limits: dict[str, Any]
 
 
-class Zygote:
+class Forker:
     """Forks jailed children on order, and says how they ended."""
 
     def __init__(self, control: socket.socket, cell: Cell) -> None:
@@ -294,4 +294,4 @@ def main() -> None:
     rehearse()
     gc.collect()
     gc.freeze()
-    Zygote(control, replace(cell, base_bytes=base_bytes)).serve()
+    Forker(control, replace(cell, base_bytes=base_bytes)).serve()
