@@ -192,6 +192,7 @@ def test_reinforce_with_a_baseline_is_trls_rloo_at_a_smaller_learning_rate(tmp_p
     assert run.history.max_probability[-1] > 0.15
 
 
+@pytest.mark.slow  # a real run
 def test_plain_reinforce_trains_on_the_rewards_themselves(tmp_path: Path) -> None:
     run = run_lab(linear(), tmp_path, algorithm="reinforce", steps=20, learning_rate=0.5)
     logits = np.zeros(10)
@@ -236,6 +237,7 @@ def test_several_groups_a_batch_columns_evaluation_and_a_policy_to_start_from(tm
     assert batches_by_update(run.cards, 4) == [0, 0, 3, 3]
 
 
+@pytest.mark.slow  # a real run
 def test_with_a_temperature_the_history_is_of_the_policy_that_is_sampled_from(tmp_path: Path) -> None:
     run = run_lab(linear(), tmp_path, steps=6, temperature=0.5)
     logged = [entry["entropy"] for entry in run.logs if "kl" in entry]
@@ -243,12 +245,14 @@ def test_with_a_temperature_the_history_is_of_the_policy_that_is_sampled_from(tm
     assert logged[-1] < math.log(10) - 0.01
 
 
+@pytest.mark.slow  # two real runs
 def test_one_update_and_no_learning_rate_are_runs_too(tmp_path: Path) -> None:
     run = run_lab(linear(), tmp_path, steps=1, learning_rate=0.0)
     assert run.history.logits.tolist() == [[0.0] * 10] * 2
     assert run.history.kl.tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow  # real runs
 def test_a_learning_rate_that_is_far_too_high_gives_finite_figures_or_ends_by_a_sentence(
     tmp_path: Path,
 ) -> None:

@@ -76,6 +76,8 @@ def test_at_each_point_the_weight_is_that_of_the_point(times: list[float], data:
         ("finite numbers, got '1'", {"points": ((0.0, "1"),)}),
         ("no curve 'cos'", {"points": ((0.0, 1.0),), "curve": "cos"}),
         ("no unit 'steps'. Did you mean `step`", {"points": ((0.0, 1.0),), "unit": "steps"}),
+        (r"Progress is the share", {"points": ((0, 1.0), (1.5, 0.0))}),
+        (r"finite numbers, got True", {"points": ((0, True),)}),
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(message: str, arguments: Any) -> None:
@@ -107,3 +109,10 @@ def test_a_schedule_survives_pickling_and_a_constant_one_is_constant() -> None:
     schedule = cosine(1.0, 0.5, until=0.5)
     assert pickle.loads(pickle.dumps(schedule)) == schedule
     assert constant(0.3).at(0.0) == constant(0.3).at(1.0) == 0.3
+
+
+def test_only_a_weight_that_is_0_all_along_makes_a_shadow() -> None:
+    def is_shadow(weight: Any) -> bool:
+        return RewardTerm(name="a", verifier=MathVerifier(), weight=weight).is_shadow
+
+    assert [is_shadow(weight) for weight in (0, constant(0.0), linear(0.3, 0.0), 0.3)] == [True, True, False, False]

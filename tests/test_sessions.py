@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from transformers import AutoModelForCausalLM
 
 from trl_grpo_ext import VerifiedGRPOTrainer
@@ -34,6 +35,7 @@ def logged(folder: Path) -> list[int]:
     return [entry["step"] for entry in RecordedRun(folder).logs if "loss" in entry]
 
 
+@pytest.mark.slow  # two real runs
 def test_two_runs_of_one_script_in_one_folder_are_read_as_the_later_one(tmp_path: Path) -> None:
     run_lab(single_peak(7), tmp_path / "twice", steps=40, learning_rate=0.0, **EVALUATED)
     assert [finding.code for finding in read_findings(tmp_path / "twice")] == ["zero_updates"]
@@ -46,6 +48,7 @@ def test_two_runs_of_one_script_in_one_folder_are_read_as_the_later_one(tmp_path
     assert (tmp_path / "twice" / "findings.1.jsonl").exists()
 
 
+@pytest.mark.slow  # two real runs
 def test_a_trainer_that_is_trained_twice_is_read_as_what_it_did_last(tmp_path: Path) -> None:
     run = run_lab(single_peak(7), tmp_path, steps=4)
     run.trainer.train()
@@ -62,6 +65,7 @@ def test_an_evaluation_in_a_process_of_its_own_takes_nothings_place(tmp_path: Pa
     assert RunClock.of(RecordedRun(tmp_path), {}).ended
 
 
+@pytest.mark.slow  # two real runs
 def test_a_resume_that_evaluates_first_has_all_logs_and_batches_once(tmp_path: Path) -> None:
     run = run_lab(single_peak(7), tmp_path, steps=8, save_strategy="steps", save_steps=4, **EVALUATED)
     again = trainer_of_another_process(run)

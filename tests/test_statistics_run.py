@@ -233,7 +233,13 @@ def expected_figures(batch: Parquet, aggregation: str, scale: str, size: int) ->
     )
 
 
-@pytest.mark.parametrize("mode", MODES, ids=MODE_NAMES)
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(mode, id=name, marks=[pytest.mark.slow] if place else [])
+        for place, (mode, name) in enumerate(zip(MODES, MODE_NAMES, strict=True))
+    ],
+)
 def test_what_is_logged_is_what_pandas_computes_from_the_parquet(
     tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
 ) -> None:

@@ -189,6 +189,13 @@ def test_a_combination_of_what_could_not_be_judged_is_void_and_says_which_part()
     assert (verdict.blame, verdict.status, verdict.reason) == (Blame.DATA, Status.SKIPPED, "b_unscored")
 
 
+def test_of_two_parts_without_a_score_the_graders_fault_is_told() -> None:
+    parts = score(term("a", weight=0), term("b", weight=0), a=[Blame.DATA], b=[Blame.GRADER]).verdicts
+    verdict = product("a", "b").verdict([(parts["a"][0], None), (parts["b"][0], None)])
+    assert verdict is not None
+    assert (verdict.blame, verdict.status, verdict.reason) == (Blame.GRADER, Status.ERROR, "b_unscored")
+
+
 def test_a_combination_of_nothing_that_applies_does_not_apply() -> None:
     card = combined(minimum("a", "b"), a_on=[False], b_on=[False], a=[1.0], b=[1.0])
     assert card.verdicts["both"] == (None,)
@@ -342,6 +349,7 @@ def test_a_table_finds_the_reason_of_a_compositions_part() -> None:
         (ValueError, "'a' must be a finite number, and the function raised TypeError", lambda: term("a", weight=two)),
         (ValueError, "raised ZeroDivisionError", lambda: term("a", weight=lambda p: 1 / (p - 1))),
         (ValueError, "'error', which has no score", lambda: Table(status={"error": -1.0})),
+        (ValueError, "'skipped', which has no score", lambda: Table(status={"skipped": -1.0})),
     ],
 )
 def test_mistakes_in_python_say_what_is_wanted(error: Any, message: str, make: Any) -> None:

@@ -130,12 +130,11 @@ def examine(package: Path, powers: str) -> dict[str, Any]:
     "powers",
     [
         "user",
-        "user,no_unshare",
-        "no_sys_admin",
-        "no_sys_admin,no_setuid",
-        "no_unshare_user",
         "no_unshare",
-        "umask",
+        *(
+            pytest.param(powers, marks=pytest.mark.slow)
+            for powers in ("user,no_unshare", "no_sys_admin", "no_sys_admin,no_setuid", "no_unshare_user", "umask")
+        ),
     ],
 )
 def test_what_holds_is_found_out_and_holds(package: Path, powers: str) -> None:
