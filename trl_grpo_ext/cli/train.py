@@ -36,7 +36,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def run_train_command(arguments: argparse.Namespace) -> int:
     """Train; returns the exit status."""
-    from trl_grpo_ext.recipe.summary import Stopwatch
+    from trl_grpo_ext.recipe.stopwatch import Stopwatch
 
     stopwatch = Stopwatch()
     try:

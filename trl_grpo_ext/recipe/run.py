@@ -22,7 +22,8 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.data_check import check_rows, describe
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.summary import Stopwatch, print_summary, summarise_run, write_summary
+from trl_grpo_ext.recipe.stopwatch import Stopwatch
+from trl_grpo_ext.recipe.summary import print_summary, summarise_run, write_summary
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -125,27 +123,3 @@ def _shown(measured: Mapping[str, float] | None) -> str:
 
 def _number(value: float | None) -> str:
     return "not measured" if value is None else f"{value:.1f}"
-
-
-class Stopwatch:
-    """Counts wall time under names, in the order in which they first come up.
-
-    Example:
-        >>> stopwatch = Stopwatch()
-        >>> with stopwatch.part("loading"):
-        ...     pass
-        >>> list(stopwatch.seconds)
-        ['loading']
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Count the time inside under this name."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
