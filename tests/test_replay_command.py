@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from replay_harness import HOLDS, NUMBER, record, term
 
 from trl_grpo_ext.cli.main import main
-from trl_grpo_ext.replay.printed import MAX_CHARS, on_one_line
-from trl_grpo_ext.replay.verdict_changes import shortened
 
 TEXTS = ["1 yes", "0 yes", "0 no", "x no", "1 yes", "1 no", "1 yes", "1 no"]
 OLD = [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.1)]
@@ -161,14 +157,6 @@ def test_hostile_text_does_nothing_to_the_terminal(tmp_path: Path, capsys: pytes
     assert not set(shown) & set("\x1b\x07\u202e\ud800")
     assert r"[bold red]x[/]" in shown
     assert len(shown) < 20_000
-
-
-@given(st.text())
-def test_shown_text_is_printable_and_not_long(text: str) -> None:
-    shown = on_one_line(text)
-    assert shown.isprintable()
-    assert len(shown) <= 10 * MAX_CHARS
-    assert len(shortened(text, 20)) <= 20
 
 
 def test_help_loads_nothing_heavy() -> None:

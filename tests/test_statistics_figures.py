@@ -19,9 +19,9 @@ from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
 from trl_grpo_ext.figures.arrays import ranks
 from trl_grpo_ext.figures.logged import logged_figures
+from trl_grpo_ext.figures.pairs import Agreement
 from trl_grpo_ext.figures.primary import ks_for, pass_at_k
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.figures.terms import Agreement
 from trl_grpo_ext.verdict import grader_error
 
 SETTINGS = {"num_generations": 4}

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
-from trl_grpo_ext.support.text import error_text, traceback_text
+from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
@@ -183,19 +184,13 @@ def first_value(row: Mapping[str, Any], columns: Sequence[str]) -> Any:
     return next((row[column] for column in columns if row.get(column) is not None), None)
 
 
-_warned: set[tuple[str, type]] = set()
+_once = Once()
 
 
 def warn_once(name: str, error: Exception) -> None:
     """Show the traceback of each kind of failure of what has this name once, not once a completion."""
-    if (name, type(error)) not in _warned:
-        _warned.add((name, type(error)))
-        logger.warning(
-            "%r raised %s; such rows are not trained on. This is shown once.\n%s",
-            name,
-            type(error).__name__,
-            traceback_text(error),
-        )
+    kind = type(error)
+    _once.warn(logger, (name, kind), "%r raised %s; such rows are not trained on.", name, kind.__name__, error=error)
 
 
 def _snake_case(name: str) -> str:

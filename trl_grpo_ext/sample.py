@@ -123,6 +123,18 @@ def think_prefill(text: str) -> str:
     return tag[0] if tag else ""
 
 
+def last_message(prompt: Prompt | None) -> str:
+    """What the last message of a prompt says; a prompt that is a text as it is, and nothing for none.
+
+    Example:
+        >>> last_message([{"role": "system", "content": "Answer."}, {"role": "user", "content": "2+2?"}])
+        '2+2?'
+    """
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    return _content_text(prompt[-1].get("content")) if prompt else ""
+
+
 def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:
     """Samples for TRL's way of calling a reward function: a list of completions and a keyword a column.
 

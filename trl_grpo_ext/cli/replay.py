@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,22 +90,11 @@ def _with_a_bar(numbers: Any) -> Any:
     return tqdm(numbers, desc="replaying", unit="batch", leave=False, disable=None)
 
 
-def _finite(value: Any) -> Any:
-    """The value with null in the place of what JSON has no number for."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list) else value
-
-
 def _write_json(record: dict[str, Any], target: str) -> None:
-    text = json.dumps(_finite(record), indent=2, allow_nan=False, ensure_ascii=False)
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
+    from trl_grpo_ext.support.files import plain, write_text
+
+    text = json.dumps(plain(record), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     if target == "-":
-        sys.stdout.write(text)
-        return
-    path = Path(target)
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+        sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+    else:
+        write_text(target, text)

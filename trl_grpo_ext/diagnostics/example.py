@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.terms import would_fool
-from trl_grpo_ext.sample import Prompt, completion_text
+from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 MOST_CHARS = 300
-MOST_REASON = 60  # of a reason, which is meant to be a short code and may be anything; ours
+MOST_REASON = 60  # of an answer, and of a reason, which is meant to be a short code and may be anything; ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,22 +134,6 @@ def _best_first(card: Scorecard) -> list[int]:
     return sorted(range(len(card)), key=lambda row: -advantages[row])
 
 
-def safe_text(text: str, most: int = MOST_CHARS) -> str:
-    """The text in one line, without what a terminal would obey, and cut in its middle.
-
-    Example:
-        >>> safe_text("a\\n\\x1b[31mb")
-        'a [31mb'
-        >>> safe_text("0123456789", most=5)
-        '01 ... 89'
-    """
-    if len(text) > 4 * most:  # text may be long, and what follows is not fast
-        text = text[: 2 * most] + text[-2 * most :]
-    line = " ".join(text.split())
-    line = "".join(char for char in line if not unicodedata.category(char).startswith("C"))
-    return line if len(line) <= most else f"{line[: most // 2]} ... {line[-(most // 2) :]}"
-
-
 def safe_reason(reason: str) -> str:
     """A verdict's reason, which a user's verifier may have made of anything, for a sentence.
 
@@ -157,8 +141,7 @@ def safe_reason(reason: str) -> str:
         >>> safe_reason("no_boxed"), len(safe_reason("x" * 100_000))
         ('no_boxed', 60)
     """
-    line = safe_text(reason)
-    return line if len(line) <= MOST_REASON else f"{line[: MOST_REASON - 4]} ..."
+    return on_one_line(reason, MOST_REASON)
 
 
 def _example(card: Scorecard, row: int) -> Example:
@@ -167,20 +150,14 @@ def _example(card: Scorecard, row: int) -> Example:
     return Example(
         step=sample.step,
         group=sample.group,
-        prompt=safe_text(_last_words(sample.prompt)),
-        text=safe_text(sample.text),
+        prompt=on_one_line(last_message(sample.prompt), MOST_CHARS),
+        text=on_one_line(sample.text, MOST_CHARS),
         verdicts={term: _shown(verdict) for term, verdict in verdicts.items() if verdict is not None},
         advantage=None if card.advantages is None else card.advantages[row],
     )
 
 
-def _last_words(prompt: Prompt | None) -> str:
-    if prompt is None or isinstance(prompt, str):
-        return prompt or ""
-    return completion_text([{**prompt[-1], "role": "assistant"}]) if prompt else ""
-
-
 def _shown(verdict: Verdict) -> str:
     score = "" if verdict.score is None else f" {verdict.score:.3g}"
-    answer = "" if verdict.answer is None else f", answer {safe_text(verdict.answer, 60)}"
+    answer = "" if verdict.answer is None else f", answer {on_one_line(verdict.answer, MOST_REASON)}"
     return f"{verdict.status}{score}{answer}" + (f" ({safe_reason(verdict.reason)})" if verdict.reason else "")

@@ -13,6 +13,7 @@ from trl_grpo_ext.diagnostics.window import Check, Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
+from trl_grpo_ext.support.once import Once
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Onsets:
     active: dict[str, Finding] = field(default_factory=dict)
     not_checked: dict[str, str] = field(default_factory=dict)
     _primary: tuple[str, ...] = ()
-    _failed: set[str] = field(default_factory=set)
+    _once: Once = field(default_factory=Once)
     _held: dict[str, int] = field(default_factory=dict)
     _missed: dict[str, int] = field(default_factory=dict)
 
@@ -50,9 +51,7 @@ class Onsets:
         try:
             found = check(window)
         except Exception as error:  # one check that fails must not silence the others
-            if code not in self._failed:
-                logger.warning("The check %r failed; the others go on. This is shown once.", code, exc_info=True)
-            self._failed.add(code)
+            self._once.warn(logger, code, "The check %r failed; the others go on.", code, error=error)
             self.not_checked[code] = f"a check that does not fail ({type(error).__name__})"
             return None
         self.not_checked.pop(code, None)

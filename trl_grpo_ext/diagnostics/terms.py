@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.diagnostics.finding import NotChecked, Severity
 from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.figures.pairs import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.figures.terms import Agreement, TermFigures
+from trl_grpo_ext.figures.terms import TermFigures
 
 
 def primary_terms(window: Window) -> list[str]:

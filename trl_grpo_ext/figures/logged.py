@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from trl_grpo_ext.figures.pairs import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.figures.terms import Agreement, TermFigures, term_figures
+from trl_grpo_ext.figures.terms import TermFigures, term_figures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import Blame, Status

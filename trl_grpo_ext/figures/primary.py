@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.figures.terms import estimate_of, group_means, passes
+from trl_grpo_ext.figures.pairs import passes
+from trl_grpo_ext.figures.terms import estimate_of, group_means
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Status, Verdict

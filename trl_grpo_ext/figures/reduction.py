@@ -17,19 +17,16 @@ import numpy as np
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
 from trl_grpo_ext.figures.arrays import centred, overall, ranks
+from trl_grpo_ext.figures.pairs import Agreement, Products, agreement, value_products
 from trl_grpo_ext.figures.primary import PrimaryFigures, ks_for, pass_rate, primary_figures, read_answer
 from trl_grpo_ext.figures.terms import (
-    Agreement,
-    Products,
     TermFigures,
-    agreement,
     estimate_of,
     group_means,
     known,
     quantiles,
     repeated_completions,
     term_figures,
-    value_products,
 )
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from trl_grpo_ext.figures.arrays import centred, mean
+from trl_grpo_ext.figures.arrays import mean
 from trl_grpo_ext.scorecard import Floats, Scorecard
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Blame, Status, Verdict
@@ -20,7 +19,6 @@ SAME_SCORE = 0.1  # scores closer than that are the same: a model that judges is
 FOOLED = "passes_naively"  # the reason that `UnitTestVerifier` gives with `second_opinion`
 
 Repeats = Sequence[tuple[int, int]]
-Products = tuple[float, float, float]
 UNKNOWN: Mapping[str, float] = MappingProxyType({})
 
 
@@ -109,9 +107,9 @@ def term_figures(
     answers = _answers(card, term)
     column = card.value_matrix[:, card.terms.index(term)]
     values = column[np.isfinite(column)].tolist()
-    several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
+    groups, flat = _groups(card, column)
     differences = _repeated_scores(card, term, repeats)
-    median, high = quantiles(verdicts)
+    seconds = quantiles(verdicts)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
@@ -130,15 +128,21 @@ def term_figures(
         values=Estimate.of(values),
         prompt_values=group_means(card, column),
         in_unit=all(0 <= value <= 1 for value in values),
-        groups=int(several.sum()),
-        flat_groups=int((several & ~card.differs(column)).sum()),
-        seconds_p50=median,
-        seconds_p95=high,
+        groups=groups,
+        flat_groups=flat,
+        seconds_p50=seconds[0],
+        seconds_p95=seconds[1],
         repeats=len(differences),
         contradictions=sum(difference > SAME_SCORE for difference in differences),
         driver_share=known(shares.get(term, math.nan)),
         driver_where_primary_differs=known(apart.get(term, math.nan)),
     )
+
+
+def _groups(card: Scorecard, column: Floats) -> tuple[int, int]:
+    """The groups with two or more values, and those of them in which all values are the same."""
+    several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
+    return int(several.sum()), int((several & ~card.differs(column)).sum())
 
 
 def _is_failure(verdict: Verdict) -> bool:
@@ -163,22 +167,6 @@ def group_means(card: Scorecard, column: Floats) -> Estimate:
     alone = [column[row] for row, sample in enumerate(card.samples) if sample.group is None]
     means = [*mean(card.by_group(column)).ravel().tolist(), *alone]
     return Estimate.of([one for one in means if math.isfinite(one)])
-
-
-def value_products(card: Scorecard) -> dict[tuple[str, str], Products]:
-    """For each pair of terms, `(xx, yy, xy)`: sums of squares and products of their values less their groups' means.
-
-    Those of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
-    """
-    grouped = [centred(card.by_group(column)).ravel() for column in card.value_matrix.T]
-    columns = dict(zip(card.terms, grouped, strict=True))
-    products = {}
-    for pair in itertools.combinations(card.terms, 2):
-        x, y = (columns[term] for term in pair)
-        both = np.isfinite(x) & np.isfinite(y)
-        x, y = x[both], y[both]
-        products[pair] = (float(x @ x), float(y @ y), float(x @ y))
-    return products
 
 
 def estimate_of(column: Floats) -> Estimate:
@@ -211,18 +199,6 @@ def would_fool(verdict: Verdict) -> bool:
     return verdict.reason == FOOLED or verdict.details.get("naive_grader") == "passed"
 
 
-def passes(verdict: Verdict | None) -> bool | None:
-    """Whether the completion is correct; None where the term does not apply, or could not judge it.
-
-    Example:
-        >>> passes(Verdict(status=Status.PARTIAL, score=0.5)), passes(None)
-        (False, None)
-    """
-    if verdict is None or verdict.score is None:
-        return None
-    return verdict.status is Status.CORRECT
-
-
 def repeated_completions(card: Scorecard) -> Repeats:
     """The rows of completions that a sibling has given word for word, each after the row of the first of these."""
     first: dict[object, int] = {}
@@ -249,62 +225,3 @@ def _repeated_scores(card: Scorecard, term: str, repeats: Repeats) -> list[float
         and other.score is not None
         and Status.TIMEOUT not in (one.status, other.status)
     ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """Two judges on the same completions: how many are right by both, by one, by neither.
-
-    Example:
-        >>> agreement = Agreement(both=40, primary_only=10, shadow_only=0, neither=50)
-        >>> agreement.fails_where_primary_passes, agreement.kappa
-        (0.2, 0.8)
-    """
-
-    both: int = 0
-    primary_only: int = 0
-    shadow_only: int = 0
-    neither: int = 0
-
-    def __add__(self, other: Agreement) -> Agreement:
-        """The completions of both."""
-        return Agreement(
-            both=self.both + other.both,
-            primary_only=self.primary_only + other.primary_only,
-            shadow_only=self.shadow_only + other.shadow_only,
-            neither=self.neither + other.neither,
-        )
-
-    @property
-    def size(self) -> int:
-        """How many completions both have judged."""
-        return self.both + self.primary_only + self.shadow_only + self.neither
-
-    @property
-    def fails_where_primary_passes(self) -> float:
-        """The share of the completions right by the primary term that are not by the shadow; NaN if none is right."""
-        passed = self.both + self.primary_only
-        return self.primary_only / passed if passed else math.nan
-
-    @property
-    def kappa(self) -> float:
-        """Cohen's kappa, at most 1, and 0 for an agreement that is chance; NaN where each says one thing only."""
-        if not self.size:
-            return math.nan
-        primary, shadow = (self.both + self.primary_only) / self.size, (self.both + self.shadow_only) / self.size
-        by_chance = primary * shadow + (1 - primary) * (1 - shadow)
-        agreed = (self.both + self.neither) / self.size
-        return (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else math.nan
-
-
-def agreement(card: Scorecard, term: str) -> Agreement:
-    """A term against the primary verdicts, over the completions that both could judge; right is CORRECT."""
-    counts = Counter(
-        (passes(primary), passes(own)) for primary, own in zip(card.primary, card.verdicts[term], strict=True)
-    )
-    return Agreement(
-        both=counts[True, True],
-        primary_only=counts[True, False],
-        shadow_only=counts[False, True],
-        neither=counts[False, False],
-    )

@@ -125,14 +125,13 @@ def run_lab(
         >>> len(run.cards), run.history.probabilities.shape
         (2, (5, 10))
     """
-    chosen = algorithm_named(algorithm)
-    folder = Path(folder)
+    chosen, folder = algorithm_named(algorithm), Path(folder)
     args = _config(folder, chosen, groups, {"max_steps": steps, "seed": seed} | options)
     _check(args.max_steps, rows)
     check_writable(folder)
     save_policy(folder / REFERENCE, logits)
     watch = _LogitWatch()
-    trainer = _trainer(chosen)(
+    trainer = (PlainReinforceTrainer if chosen.plain else VerifiedGRPOTrainer)(
         AutoModelForCausalLM.from_pretrained(folder / REFERENCE),
         reward.mix if isinstance(reward, Landscape) else reward,
         args,
@@ -143,22 +142,23 @@ def run_lab(
     )
     trainer.remove_callback(PrinterCallback)
     cards, seconds = _train(trainer)
-    history = PolicyHistory(np.array(watch.seen) / args.temperature)
-    history.save(folder / HISTORY)
     return LabRun(
         folder=folder,
         algorithm=chosen,
         trainer=trainer,
         cards=cards,
         logs=tuple(trainer.state.log_history),
-        history=history,
+        history=_saved_history(folder, watch.seen, args.temperature),
         rewards=reward.rewards if isinstance(reward, Landscape) else None,
         seconds=seconds,
     )
 
 
-def _trainer(algorithm: Algorithm) -> type[VerifiedGRPOTrainer]:
-    return PlainReinforceTrainer if algorithm.plain else VerifiedGRPOTrainer
+def _saved_history(folder: Path, logits: Sequence[Sequence[float]], temperature: float) -> PolicyHistory:
+    """The policy that was sampled from, written to the run's folder."""
+    history = PolicyHistory(np.array(logits) / temperature)
+    history.save(folder / HISTORY)
+    return history
 
 
 def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:

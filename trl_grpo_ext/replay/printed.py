@@ -13,7 +13,8 @@ from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges
 from trl_grpo_ext.replay.changes import Comparison
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
-from trl_grpo_ext.replay.verdict_changes import TermChanges, ValueMean, shortened
+from trl_grpo_ext.replay.verdict_changes import TermChanges, ValueMean
+from trl_grpo_ext.support.text import on_one_line
 
 MAX_CHARS = 240  # of a prompt or a completion
 MAX_KINDS = 12  # of verdict changes that are shown
@@ -146,26 +147,17 @@ def _where(example: Mapping[str, Any]) -> str:
 
 
 def _what_was_said(example: Mapping[str, Any]) -> str:
-    return f"\n  prompt: {on_one_line(example['prompt'])}\n  text:   {on_one_line(example['text'])}"
+    return (
+        f"\n  prompt: {on_one_line(example['prompt'], MAX_CHARS)}\n  text:   {on_one_line(example['text'], MAX_CHARS)}"
+    )
 
 
 def _verdict(told: Mapping[str, Any] | None) -> str:
     if told is None:
         return "no verdict"
     details = [f"{told['score']:.3g}"] if told["score"] is not None else [f"the {told['blame']}'s fault"]
-    details += [on_one_line(told[name]) for name in ("reason", "answer") if told[name]]
+    details += [on_one_line(told[name], MAX_CHARS) for name in ("reason", "answer") if told[name]]
     return f"{told['status']} ({', '.join(details)})"
-
-
-def on_one_line(text: str) -> str:
-    r"""Text of anybody's, harmless on a terminal: what is not printable is written as an escape.
-
-    Example:
-        >>> print(on_one_line("so\n\x1b[2J 4"))
-        so\n\x1b[2J 4
-    """
-    shown = shortened(text, MAX_CHARS)
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in shown)
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.sample import Prompt, completion_text
+from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.verdict import Verdict
 
 NO_VERDICT = "no verdict"  # the term did not apply to the row
@@ -159,32 +160,12 @@ MAX_CHARS = 2000
 
 
 def sample_record(card: Scorecard, index: int) -> dict[str, Any]:
-    """Step, group, place in the batch, the last message of the prompt, and the text; long ones cut in the middle.
-
-    Example:
-        >>> from trl_grpo_ext.replay.verdict_changes import shortened
-        >>> shortened("abcdefghij", 6)
-        'ab...j'
-    """
+    """Step, group, place in the batch, the last message of the prompt, and the text; long ones cut in the middle."""
     sample = card.samples[index]
     return {
         "step": sample.step,
         "group": sample.group,
         "sample": index,
-        "prompt": shortened(_last_message(sample.prompt), MAX_CHARS),
+        "prompt": shortened(last_message(sample.prompt), MAX_CHARS),
         "text": shortened(sample.text, MAX_CHARS),
     }
-
-
-def shortened(text: str, size: int) -> str:
-    """The text with at most `size` characters, its middle left out: an answer mostly stands at the end."""
-    if len(text) <= size:
-        return text
-    tail = (size - 3) // 2
-    return f"{text[: size - 3 - tail]}...{text[len(text) - tail :]}"
-
-
-def _last_message(prompt: Prompt | None) -> str:
-    if prompt is None or isinstance(prompt, str):
-        return prompt or ""
-    return completion_text([{**prompt[-1], "role": "assistant"}]) if prompt else ""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from trl_grpo_ext.figures.pairs import passes
 from trl_grpo_ext.figures.reduction import NO_ADVANTAGE
-from trl_grpo_ext.figures.terms import passes, would_fool
+from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.report.plain_values import LONGEST_TEXT, bounded, plain, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_key, prompt_messages
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trl_grpo_ext.support.text import cut
+
 DIGITS = 6  # significant; a chart shows three
 LONGEST_TEXT = 300_000  # characters of one text that go into a page; the end counts more than the middle
 _END = 50_000
@@ -43,7 +45,5 @@ def bounded(text: str, limit: int = LONGEST_TEXT) -> str:
         >>> bounded("abcdefghij", limit=4)
         'abc\\n[... 6 characters left out ...]\\nj'
     """
-    if len(text) <= limit:
-        return text
     end = min(_END, limit // 4)
-    return f"{text[: limit - end]}\n[... {len(text) - limit} characters left out ...]\n{text[len(text) - end :]}"
+    return cut(text, limit - end, end, f"\n[... {len(text) - limit} characters left out ...]\n")

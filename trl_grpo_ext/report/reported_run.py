@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from trl_grpo_ext.figures.pairs import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
-from trl_grpo_ext.figures.terms import Agreement
 from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
 from trl_grpo_ext.report.plain_values import plain, rounded

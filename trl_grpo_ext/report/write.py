@@ -17,6 +17,7 @@ from trl_grpo_ext.report.reported_findings import findings_of
 from trl_grpo_ext.report.reported_run import ReportedRun
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import About
+from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.version import __version__
 
 STYLES = ("uplot.min.css", "theme.css", "report.css")
@@ -58,9 +59,7 @@ def write_report(
     runs = [RecordedRun(Path(folder)) for folder in folders]
     path = Path(output) if output is not None else _default_output(runs)
     text = report_page(runs, completions=completions, seconds=seconds)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
-    unfinished.write_text(text, encoding="ascii")
-    unfinished.replace(path)
+    write_text(path, text)
     return path
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable
 
+from trl_grpo_ext.support.text import traceback_text
+
 
 class Once:
     """Shows the first warning about each subject, and drops the others.
@@ -30,5 +32,6 @@ class Once:
         if subject in self._seen:
             return False
         self._seen.add(subject)
-        logger.warning(f"{message} This is shown once.", *values, exc_info=error)
+        told = message % values if values else message
+        logger.warning("%s This is shown once.%s", told, "" if error is None else f"\n{traceback_text(error)}")
         return True

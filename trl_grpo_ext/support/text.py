@@ -1,10 +1,11 @@
-"""Names that a user may have mistyped."""
+"""Texts for people: names that were mistyped, exceptions in a line, long texts cut, hostile texts made harmless."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import traceback
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,41 @@ def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
         return f"Did you mean `{near[0]}`?"
     shown = ", ".join(f"`{name}`" for name in names[:12])
     return f"Valid are: {shown}{', ...' if len(names) > 12 else ''}."
+
+
+def cut(text: str, head: int, tail: int, mark: str) -> str:
+    """The first `head` and the last `tail` characters of a text with a mark between them; a shorter text as it is.
+
+    Example:
+        >>> cut("0123456789", 2, 2, "...")
+        '01...89'
+    """
+    return text if len(text) <= head + tail else f"{text[:head]}{mark}{text[len(text) - tail :]}"
+
+
+def shortened(text: str, most: int) -> str:
+    """The text with at most `most` characters, 5 or more; its middle is left out, since answers stand at the end.
+
+    Example:
+        >>> shortened("0123456789", 9)
+        '01 ... 89'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 5) // 2
+    return cut(text, most - 5 - tail, tail, " ... ")
+
+
+def on_one_line(text: str, most: int) -> str:
+    """A text of at most `most` characters in one line, without what a terminal would obey.
+
+    Example:
+        >>> on_one_line("a\\n\\x1b[31mb", 20)
+        'a [31mb'
+    """
+    text = cut(text, 2 * most, 2 * most, "")  # a text may be long, and what follows is not fast
+    line = "".join(char for char in " ".join(text.split()) if not unicodedata.category(char).startswith("C"))
+    return shortened(line, most)
 
 
 MAX_CHARS = 300

@@ -1,0 +1,171 @@
+"""What the code base costs a reader: files, lines, nouns, and what one batch passes through on its way to disk.
+
+Run it in two checkouts to compare them. A file is a module of the package or of `rewards/`; a line is a line of one. A
+public class has a name without an underscore in front, a function on the path is one of ours that was called at least
+once, counted by `sys.setprofile` from TRL's call for rewards until the batch is in parquet and in TRL's logs, and,
+apart, with what the checks do. The batch has two terms and comes from a real trainer on the bundled model.
+
+    python benchmarks/house.py
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import os
+import statistics
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ("trl_grpo_ext", "rewards")
+LARGEST_FILE, LARGEST_FUNCTION, FULLEST_FOLDER = 300, 40, 20
+
+
+def source_files() -> list[Path]:
+    """The modules, without what symlinks show twice."""
+    folders = [ROOT / name for name in SOURCES]
+    links = {path for folder in folders for path in folder.iterdir() if path.is_symlink()}
+    found = (path for folder in folders for path in folder.rglob("*.py"))
+    return sorted(path for path in found if not links.intersection(path.parents))
+
+
+def function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its docstring."""
+    first = function.body[0]
+    text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if text else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring
+
+
+def print_sizes(files: list[Path]) -> None:
+    """Files, lines, classes and functions, and what is over the house's limits."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
+    classes = [node.name for _, node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    functions = [(path, node) for path, node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    small = [path for path, count in lines.items() if count < 60 and not path.name.startswith("__")]
+    print(f"files              {len(files)}")
+    print(f"lines              {sum(lines.values())}")
+    print(f"public classes     {len(classes)}")
+    median = statistics.median(function_lines(function) for _, function in functions)
+    print(f"functions          {len(functions)}, median {median:.0f} lines")
+    print(f"files under 60     {len(small)}")
+    for path, count in lines.items():
+        if count > LARGEST_FILE:
+            print(f"  over {LARGEST_FILE} lines: {path.relative_to(ROOT)} {count}")
+    for path, function in functions:
+        if function_lines(function) > LARGEST_FUNCTION:
+            print(
+                f"  over {LARGEST_FUNCTION} lines: {path.relative_to(ROOT)} {function.name} {function_lines(function)}"
+            )
+    for folder, count in Counter(path.parent for path in files).items():
+        if count > FULLEST_FOLDER:
+            print(f"  over {FULLEST_FOLDER} files: {folder.relative_to(ROOT)} {count}")
+
+
+class CallTrace:
+    """Notes the functions of ours that are called while it is on."""
+
+    def __init__(self) -> None:
+        self.seen: set[CodeType] = set()
+
+    def __enter__(self) -> CallTrace:
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _note(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            self.seen.add(frame.f_code)
+
+    @property
+    def ours(self) -> set[CodeType]:
+        """Named functions of the package; comprehensions and lambdas belong to the function that they stand in."""
+        return {
+            code
+            for code in self.seen
+            if any(f"{os.sep}{name}{os.sep}" in code.co_filename for name in SOURCES)
+            and "site-packages" not in code.co_filename
+            and not code.co_name.startswith("<")
+        }
+
+
+def print_path() -> None:
+    """What a batch of two terms passes through, with the checks and without."""
+    for what, run_checks in (("path of a batch", False), ("with the checks", True)):
+        codes = _path_of_a_batch(run_checks=run_checks)
+        files = {Path(code.co_filename).resolve() for code in codes}
+        print(f"{what:18} {len(codes)} functions in {len(files)} files")
+
+
+def _path_of_a_batch(*, run_checks: bool) -> set[CodeType]:
+    from datasets import load_dataset
+    from transformers import PrinterCallback
+
+    from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOConfig, VerifiedGRPOTrainer
+    from trl_grpo_ext.assets import resolve
+    from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+
+    path = CallTrace()
+
+    class Traced(VerifiedGRPOTrainer):
+        """Notes what is called for the second batch: the first has imports and starts workers."""
+
+        def _calculate_rewards(self, *arguments: Any) -> Any:
+            if self.state.global_step == 0:
+                return super()._calculate_rewards(*arguments)
+            with path:
+                return super()._calculate_rewards(*arguments)
+
+        def _publish(self, card: Any) -> None:
+            if self.state.global_step == 0:
+                super()._publish(card)
+                return
+            with path:
+                super()._publish(card)
+
+    terms = [
+        RewardTerm(name="accuracy", verifier=MathVerifier()),
+        RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), weight=0.1),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"max_steps": 2, "max_completion_length": 24, "per_device_train_batch_size": 8, "num_generations": 4}
+        config = VerifiedGRPOConfig(
+            output_dir=folder,
+            **settings,
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+            logging_strategy="no",
+            write_report=False,
+            run_checks=run_checks,
+        )
+        data = load_dataset(resolve("bundled:sums"))["train"]
+        trainer = Traced(resolve("bundled:tiny_reasoner"), RewardMix(terms), config, data)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    return path.ours
+
+
+def main() -> None:
+    """Print the table."""
+    print_sizes(source_files())
+    print_path()
+
+
+if __name__ == "__main__":
+    os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    main()
