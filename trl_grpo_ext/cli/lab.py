@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.cli.exit_status import FINE, refuse
-from trl_grpo_ext.lab.landscape import ACTIONS
+from trl_grpo_ext.lab.action import ACTIONS
 
 if TYPE_CHECKING:
     from trl_grpo_ext.lab.landscape import Landscape

@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
-from trl_grpo_ext.lab.landscape import ACTIONS
+from trl_grpo_ext.lab.action import ACTIONS
 
 PROMPT = "<go>"
 END = "<end>"

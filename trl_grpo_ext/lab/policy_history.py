@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trl_grpo_ext.lab.landscape import ACTIONS, action_of
+from trl_grpo_ext.lab.action import ACTIONS, action_of
 from trl_grpo_ext.scorecard import Scorecard
 
 Floats = npt.NDArray[np.float64]
