@@ -172,3 +172,10 @@ def test_advantages_need_one_a_sample() -> None:
     assert card.with_advantages([1.0, -1.0]).advantages == (1.0, -1.0)
     with pytest.raises(ValueError, match="2 samples"):
         card.with_advantages([1.0])
+
+
+@pytest.mark.parametrize("advantages", [[], [1.0, -1.0]])
+def test_a_scorecard_takes_as_many_advantages_as_it_has_samples(advantages: list[float]) -> None:
+    card = RewardMix([RewardTerm(name="a", verifier=Column("a"))]).score(samples_of(a=[1.0]))
+    with pytest.raises(ValueError, match="1 samples need as many advantages"):
+        card.with_advantages(advantages)
