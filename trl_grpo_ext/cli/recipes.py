@@ -1,8 +1,9 @@
-"""`trl-grpo-ext recipes`: the shipped recipes, as a list or one as its file."""
+"""`trl-grpo-ext recipes`: the shipped recipes, as a list or one as its file, and what their `verifier:` may name."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
@@ -17,13 +18,18 @@ def add_recipes_parser(commands: Any) -> None:
         description="List the shipped recipes. With --show, print one as its file is, to begin your own with: "
         "trl-grpo-ext recipes --show quickstart > my.yaml",
     )
-    parser.add_argument("--show", metavar="NAME", help="print this recipe's YAML")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--show", metavar="NAME", help="print this recipe's YAML")
+    shown.add_argument("--verifiers", action="store_true", help="list what `verifier:` may name, other packages' too")
 
 
 def run_recipes_command(arguments: argparse.Namespace) -> int:
-    """Print the list or the recipe; returns the exit status."""
+    """Print a list or the recipe; returns the exit status."""
     from trl_grpo_ext.recipe.file import load_recipe
 
+    if arguments.verifiers:
+        print_text(_verifiers())
+        return FINE
     try:
         print_text(_list() if arguments.show is None else load_recipe(arguments.show).path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
@@ -34,6 +40,15 @@ def run_recipes_command(arguments: argparse.Namespace) -> int:
 def _list() -> str:
     from trl_grpo_ext.recipe.file import load_recipe, shipped_recipes
 
-    names = shipped_recipes()
-    width = max(map(len, names), default=0)
-    return "\n".join(f"{name:<{width}}  {load_recipe(name).summary}" for name in names)
+    return _table({name: load_recipe(name).summary for name in shipped_recipes()})
+
+
+def _verifiers() -> str:
+    from trl_grpo_ext.rewards.registry import claims_on, verifier_names
+
+    return _table({name: "; ".join(claims_on(name)) for name in verifier_names()})
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    width = max(map(len, rows), default=0)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext import rewards as shipped
 from trl_grpo_ext.mix.described_terms import parse_combination, parse_gate, parse_shapes, parse_weight
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.registry import find_verifier, verifier_names
 from trl_grpo_ext.support.text import did_you_mean
 
 TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored")
@@ -22,7 +22,7 @@ TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "
 def build_mix(entries: object) -> RewardMix:
     """The mix that a recipe's `rewards:` describes.
 
-    Each entry is a mapping: `verifier` is a shipped name or a dotted import path (the current folder counts), or
+    Each entry is a mapping: `verifier` is a registered name or a dotted import path (the current folder counts), or
     `combine` names other terms; `name`, `weight`, `gate`, `when`, `shape` and `on_unscored` are the term's; every
     other key is an argument of the verifier. An argument that is itself a mapping with a `verifier`, or a list of
     these, is made into verifiers.
@@ -64,7 +64,7 @@ def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
     if "combine" in entry:
         return _build_combined(entry, rest, of_the_term)
     if not isinstance(entry.get("verifier"), str):
-        raise ValueError(f"`verifier` must name what judges. {did_you_mean('', shipped.SHIPPED)}")
+        raise ValueError(f"`verifier` must name what judges. {did_you_mean('', verifier_names())}")
     verifier = _build_verifier(entry["verifier"], rest)
     return RewardTerm(name=entry.get("name") or verifier.__name__, verifier=verifier, **of_the_term)
 
@@ -89,7 +89,7 @@ def _argument(value: Any) -> Any:
 
 
 def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple[str, ...] = TERM_KEYS) -> Verifier:
-    found = getattr(shipped, shipped.SHIPPED[name]) if name in shipped.SHIPPED else _import(name)
+    found = _import(name) if "." in name else find_verifier(name)
     if isinstance(found, Verifier):
         if arguments:
             key = sorted(arguments)[0]
@@ -117,10 +117,6 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
 
 def _import(name: str) -> object:
     module_name, _, attribute = name.rpartition(".")
-    if not module_name:
-        longer = {name: short for short, long in shipped.SHIPPED.items() for name in (long, f"{short}_reward")}
-        near = did_you_mean(longer.get(name, name), shipped.SHIPPED)
-        raise ValueError(f"there is no shipped verifier {name!r}. {near}")
     here = str(Path.cwd())
     if here not in sys.path:  # as TRL does for --reward_funcs
         sys.path.insert(0, here)

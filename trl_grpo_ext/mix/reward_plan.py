@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext import rewards
 from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.registry import exports, verifier_names
 from trl_grpo_ext.support.estimate import is_finite
 
 
@@ -112,7 +112,7 @@ def _as_list(reward_funcs: Any) -> list[Any]:
             )
         if isinstance(entry, RewardTerm):
             raise TypeError(f"reward_funcs holds the RewardTerm {entry.name!r}; put it into a RewardMix([...]).")
-        if isinstance(entry, str) and (entry in rewards.__all__ or entry in rewards.SHIPPED):
+        if isinstance(entry, str) and entry in {*exports(), *verifier_names()}:
             raise TypeError(
                 f"reward_funcs holds the name {entry!r}, which TRL would take for a reward model's; pass the verifier "
                 f"itself: from trl_grpo_ext.rewards import ..."

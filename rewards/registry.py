@@ -1,0 +1,115 @@
+"""The one registry of verifiers: what a recipe's `verifier:` may name, beside a dotted import path.
+
+A new verifier is one line in `SHIPPED`. Other packages register theirs by the entry point group `GROUP`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trl_grpo_ext.support.lazy import find_object
+from trl_grpo_ext.support.text import did_you_mean
+
+if TYPE_CHECKING:  # importlib.metadata imports much, and workers import this module
+    from importlib.metadata import EntryPoint, EntryPoints
+
+GROUP = "trl_grpo_ext.verifiers"
+PACKAGE = "trl_grpo_ext.rewards"
+
+# A recipe's name: the module in this package, the class, and the ready instance if it needs no arguments and no extra.
+SHIPPED: Mapping[str, tuple[str, ...]] = {
+    "all_of": ("all_of", "AllOf"),
+    "any_of": ("any_of", "AnyOf"),
+    "boxed": ("boxed", "BoxedVerifier", "boxed_reward"),
+    "code_format": ("code_format", "CodeFormatVerifier", "code_format_reward"),
+    "concise": ("concise", "ConciseVerifier", "concise_reward"),
+    "cosine_length": ("cosine_length", "CosineLengthVerifier"),
+    "diversity": ("diversity", "DiversityVerifier", "diversity_reward"),
+    "exact_text": ("exact_text", "ExactTextVerifier", "exact_text_reward"),
+    "first_scored": ("first_scored", "FirstScored"),
+    "json": ("json_format", "JsonVerifier", "json_reward"),
+    "language": ("language", "LanguageVerifier"),
+    "llm_judge": ("llm_judge", "LlmJudgeVerifier"),
+    "math": ("math", "MathVerifier", "math_reward"),
+    "multiple_choice": ("multiple_choice", "MultipleChoiceVerifier", "multiple_choice_reward"),
+    "numeric": ("numeric", "NumericVerifier", "numeric_reward"),
+    "overlap": ("overlap", "OverlapVerifier", "overlap_reward"),
+    "overlong": ("overlong", "OverlongVerifier"),
+    "reasoning_gym": ("reasoning_gym", "ReasoningGymVerifier"),
+    "regex": ("regex", "RegexVerifier"),
+    "repetition": ("repetition", "RepetitionVerifier", "repetition_reward"),
+    "tags": ("tags", "TagsVerifier"),
+    "think_format": ("think_format", "ThinkFormatVerifier", "think_format_reward"),
+    "token_budget": ("token_budget", "TokenBudgetVerifier"),
+    "unit_test": ("unit_test", "UnitTestVerifier", "unit_test_reward"),
+    "xml": ("xml_format", "XmlVerifier"),
+}
+
+
+def exports() -> dict[str, str]:
+    """By the name that `trl_grpo_ext.rewards` exports, the module that has it. Nothing is imported.
+
+    Every verifier may have a ready instance, called `<name>_reward`; one that needs an extra can be had, and is not
+    listed.
+    """
+    instances = {f"{name}_reward": module for name, (module, *_) in SHIPPED.items()}
+    return instances | {export: module for module, *names in SHIPPED.values() for export in names}
+
+
+def verifier_names() -> list[str]:
+    """The names that a recipe may use, those of other packages included. Nothing is imported."""
+    return sorted({*SHIPPED, *_entry_points().names})
+
+
+def claims_on(name: str) -> list[str]:
+    """The import paths that are registered under a name, each with its package if that is another one."""
+    shipped = [f"{PACKAGE}.{SHIPPED[name][1]}"] if name in SHIPPED else []
+    return [*shipped, *dict.fromkeys(_described(each) for each in _entry_points().select(name=name))]
+
+
+def find_verifier(name: str) -> object:
+    """What is registered under a name: a verifier, or a class of them.
+
+    Raises:
+        ValueError: for an unknown name, for one that two packages claim, or if the package that has it cannot be
+            imported. A broken package is no matter as long as its verifier is not named.
+
+    Example:
+        >>> find_verifier("math").__name__
+        'MathVerifier'
+    """
+    claims = claims_on(name)
+    if not claims:
+        raise ValueError(f"there is no verifier {name!r}. {did_you_mean(_short(name), verifier_names())}")
+    if len(claims) > 1:
+        raise ValueError(
+            f"several verifiers have the name {name!r}: {'; '.join(claims)}. Write the import path of one of them."
+        )
+    if name in SHIPPED:
+        module, class_name, *_ = SHIPPED[name]
+        return find_object(f"{PACKAGE}.{module}", class_name)
+    (entry_point, *_) = _entry_points().select(name=name)
+    try:
+        found: object = entry_point.load()
+    except Exception as error:  # the module is another package's, and may fail in any way
+        raise ValueError(
+            f"the verifier {name!r}, {claims[0]}, cannot be imported: {type(error).__name__}: {error}."
+        ) from None
+    return found
+
+
+def _entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _described(entry_point: EntryPoint) -> str:
+    owner = f" of the package {entry_point.dist.name!r}" if entry_point.dist else ""
+    return f"{entry_point.value.replace(':', '.')}{owner}"
+
+
+def _short(name: str) -> str:
+    """A shipped verifier's name for recipes, where it is called as in Python."""
+    return next((short for short, (_, *names) in SHIPPED.items() if name in (*names, f"{short}_reward")), name)
