@@ -13,16 +13,17 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planted import Column, samples_of
 from test_lazy_imports import modules_after
 
-from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
 from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
-from trl_grpo_ext.figures.arrays import ranks
+from trl_grpo_ext.figures.arrays import deviation, ranks
 from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.pairs import Agreement
-from trl_grpo_ext.figures.primary import ks_for, pass_at_k
+from trl_grpo_ext.figures.primary import ks_for, pass_at_k, primary_figures, read_answer
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.verdict import grader_error
+from trl_grpo_ext.verdict import as_verdict, grader_error
 
 SETTINGS = {"num_generations": 4}
 MODES: list[dict[str, Any]] = [
@@ -262,3 +263,39 @@ def test_no_term_can_take_the_name_of_a_figure_of_the_batch(names: list[str]) ->
 
 def test_figures_need_no_torch() -> None:
     assert not modules_after("import trl_grpo_ext.figures.logged") & {"torch", "trl", "transformers"}
+
+
+def test_one_value_has_no_deviation() -> None:
+    assert np.isnan(deviation(np.array([1.0, np.nan]))).all()
+    assert deviation(np.array([1.0, 1.0])).tolist() == [0.0]
+
+
+def test_trls_booleans_for_scale_rewards_are_by_group_or_not_at_all() -> None:
+    read = [AdvantageSettings.read({"scale_rewards": value}).scale_rewards for value in (True, False, "batch", None)]
+    assert read == ["group", "none", "batch", "group"]
+
+
+def test_a_term_that_pulls_against_the_total_has_a_share_below_0() -> None:
+    terms = [RewardTerm(name="most", verifier=Column("most")), RewardTerm(name="against", verifier=Column("against"))]
+    rows = samples_of(most=[1.0, 0.0, 1.0, 0.0], against=[0.0, 0.5, 0.0, 0.5])
+    card = RewardMix(terms).score([replace(sample, group=0) for sample in rows])
+    assert driver_shares(card, AdvantageSettings(scale_rewards="none")) == pytest.approx({"most": 2.0, "against": -1.0})
+
+
+def test_what_could_not_be_read_is_no_answer_and_having_none_is_not_one_more() -> None:
+    unread = Verdict(status=Status.UNPARSEABLE, score=0.0, answer="gibberish")
+    answers = [as_verdict(True), unread, Verdict(status=Status.CORRECT, score=1.0, answer="4")]
+    assert [read_answer(verdict) for verdict in (None, *answers)] == [None, None, None, "4"]
+    term = RewardTerm(name="said", verifier=Said(answers))
+    samples = [Sample(text=str(place), group=0) for place in range(3)]
+    assert primary_figures(RewardMix([term]).score(samples)).distinct_answers == 1.0
+
+
+class Said(Verifier):
+    """Gives these verdicts, by the number that the completion is."""
+
+    def __init__(self, verdicts: list[Verdict]) -> None:
+        self.verdicts = verdicts
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.verdicts[int(sample.text)]
