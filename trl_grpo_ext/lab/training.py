@@ -131,7 +131,7 @@ def run_lab(
     check_writable(folder)
     save_policy(folder / REFERENCE, logits)
     watch = _LogitWatch()
-    trainer = (PlainReinforceTrainer if chosen.plain else VerifiedGRPOTrainer)(
+    trainer = (_PlainReinforceTrainer if chosen.plain else VerifiedGRPOTrainer)(
         AutoModelForCausalLM.from_pretrained(folder / REFERENCE),
         reward.mix if isinstance(reward, Landscape) else reward,
         args,
@@ -212,7 +212,7 @@ def _dataset(rows: Sequence[Mapping[str, Any]], size: int) -> Dataset:
     return Dataset.from_list([{"prompt": PROMPT, **rows[index % len(rows)]} for index in range(size)])
 
 
-class PlainReinforceTrainer(VerifiedGRPOTrainer):
+class _PlainReinforceTrainer(VerifiedGRPOTrainer):
     """The trainer with each completion's total in the place of its advantage; 0 for a void one.
 
     The scorecard says what was trained on. For one process, and for training only: it is the lab's.

@@ -142,9 +142,9 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
         return evaluate(trainer)
 
 
-def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> TrainingTally:
+def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> _TrainingTally:
     _announce(trainer, "training ...")
-    tally = TrainingTally()
+    tally = _TrainingTally()
     trainer.run_callback.listeners.append(tally)
     with stopwatch.part("training"):
         trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
@@ -209,7 +209,7 @@ def _set_model_arguments(recipe: Recipe) -> None:
         recipe.training.model_init_kwargs["quantization_config"] = quantization
 
 
-class TrainingTally(RunListener):
+class _TrainingTally(RunListener):
     """Counts the completions of training batches, the void ones among them, and what those of terms in force lacked."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from trl_grpo_ext.scorecard import Scorecard
 
 
 @dataclass(slots=True)
-class TotalChanges:
+class _TotalChanges:
     """How the totals change.
 
     Attributes:
@@ -67,7 +67,7 @@ class TotalChanges:
 
 
 @dataclass(slots=True)
-class GroupChanges:
+class _GroupChanges:
     """How the outcomes of groups change.
 
     Attributes:
@@ -123,7 +123,7 @@ class GroupChanges:
 
 
 @dataclass(slots=True)
-class Drivers:
+class _Drivers:
     """One side: the mean of the batches' shares, as logs and reports have it, whatever the size of the advantages."""
 
     _sums: dict[str, float] = field(default_factory=dict)
@@ -153,11 +153,11 @@ class Drivers:
 
 
 @dataclass(frozen=True, slots=True)
-class DriverChanges:
+class _DriverChanges:
     """Both sides."""
 
-    old: Drivers = field(default_factory=Drivers)
-    new: Drivers = field(default_factory=Drivers)
+    old: _Drivers = field(default_factory=_Drivers)
+    new: _Drivers = field(default_factory=_Drivers)
 
     def to_record(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -198,10 +198,10 @@ class Comparison:
     ) -> None:
         self.settings = (old_settings, new_settings)
         self.verdicts = VerdictChanges(new_terms, examples)
-        self.totals = TotalChanges()
+        self.totals = _TotalChanges()
         self.advantages = AdvantageChanges(examples)
-        self.drivers = DriverChanges()
-        self.groups = GroupChanges()
+        self.drivers = _DriverChanges()
+        self.groups = _GroupChanges()
         self.batches = 0
         self.not_reproduced = 0
         self.without_advantages = 0

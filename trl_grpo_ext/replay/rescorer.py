@@ -46,7 +46,7 @@ class Rescorer:
         if term.on_unscored == "raise":  # noted down in `stops` instead: the rest of the run is of interest too
             term = replace(term, on_unscored="void_row")
         if term.name in self.reused and term.verifier is not None:
-            return replace(term, verifier=RecordedVerdicts(term.verifier, self.reused[term.name]))
+            return replace(term, verifier=_RecordedVerdicts(term.verifier, self.reused[term.name]))
         return term
 
     def score(self, old: Scorecard, progress: float, *, alone: bool) -> Scorecard:
@@ -61,7 +61,7 @@ class Rescorer:
             ValueError: for a schedule that gives no weight.
         """
         for _, verifier in self.mix.verifiers:
-            if isinstance(verifier, RecordedVerdicts):
+            if isinstance(verifier, _RecordedVerdicts):
                 verifier.open(old)
         step = old.step
         card = self.mix.score(old.samples, progress, step=step, mode=old.mode, alone=alone)
@@ -106,7 +106,7 @@ def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[
     return reusable
 
 
-class RecordedVerdicts(Verifier):
+class _RecordedVerdicts(Verifier):
     """The verdicts of a recorded term, batch by batch.
 
     Args:

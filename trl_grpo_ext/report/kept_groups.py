@@ -17,7 +17,7 @@ Rank = tuple[float, int, int]  # how much a group is wanted; of equals, the firs
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class _Candidate:
     """A group as the page would show it, without the batch that it came from."""
 
     place: Place
@@ -26,7 +26,7 @@ class Candidate:
     record: dict[str, Any]
 
 
-class Shelf:
+class _Shelf:
     """The groups that one reason wants most, as far as there is room; at least one.
 
     Args:
@@ -39,7 +39,7 @@ class Shelf:
         self.wanted = wanted
         self._completions = completions
         self._characters = characters
-        self._held: list[tuple[Rank, Candidate]] = []
+        self._held: list[tuple[Rank, _Candidate]] = []
 
     def wants(self, wanted: float, group: GroupView) -> bool:
         """Whether the group is wanted more than one that is held, or there is room for it."""
@@ -49,7 +49,7 @@ class Shelf:
             return True
         return group.size <= self._completions and group.characters <= self._characters
 
-    def put(self, wanted: float, candidate: Candidate) -> None:
+    def put(self, wanted: float, candidate: _Candidate) -> None:
         """Hold the group, and let those go that are wanted least until the rest fits."""
         heapq.heappush(self._held, (_rank(wanted, candidate.place), candidate))
         self._completions -= candidate.completions
@@ -60,7 +60,7 @@ class Shelf:
             self._characters += gone.characters
 
     @property
-    def best_first(self) -> list[Candidate]:
+    def best_first(self) -> list[_Candidate]:
         """What is held."""
         return [candidate for _, candidate in sorted(self._held, key=lambda item: item[0], reverse=True)]
 
@@ -102,8 +102,8 @@ class KeptGroups:
         ]
         self.completions_met = 0
 
-    def _shelf(self, wanted: Wanted, share: float) -> Shelf:
-        return Shelf(wanted, round(share * self._completions), round(share * self._characters))
+    def _shelf(self, wanted: Wanted, share: float) -> _Shelf:
+        return _Shelf(wanted, round(share * self._completions), round(share * self._characters))
 
     def add(self, group: GroupView) -> None:
         """Look at a group, and keep it if any reason wants it."""
@@ -111,13 +111,13 @@ class KeptGroups:
         wishes = [(shelf, shelf.wanted(group)) for shelf in self._shelves]
         takers = [(shelf, wanted) for shelf, wanted in wishes if shelf.wants(wanted, group)]
         if takers:
-            candidate = Candidate(group.in_run, group.size, group.characters, group.record())
+            candidate = _Candidate(group.in_run, group.size, group.characters, group.record())
             for shelf, wanted in takers:
                 shelf.put(wanted, candidate)
 
     def records(self) -> list[dict[str, Any]]:
         """The groups that are kept, in the order of the run."""
-        chosen: dict[Place, Candidate] = {}
+        chosen: dict[Place, _Candidate] = {}
         for shelf in self._shelves[:-1]:
             chosen |= {candidate.place: candidate for candidate in shelf.best_first}
         completions = self._completions - sum(candidate.completions for candidate in chosen.values())

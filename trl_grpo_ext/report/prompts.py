@@ -21,7 +21,7 @@ _KEY_BITS = 64
 
 
 @dataclass(slots=True)
-class PromptRecord:
+class _PromptRecord:
     """What became of a prompt: how many of its completions were judged, how many passed, and at which steps."""
 
     title: str
@@ -56,19 +56,19 @@ class Prompts:
     """
 
     def __init__(self) -> None:
-        self._records: dict[int, PromptRecord] = {}
+        self._records: dict[int, _PromptRecord] = {}
         self._highest_key = 1 << _KEY_BITS  # of those in the sample
 
     def add(self, prompt: Prompt | None, step: int, *, passed: int, judged: int) -> None:
         """Count a group of completions for its prompt. Groups may come in any order."""
         key = prompt_key(prompt)
         if judged and key <= self._highest_key:
-            self._records.setdefault(key, PromptRecord(prompt_title(prompt))).add(step, passed, judged)
+            self._records.setdefault(key, _PromptRecord(prompt_title(prompt))).add(step, passed, judged)
         if len(self._records) > 2 * MOST_PROMPTS:
             self._records = self._sample()
             self._highest_key = max(self._records)
 
-    def _sample(self) -> dict[int, PromptRecord]:
+    def _sample(self) -> dict[int, _PromptRecord]:
         return dict(sorted(self._records.items())[:MOST_PROMPTS])
 
     def table(self, places: Mapping[int, int]) -> dict[str, Any]:

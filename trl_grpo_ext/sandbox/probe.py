@@ -102,13 +102,13 @@ def probe(isolation: Isolation) -> list[AttackResult]:
     """
     zygote = Zygote(isolation)
     try:
-        with Canaries() as canaries:
+        with _Canaries() as canaries:
             return list(_try_all(zygote, canaries))
     finally:
         zygote.kill()
 
 
-def _try_all(zygote: Zygote, canaries: Canaries) -> Iterator[AttackResult]:
+def _try_all(zygote: Zygote, canaries: _Canaries) -> Iterator[AttackResult]:
     names = {
         "FOLDER": repr(str(canaries.folder)),
         "VICTIM": str(canaries.victim),
@@ -157,11 +157,11 @@ def best_isolation() -> Isolation:
     )
 
 
-class Canaries:
+class _Canaries:
     """A file to read, a folder to write to, a process to kill, and two addresses to connect to.
 
     Example:
-        >>> with Canaries() as canaries:
+        >>> with _Canaries() as canaries:
         ...     (canaries.folder / "new").touch()
         ...     canaries.harmed()
         ['a file was written']
@@ -206,7 +206,7 @@ class Canaries:
             found.append("a process was killed")
         return found
 
-    def __enter__(self) -> Canaries:
+    def __enter__(self) -> _Canaries:
         return self
 
     def __exit__(

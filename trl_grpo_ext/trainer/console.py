@@ -12,7 +12,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 SHARES = {"data": "verified/blame/data", "void": "verified/void"}  # if not 0
 
 
-class ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
+class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
     """Shows how far the run is and what its rewards are. Plain lines, without bars, when not on a terminal.
 
     Args:
@@ -124,4 +124,4 @@ def use_console(trainer: Any, terms: Sequence[str]) -> None:
     """Show the run by `ConsoleCallback` in place of the dicts that transformers prints."""
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(ConsoleCallback(terms))
+    trainer.add_callback(_ConsoleCallback(terms))
