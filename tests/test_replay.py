@@ -71,12 +71,12 @@ def test_the_same_rewards_reproduce_the_recorded_advantages_and_change_nothing(
         assert replayed.comparison.largest_difference < 1e-5
         assert replayed.comparison.advantages.correlation == pytest.approx(1.0)
         assert replayed.notes == []
-        assert replayed.comparison.drivers.new == replayed.comparison.drivers.old
-        assert replayed.comparison.drivers.old.others == pytest.approx(0.0, abs=1e-6)
+        assert replayed.comparison.new.shares == replayed.comparison.old.shares
+        assert replayed.comparison.old.other_drivers.mean == pytest.approx(0.0, abs=1e-6)
     assert set(taken.sources.values()) == {"recorded", "combined", "judged again"}
     assert [name for name, source in taken.sources.items() if source == "judged again"] == ["brief", "various"]
     assert set(judged.sources.values()) == {"combined", "judged again"}
-    record = taken.comparison.verdicts.terms["short"].to_record()
+    record = taken.comparison.to_record()["terms"]["short"]
     assert record["old"] == record["new"]
     assert record["old"]["last_weight"] == pytest.approx(0.5 - 0.8 / 3)
 
@@ -95,7 +95,7 @@ def test_so_do_evaluations_and_runs_that_count_epochs(tiny_model: str, sums: Any
         nothing_changed(replayed)
         assert replayed.notes == []
     assert (train.comparison.batches, evaluated.comparison.batches) == (4, 1)
-    weights = train.comparison.verdicts.terms["short"].to_record()["new"]
+    weights = train.comparison.to_record()["terms"]["short"]["new"]
     assert (weights["first_weight"], weights["last_weight"]) == pytest.approx((0.5, 0.2))
 
 
@@ -145,12 +145,12 @@ def test_what_stands_beside_the_mix_has_the_rest_of_the_drivers_share(tiny_model
     args = config(max_steps=1)
     VerifiedGRPOTrainer(tiny_model, [RewardMix([planted("right", 1, 0, 0)]), by_place], args, sums["train"]).train()
     replayed = replay_run(RecordedRun(Path(args.output_dir)), new_rewards(RewardMix([planted("right", 0.0)])))
-    old, new = replayed.comparison.drivers.old, replayed.comparison.drivers.new
-    assert (new.shares, new.others) == ({"right": 0.0}, pytest.approx(1.0))
+    old, new = replayed.comparison.old, replayed.comparison.new
+    assert (new.shares, new.other_drivers.mean) == ({"right": 0.0}, pytest.approx(1.0))
     right = old.shares["right"]
     assert right is not None
     assert 0 < right < 1
-    assert old.others == pytest.approx(1 - right)
+    assert old.other_drivers.mean == pytest.approx(1 - right)
 
 
 def test_a_weight_that_moves_otherwise_than_in_the_run_is_said_to(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_an_edited_weight_turns_the_signs_that_it_must(tmp_path: Path) -> None:
         run, new_rewards([term("right", NUMBER, weight=0.1), term("says", HOLDS, word="yes", weight=-1.0)])
     )
     found = replayed.comparison
-    assert found.totals.changed == 6  # all but the two that have nothing of either
+    assert found.changed == 6  # all but the two that have nothing of either
     assert {turn: count for turn, count in found.advantages.turns.items() if turn[0] != turn[1]} == {
         ("up", "down"): 3,
         ("down", "up"): 4,
@@ -191,13 +191,13 @@ def test_groups_come_alive_and_die(tmp_path: Path) -> None:
     ]
     assert groups.shares()["live"] == (0.5, 0.5)
     assert replayed.sources == {"says": "judged"}
-    assert replayed.comparison.verdicts.terms["right"].to_record()["new"] is None
+    assert replayed.comparison.to_record()["terms"]["right"]["new"] is None
 
 
 def test_verdicts_that_change_are_told_by_kind_with_examples(tmp_path: Path) -> None:
     run = record(tmp_path, [term("says", HOLDS, word="yes"), term("right", NUMBER, weight=0)], [TEXTS, TEXTS])
     replayed = replay_run(run, new_rewards([term("says", HOLDS, word="no"), term("right", NUMBER, weight=0)]))
-    changes = replayed.comparison.verdicts.terms["says"].to_record()
+    changes = replayed.comparison.to_record()["terms"]["says"]
     assert (changes["verdicts"], changes["changed"]) == (16, 16)
     assert [(kind["from"], kind["to"], kind["count"]) for kind in changes["kinds"]] == [
         ("correct", "incorrect", 8),
@@ -255,7 +255,7 @@ def test_rows_that_a_recorded_term_was_not_for_are_judged(tmp_path: Path) -> Non
     rewards = [entry, term("right", NUMBER)]
     run = record(tmp_path, rewards, [TEXTS], row={"task": "talk"})
     replayed = replay_run(run, new_rewards([term("says", HOLDS, word="yes"), term("right", NUMBER)]))
-    kinds = replayed.comparison.verdicts.terms["says"].to_record()["kinds"]
+    kinds = replayed.comparison.to_record()["terms"]["says"]["kinds"]
     assert [(kind["from"], kind["to"], kind["count"]) for kind in kinds] == [
         ("no verdict", "correct", 4),
         ("no verdict", "incorrect", 4),
@@ -268,11 +268,11 @@ def test_void_rows_are_told_from_those_that_pull_nowhere(tmp_path: Path) -> None
     replayed = replay_run(run, new_rewards([term("says", HOLDS, word="b")]))
     found = replayed.comparison
     assert found.advantages.turns["void", "up"] == 1
-    assert (found.totals.old_void, found.totals.new_void) == (1, 0)
+    assert (found.old.void, found.new.void) == (1, 0)
     all_void = replay_run(record(tmp_path / "void", [term("right", NUMBER)], [["x", "y", "z", "w"]]), new_rewards(
         [term("right", NUMBER)]
     ))  # fmt: skip
-    assert all_void.comparison.totals.means == (None, None)
+    assert not all_void.comparison.old.rewards.count + all_void.comparison.new.rewards.count
     assert all_void.comparison.advantages.correlation is None
     json.dumps(all_void.to_record(), allow_nan=False)
 
@@ -327,7 +327,7 @@ def test_rewards_too_large_for_single_precision_break_nothing(tmp_path: Path) ->
     run = record(tmp_path, [term("right", NUMBER)], [["1e300 a", "0 a", "1e-300 b", "-1e300 b"]])
     for mode in MODES:
         replayed = replay_run(run, new_rewards([term("right", NUMBER, weight=1e8)], **mode))
-        assert replayed.comparison.totals.changed == 2  # 1e-292 is as good as 1e-300
+        assert replayed.comparison.changed == 2  # 1e-292 is as good as 1e-300
 
 
 def test_without_the_runs_length_a_weight_over_the_progress_is_said_to_stand_still(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_without_the_runs_length_a_weight_over_the_progress_is_said_to_stand_sti
     (tmp_path / "checkpoint-1/trainer_state.json").write_text('{"max_steps": 2}')
     replayed = replay_run(run, new_rewards(moving))
     assert not any("Nobody knows" in note for note in replayed.notes)
-    assert replayed.comparison.verdicts.terms["right"].to_record()["new"]["last_weight"] == 0.75
+    assert replayed.comparison.to_record()["terms"]["right"]["new"]["last_weight"] == 0.75
 
 
 def test_advantages_that_do_not_follow_from_the_values_are_noticed(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_completions_without_group_numbers_are_compared_by_verdict_and_total_onl
     samples = tuple(replace(sample, group=None, step=None) for sample in card.samples)
     Recorder(tmp_path / "bare").on_batch(replace(card, samples=samples, advantages=None))
     replayed = replay_run(RecordedRun(tmp_path / "bare"), new_rewards([term("right", NUMBER, weight=2.0)]))
-    assert replayed.comparison.totals.changed == 5
+    assert replayed.comparison.changed == 5
     assert (replayed.steps, replayed.comparison.groups.groups) == (None, 0)
     assert any("no group numbers" in note for note in replayed.notes)
     json.dumps(replayed.to_record(), allow_nan=False)
@@ -430,4 +430,4 @@ def test_a_new_format_term_is_judged_on_the_recorded_text_and_prefill(tiny_model
     (card,) = run.cards()
     replayed = replay_run(run, new_rewards(both), rescore=True)
     nothing_changed(replayed)
-    assert replayed.comparison.totals.means[0] == pytest.approx(sum(t or 0.0 for t in card.totals) / len(card))
+    assert replayed.comparison.old.rewards.mean == pytest.approx(sum(t or 0.0 for t in card.totals) / len(card))

@@ -53,8 +53,8 @@ def test_what_environments_gave_stays_in_the_totals_and_the_columns_they_were_re
         replayed = replay_run(run, new_rewards(mix), rescore=rescore)
         nothing_changed(replayed)
         assert any("is on both sides, as it was recorded" in note for note in replayed.notes)
-    assert replayed.comparison.drivers.new == replayed.comparison.drivers.old
-    assert (replayed.comparison.drivers.new.others or 0) > 0
+    assert replayed.comparison.new.shares == replayed.comparison.old.shares
+    assert replayed.comparison.new.other_drivers.mean > 0
 
 
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
@@ -102,9 +102,9 @@ def test_a_judge_is_asked_again_only_for_what_it_would_say_otherwise_and_is_said
     assert len(endpoint.requests) == 2 * asked
     endpoint.does(Answer(status=400))
     failed = replay_run(run, new_rewards(mix(0.5, "It is long.")))
-    assert failed.comparison.totals.new_void > 0
+    assert failed.comparison.new.void > 0
     assert any(
-        note.startswith(f"'nice' could not judge {failed.comparison.totals.new_void} completions now (judge_http_400)")
+        note.startswith(f"'nice' could not judge {failed.comparison.new.void} completions now (judge_http_400)")
         for note in failed.notes
     )
 

@@ -1,69 +1,86 @@
-"""Total changes: which completions earn another reward."""
+"""What changes in a replay: totals, groups, drivers and advantages, the recorded batches against the new ones."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of, driver_shares
+from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
+from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges, Pull
 from trl_grpo_ext.replay.verdict_changes import VerdictChanges
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 
 @dataclass(slots=True)
-class _TotalChanges:
-    """How the totals change.
+class Side:
+    """One side of a replay: the recorded batches, or the new ones, in numbers that add up.
 
     Attributes:
-        completions: How many were compared.
-        changed: How many have another total, or are void on one side only.
-        old_void: How many were void.
-        new_void: How many would be.
-        old_sum: The old totals of those that were not void, added up.
-        new_sum: The new ones.
+        completions: How many there are.
+        void: How many of them are void.
+        rewards: The totals of the others.
+        values: By term, the values of the samples that are not void.
+        weights: By term, the weight in force in each batch that had the term.
+        drivers: By term, the shares of the batches' advantages, as logs and reports have them.
+        other_drivers: The shares of reward functions beside the mix.
     """
 
     completions: int = 0
-    changed: int = 0
-    old_void: int = 0
-    new_void: int = 0
-    old_sum: float = 0.0
-    new_sum: float = 0.0
+    void: int = 0
+    rewards: Estimate = NOTHING
+    values: dict[str, Estimate] = field(default_factory=dict)
+    weights: dict[str, list[float]] = field(default_factory=dict)
+    drivers: dict[str, Estimate] = field(default_factory=dict)
+    other_drivers: Estimate = NOTHING
 
-    def add(self, old: Scorecard, new: Scorecard) -> None:
-        """Take in a batch."""
-        for before, after in zip(old.totals, new.totals, strict=True):
-            self.completions += 1
-            self.old_void += before is None
-            self.new_void += after is None
-            self.old_sum += before or 0.0
-            self.new_sum += after or 0.0
-            if before is None or after is None:
-                self.changed += before is not after
-            else:
-                self.changed += not math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-9)
+    def add(self, figures: BatchFigures) -> None:
+        """Take in a batch; one whose driver shares are unknown adds nothing to them but its terms."""
+        self.completions += figures.size
+        self.void += figures.void
+        self.rewards += figures.rewards
+        if figures.others_share is not None and all(one.driver_share is not None for one in figures.terms.values()):
+            self.other_drivers += Estimate.one(figures.others_share)
+        for term, found in figures.terms.items():
+            share = NOTHING if found.driver_share is None else Estimate.one(found.driver_share)
+            self.drivers[term] = self.drivers.get(term, NOTHING) + share
+            self.values[term] = self.values.get(term, NOTHING) + found.values
+            self.weights.setdefault(term, []).append(found.weight)
 
     @property
-    def means(self) -> tuple[float | None, float | None]:
-        """The mean of the old and of the new totals; None where all are void."""
-        old, new = self.completions - self.old_void, self.completions - self.new_void
-        return (self.old_sum / old if old else None, self.new_sum / new if new else None)
+    def shares(self) -> dict[str, float | None]:
+        """The driver share of each term; None where there are no advantages, or it is unknown."""
+        return {term: mean_of(share) for term, share in self.drivers.items()}
 
-    def to_record(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "completions": self.completions,
-            "changed": self.changed,
-            "void": {"old": self.old_void, "new": self.new_void},
-            "mean": dict(zip(("old", "new"), self.means, strict=True)),
-        }
+    def weight_moves(self, term: str) -> bool:
+        """Whether the weight of a term was not the same in all batches."""
+        return len(set(self.weights.get(term, ()))) > 1
+
+    def term_record(self, term: str) -> dict[str, Any] | None:
+        """The mean of a term's values, and its first and its last weight; None if the term was never there."""
+        weights = self.weights.get(term)
+        if not weights:
+            return None
+        return {"mean_value": mean_of(self.values[term]), "first_weight": weights[0], "last_weight": weights[-1]}
+
+
+def mean_of(estimate: Estimate) -> float | None:
+    """The mean; None where there is none."""
+    return estimate.mean if estimate.count else None
+
+
+def _differs(before: float | None, after: float | None) -> bool:
+    """Whether a completion earns another total, or is void on one side only."""
+    if before is None or after is None:
+        return before is not after
+    return not math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-9)
 
 
 @dataclass(slots=True)
@@ -122,48 +139,6 @@ class _GroupChanges:
         }
 
 
-@dataclass(slots=True)
-class _Drivers:
-    """One side: the mean of the batches' shares, as logs and reports have it, whatever the size of the advantages."""
-
-    _sums: dict[str, float] = field(default_factory=dict)
-    _batches: int = 0
-
-    def add(self, batch: Scorecard, settings: AdvantageSettings) -> None:
-        """Take in a batch; one that has no advantages, or of which nobody can tell, adds nothing but its terms."""
-        shares = driver_shares(batch, settings)
-        is_known = not any(map(math.isnan, shares.values()))
-        self._batches += is_known
-        for term, share in shares.items():
-            self._sums[term] = self._sums.get(term, 0.0) + (share if is_known else 0.0)
-
-    @property
-    def shares(self) -> dict[str, float | None]:
-        """The share of each term; None where there are no advantages, or nobody can tell."""
-        return {term: total / self._batches if self._batches else None for term, total in self._sums.items()}
-
-    @property
-    def others(self) -> float | None:
-        """The share of reward functions beside the mix: what the terms' lack of 1."""
-        return 1 - math.fsum(self._sums.values()) / self._batches if self._batches else None
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"terms": self.shares, "others": self.others}
-
-
-@dataclass(frozen=True, slots=True)
-class _DriverChanges:
-    """Both sides."""
-
-    old: _Drivers = field(default_factory=_Drivers)
-    new: _Drivers = field(default_factory=_Drivers)
-
-    def to_record(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"old": self.old.to_record(), "new": self.new.to_record()}
-
-
 REPRODUCED = 1e-5  # single precision in another order, beyond the rounding that the formulas make themselves
 
 
@@ -181,6 +156,8 @@ class Comparison:
 
     Attributes:
         settings: The old settings and the new.
+        old, new: The two sides in numbers.
+        changed: How many completions have another total, or are void on one side only.
         batches: How many batches there are.
         not_reproduced: In how many of them the recorded advantages are others than those computed from the recorded
             values: something else went into them.
@@ -198,9 +175,9 @@ class Comparison:
     ) -> None:
         self.settings = (old_settings, new_settings)
         self.verdicts = VerdictChanges(new_terms, examples)
-        self.totals = _TotalChanges()
+        self.old, self.new = Side(), Side()
+        self.changed = 0
         self.advantages = AdvantageChanges(examples)
-        self.drivers = _DriverChanges()
         self.groups = _GroupChanges()
         self.batches = 0
         self.not_reproduced = 0
@@ -211,13 +188,13 @@ class Comparison:
         """Take in a batch: the recorded one, and what the new rewards make of it."""
         self.batches += 1
         self.verdicts.add(old, new)
-        self.totals.add(old, new)
+        self.changed += sum(map(_differs, old.totals, new.totals))
         self.groups.add(old, new)
         sides = zip((old, new), self.settings, strict=True)
         before, after = (Pull(card=batch, made=advantages_of(batch, settings)) for batch, settings in sides)
         self.advantages.add(before, after)
-        self.drivers.old.add(old, self.settings[0])
-        self.drivers.new.add(new, self.settings[1])
+        self.old.add(reduce_card(old, asdict(self.settings[0])))
+        self.new.add(reduce_card(new, asdict(self.settings[1])))
         self._check(before)
 
     def _check(self, old: Pull) -> None:
@@ -228,13 +205,29 @@ class Comparison:
         self.largest_difference = max(self.largest_difference, float(difference.max(initial=0)))
         self.not_reproduced += bool((difference > REPRODUCED + old.made.rounding).any())
 
+    def weight_moves(self, term: str) -> bool:
+        """Whether the weight of a term moved on a side, and not in the same way on the other."""
+        moves = self.old.weight_moves(term) or self.new.weight_moves(term)
+        return moves and self.old.weights.get(term) != self.new.weights.get(term)
+
     def to_record(self) -> dict[str, Any]:
-        """Plain values, for JSON; null for what is not known."""
+        """Plain values, for JSON; null for what is unknown."""
         return {
             "batches": self.batches,
-            "terms": self.verdicts.to_record(),
-            "totals": self.totals.to_record(),
-            "drivers": self.drivers.to_record(),
+            "terms": {
+                name: {"old": self.old.term_record(name), "new": self.new.term_record(name), **term.to_record()}
+                for name, term in self.verdicts.terms.items()
+            },
+            "totals": {
+                "completions": self.old.completions,
+                "changed": self.changed,
+                "void": {"old": self.old.void, "new": self.new.void},
+                "mean": {"old": mean_of(self.old.rewards), "new": mean_of(self.new.rewards)},
+            },
+            "drivers": {
+                "old": {"terms": self.old.shares, "others": mean_of(self.old.other_drivers)},
+                "new": {"terms": self.new.shares, "others": mean_of(self.new.other_drivers)},
+            },
             "advantages": self.advantages.to_record(),
             "groups": self.groups.to_record(),
         }

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.replay.advantage_changes import AdvantageChanges
-from trl_grpo_ext.replay.changes import Comparison
+from trl_grpo_ext.replay.changes import Comparison, Side, mean_of
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
-from trl_grpo_ext.replay.verdict_changes import TermChanges, ValueMean
+from trl_grpo_ext.replay.verdict_changes import TermChanges
+from trl_grpo_ext.support.estimate import NOTHING
 from trl_grpo_ext.support.text import on_one_line
 
 MAX_CHARS = 240  # of a prompt or a completion
@@ -28,7 +29,7 @@ def print_replay(replayed: ReplayedRun, recipe: str, console: Console | None = N
     _say(
         console,
         f"{replayed.folder} under the rewards of {recipe}: {comparison.batches} batches, "
-        f"{comparison.totals.completions} completions{steps}; {replayed.seconds:.1f} s",
+        f"{comparison.old.completions} completions{steps}; {replayed.seconds:.1f} s",
     )
     for table in (_terms(replayed), *_kinds(comparison), _groups(comparison)):
         console.print(table)
@@ -46,24 +47,24 @@ def _say(console: Console, text: str) -> None:
 
 def _terms(replayed: ReplayedRun) -> Table:
     table = _table("term", "weight", "share of\nadvantages", "mean value", "verdicts")
-    drivers, totals = replayed.comparison.drivers, replayed.comparison.totals
-    old_shares, new_shares = drivers.old.shares, drivers.new.shares
+    old, new = replayed.comparison.old, replayed.comparison.new
+    old_shares, new_shares = old.shares, new.shares
     for name, term in replayed.comparison.verdicts.terms.items():
         table.add_row(
             name,
-            _both(_weight(term.old), _weight(term.new)),
+            _both(_weight(old, name), _weight(new, name)),
             _both(_percent(old_shares.get(name)), _percent(new_shares.get(name))),
-            _both(_number(term.old.mean), _number(term.new.mean)),
+            _both(_value(old, name), _value(new, name)),
             f"{term.changed} differ" if term.changed else replayed.sources.get(name, "gone"),
         )
-    others = [_percent(drivers.old.others), _percent(drivers.new.others)]
+    others = [_percent(mean_of(side.other_drivers)) for side in (old, new)]
     if not {"0%", "-"}.issuperset(others):
         table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
     table.add_section()
-    means = [_number(mean) for mean in totals.means]
-    table.add_row("total", "", "", _both(*means), f"{totals.changed} differ")
-    if totals.old_void or totals.new_void:
-        table.add_row("void completions", "", "", _both(str(totals.old_void), str(totals.new_void)), "")
+    means = [_number(mean_of(side.rewards)) for side in (old, new)]
+    table.add_row("total", "", "", _both(*means), f"{replayed.comparison.changed} differ")
+    if old.void or new.void:
+        table.add_row("void completions", "", "", _both(str(old.void), str(new.void)), "")
     return table
 
 
@@ -172,11 +173,15 @@ def _both(before: str, after: str) -> str:
     return before if before == after else f"{before} -> {after}"
 
 
-def _weight(side: ValueMean) -> str:
-    if not side.weights:
+def _weight(side: Side, term: str) -> str:
+    weights = side.weights.get(term)
+    if not weights:
         return "-"
-    first, last = side.weights[0], side.weights[-1]
-    return f"{first:.3g}..{last:.3g}" if side.moves else f"{first:.3g}"
+    return f"{weights[0]:.3g}..{weights[-1]:.3g}" if side.weight_moves(term) else f"{weights[0]:.3g}"
+
+
+def _value(side: Side, term: str) -> str:
+    return _number(mean_of(side.values.get(term, NOTHING)))
 
 
 def _number(value: float | None) -> str:

@@ -161,7 +161,7 @@ class _Replay:
         """What a reader must know, a sentence each."""
         yield from self._notes_on_advantages()
         yield from self._notes_on_others()
-        moving = [repr(name) for name, term in self.comparison.verdicts.terms.items() if term.weight_moves]
+        moving = [repr(name) for name in self.comparison.verdicts.terms if self.comparison.weight_moves(name)]
         if moving:
             yield (
                 f"The weight of {listed(moving)} moves with training: each batch is compared under the weights of its "

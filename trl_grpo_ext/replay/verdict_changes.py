@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,62 +19,20 @@ Kind = tuple[str, str]
 
 
 @dataclass(slots=True)
-class ValueMean:
-    """A term's values and weights on one side, added up."""
-
-    total: float = 0.0
-    count: int = 0
-    weights: list[float] = field(default_factory=list)
-
-    def add(self, card: Scorecard, term: str) -> None:
-        """Take in a batch; one whose mix did not have the term adds nothing."""
-        if term in card.values:
-            values = [value for value in card.values[term] if value is not None]
-            self.total += math.fsum(values)
-            self.count += len(values)
-            self.weights.append(card.weights[term])
-
-    @property
-    def moves(self) -> bool:
-        """Whether the weight was not the same in all batches."""
-        return len(set(self.weights)) > 1
-
-    @property
-    def mean(self) -> float | None:
-        """The mean of the values; None if there are none."""
-        return self.total / self.count if self.count else None
-
-    def to_record(self) -> dict[str, Any] | None:
-        """The mean of the values, and the first and the last weight; None if the term was never there."""
-        if not self.weights:
-            return None
-        return {"mean_value": self.mean, "first_weight": self.weights[0], "last_weight": self.weights[-1]}
-
-
-@dataclass(slots=True)
 class TermChanges:
     """What becomes of one term.
 
     Attributes:
         examples_a_kind: How many examples to keep of each kind of change.
-        old: The recorded values.
-        new: The new ones.
         verdicts: Verdicts that were compared: samples of batches in which both sides have the term.
         kinds: How many changed, by status before and after.
         examples: The first few of each kind.
     """
 
     examples_a_kind: int
-    old: ValueMean = field(default_factory=ValueMean)
-    new: ValueMean = field(default_factory=ValueMean)
     verdicts: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
     examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
-
-    @property
-    def weight_moves(self) -> bool:
-        """Whether the weight moved on a side, and not in the same way on the other."""
-        return (self.old.moves or self.new.moves) and self.old.weights != self.new.weights
 
     @property
     def changed(self) -> int:
@@ -83,8 +41,6 @@ class TermChanges:
 
     def add(self, term: str, old: Scorecard, new: Scorecard) -> None:
         """Take in a batch."""
-        self.old.add(old, term)
-        self.new.add(new, term)
         if term not in old.verdicts or term not in new.verdicts:
             return
         self.verdicts += len(old)
@@ -102,8 +58,6 @@ class TermChanges:
     def to_record(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
-            "old": self.old.to_record(),
-            "new": self.new.to_record(),
             "verdicts": self.verdicts,
             "changed": self.changed,
             "kinds": [
@@ -124,10 +78,6 @@ class VerdictChanges:
         """Take in a batch."""
         for term in dict.fromkeys((*new.terms, *old.terms)):
             self.terms.setdefault(term, TermChanges(self._examples_a_kind)).add(term, old, new)
-
-    def to_record(self) -> Mapping[str, Any]:
-        """Plain values, for JSON."""
-        return {term: changes.to_record() for term, changes in self.terms.items()}
 
 
 def is_other(before: Verdict | None, after: Verdict | None) -> bool:
