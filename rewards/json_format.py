@@ -37,10 +37,9 @@ class JsonVerifier(Verifier):
     Args:
         schema: A JSON Schema, as a mapping or as JSON text; without a `$schema`, of draft 2020-12.
         schema_column: The column with each row's own schema, instead.
-        root: `"object"`, `"array"` or `"any"` for the value as a whole. None wants an object or an array if there is
-            no schema, else what the schema says by `type`, `enum` or `const`, also in `$ref`, `allOf`, `anyOf` or
-            `oneOf`. Of one that does not say, the keywords tell: by itself, `{"required": ["name"]}` accepts `[]` and
-            every number, so that here it wants an object. Where they tell nothing, the schema is refused.
+        root: `"object"`, `"array"` or `"any"` for the value as a whole. None wants what the schema says or, without
+            one, an object or an array. A schema that says no type is refused then: by itself, `{"required": ["name"]}`
+            accepts `[]` and every number. Give it `"type": "object"`, or set `root`.
         fence: Whether the JSON stands in a fence: `"optional"`, `"required"` or `"forbidden"`.
         text_around: Whether there may be text before and after the fence.
         max_depth: The greatest number of objects and lists inside each other, 1 to 100.
@@ -56,7 +55,7 @@ class JsonVerifier(Verifier):
     | `{"age": NaN}`, `{"age": 1e999}` | 0 | `not_finite` |
     | a number of more than 300 digits | 0 | `number_too_long` |
     | 200 lists inside each other | 0 | `too_deep` |
-    | `4`, `"Ann"`; `[]`, where the schema's keywords are about objects | 0 | `wrong_root` |
+    | `4`, `"Ann"`; `[]`, where the schema or `root` wants an object | 0 | `wrong_root` |
     | `{}` without a schema | 0 | `empty_json` |
     | `{"name": 4}` where the schema wants text | 0 | `schema_mismatch` |
     | an answer on which the schema takes `timeout` seconds | 0 | `timeout` |

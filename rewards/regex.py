@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.protocol import Verifier, check_timeout
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
-from trl_grpo_ext.rewards.formats.linear_regex import linear_regex
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
@@ -28,10 +27,7 @@ class RegexVerifier(Verifier):
     r"""Searches the completion, matches all of it, or counts matches.
 
     For a format that no other verifier knows. A regular expression can take exponential time on a hostile text. So it
-    runs in a worker process, which is killed after `timeout` seconds; a text that uses them up scores 0. Where
-    `google-re2` is installed (the extra `re2`), patterns and texts that mean the same to it are matched in this
-    process instead, in linear time; look-around and back-references are not among them. Both find the same, except
-    that RE2 also has a verdict where Python would time out. The verdict's details name the `engine`.
+    runs in a worker process, which is killed after `timeout` seconds; a text that uses them up scores 0.
 
     Args:
         pattern: In Python's `re` syntax.
@@ -111,52 +107,37 @@ class RegexVerifier(Verifier):
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         from trl_grpo_ext.workers.pool import judge_in_workers
 
-        judged = [self.guarded(self._at_once, sample) for sample in samples]
-        arguments = [(self.pattern, self._flags, *self._counting, text) for text in judged if isinstance(text, str)]
-        slow = iter(judge_in_workers("trl_grpo_ext.rewards.regex:match_here", arguments, timeout=self.timeout))
-        return [
-            verdict if isinstance(verdict, Verdict) else replace(next(slow), details={"engine": "re"})
-            for verdict in judged
+        texts = [self.guarded(self._text, sample) for sample in samples]
+        asked = [
+            (self.pattern, self._flags, self.match, self.at_least, self.at_most, text)
+            for text in texts
+            if isinstance(text, str)
         ]
+        judged = iter(judge_in_workers("trl_grpo_ext.rewards.regex:match_here", asked, timeout=self.timeout))
+        return [text if isinstance(text, Verdict) else next(judged) for text in texts]
 
     @property
     def _flags(self) -> int:
         return int((re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0))
 
-    @property
-    def _counting(self) -> tuple[Match, int, int | None]:
-        return self.match, self.at_least, self.at_most
-
-    def _at_once(self, sample: Sample) -> str | Verdict:
-        """The verdict, if RE2 has it; else the text that a worker must look at."""
-        text = answer_part(sample) if self.part == "answer" else sample.text
-        if isinstance(text, Verdict):
-            return text
-        linear = linear_regex(self.pattern, self._flags)
-        counts = self.match == "count"
-        searches = _enough(self.at_least, self.at_most) if counts else 1
-        if linear is None or not linear.fits(text, searches=searches) or (counts and linear.may_be_empty):
-            return text
-        found = matched(linear.compiled, *self._counting, text)
-        return replace(count_verdict(found, self.at_least, self.at_most), details={"engine": "re2"})
+    def _text(self, sample: Sample) -> str | Verdict:
+        return answer_part(sample) if self.part == "answer" else sample.text
 
 
 def match_here(pattern: str, flags: int, match: Match, at_least: int, at_most: int | None, text: str) -> dict[str, Any]:
     """Match in this process, which may take for ever. Called inside a worker."""
-    found = matched(re.compile(pattern, flags), match, at_least, at_most, text)
-    return count_verdict(found, at_least, at_most).to_record()
+    compiled = re.compile(pattern, flags)
+    if match == "count":
+        filled = (found for found in compiled.finditer(text) if found.end() > found.start())
+        # As many matches as settle the verdict.
+        matches = list(islice(filled, at_least if at_most is None else at_most + 1))
+    else:
+        first = compiled.search(text) if match == "search" else compiled.fullmatch(text)
+        matches = [first] if first else []
+    return _verdict([found.group()[:SHOWN_CHARS] for found in matches], at_least, at_most).to_record()
 
 
-def matched(compiled: Any, match: Match, at_least: int, at_most: int | None, text: str) -> list[str]:
-    """What an expression, of `re` or of RE2, matches: as many matches as settle the verdict."""
-    if match != "count":
-        found = getattr(compiled, match)(text)
-        return [] if found is None else [found.group()[:SHOWN_CHARS]]
-    return list(islice(_filled(compiled.finditer(text)), _enough(at_least, at_most)))
-
-
-def count_verdict(found: Sequence[str], at_least: int, at_most: int | None) -> Verdict:
-    """The verdict for these matches."""
+def _verdict(found: Sequence[str], at_least: int, at_most: int | None) -> Verdict:
     answer = found[0] if found else None
     if len(found) < at_least:
         reason = "too_few_matches" if found else "no_match"
@@ -165,14 +146,6 @@ def count_verdict(found: Sequence[str], at_least: int, at_most: int | None) -> V
     else:
         return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
     return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
-
-
-def _filled(matches: Iterable[Any]) -> Iterator[str]:
-    return (match.group()[:SHOWN_CHARS] for match in matches if match.end() > match.start())
-
-
-def _enough(at_least: int, at_most: int | None) -> int:
-    return at_least if at_most is None else at_most + 1
 
 
 def _is_count(number: object) -> bool:

@@ -9,33 +9,22 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.json_text import JsonFaultError, read_json
-from trl_grpo_ext.rewards.formats.schema_cycles import CycleFinder
-from trl_grpo_ext.rewards.formats.schema_root import TYPES, root_types
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
 CONTAINER = (dict, list)
 MAX_SCHEMA_DEPTH = 100
 _FRAMES = 6_000  # Python calls that a validation may nest: far more than an honest schema needs at any allowed depth
-_PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})
+_PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})  # a value of each type, to see whether a validation ends
 
 
 class BadSchemaError(Exception):
     """The schema is none, or cannot be used; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Schema:
-    """A schema that can be used: its validator, and the types that it wants the value to have, if it says so."""
-
-    validator: Any
-    types: frozenset[str] | None
 
 
 def check_schema(schema: str, root: str | None) -> None:
@@ -55,9 +44,8 @@ def check_schema(schema: str, root: str | None) -> None:
 
 def check_here(schema: str, root: str | None) -> dict[str, Any]:
     """CORRECT for a schema that can be used, SKIPPED for any other. Called inside a worker."""
-    with _more_frames():
-        found = _read_schema(schema)
-        unknown = "" if isinstance(found, str) else _root_problem(found, root)
+    found = _read_schema(schema)
+    unknown = "" if isinstance(found, str) else _root_problem(found, root)
     if isinstance(found, str):
         return {**skipped("schema_bad").to_record(), "details": {"schema": found[:300]}}
     if unknown:
@@ -65,15 +53,15 @@ def check_here(schema: str, root: str | None) -> dict[str, Any]:
     return Verdict(status=Status.CORRECT, score=1.0).to_record()
 
 
-def _root_problem(schema: _Schema, root: str | None) -> str:
-    """Why the value's type is not known; empty if it is."""
-    if root is not None or schema.types:
+def _root_problem(validator: Any, root: str | None) -> str:
+    """What is wrong with a schema that does not say what type it wants; empty if it says so.
+
+    JSON Schema's keywords bind only values of their own type: `{"required": ["name"]}` accepts `[]` and every number.
+    Such a schema is found by what it accepts: no keyword but those that tell types refuses `null` or `true`.
+    """
+    if root is not None or not (validator.is_valid(None) and validator.is_valid(True)):
         return ""
-    if schema.types is not None:
-        return "it accepts nothing"
-    passed = [shown for shown, value in (("[]", []), ("{}", {})) if schema.validator.is_valid(value)]
-    accepts = f", and accepts {' and '.join(passed)}" if passed else ""
-    return f"it does not say whether it wants an object or an array{accepts}; give it a type, or say root='object'"
+    return "it does not say what it wants, and accepts null and true; give it a type, or say root='object'"
 
 
 def judge_here(text: str, schema: str, root: str | None, max_depth: int) -> dict[str, Any]:
@@ -91,11 +79,12 @@ def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) 
     found = _read_schema(schema) if schema is not None else None
     if isinstance(found, str):
         return skipped("schema_bad")
-    if not isinstance(value, _allowed(root, found)):
+    allowed = ROOTS[root] if root is not None else (object,) if found is not None else CONTAINER
+    if not isinstance(value, allowed):
         return wrong("wrong_root", answer=text, details={"root": type(value).__name__})
     if found is None:
         return right(text) if value or not isinstance(value, CONTAINER) else wrong("empty_json", answer=text)
-    return _held_against(found.validator, value, text)
+    return _held_against(found, value, text)
 
 
 def _held_against(validator: Any, value: Any, text: str) -> Verdict:
@@ -103,33 +92,26 @@ def _held_against(validator: Any, value: Any, text: str) -> Verdict:
 
     try:
         error = next(validator.iter_errors(value), None)
-    except RecursionError:  # the schema has an end, so it is the value that is too deep for it
+    except RecursionError:  # the schema was tried with other values, so it is this value that is too deep for it
         return unreadable("too_deep", answer=text)
     except Unresolvable:
         return skipped("schema_bad", answer=text[:SHOWN_CHARS])
     if error is None:
         return right(text)
+    if error.validator == "type" and not error.path:
+        return wrong("wrong_root", answer=text, details={"root": type(value).__name__})
     where = {"path": str(error.json_path)[:200], "keyword": str(error.validator)}
     return wrong("schema_mismatch", answer=text, details=where)
 
 
-def _allowed(root: str | None, schema: _Schema | None) -> tuple[type, ...]:
-    """The types that the value may have before the schema is asked, whose keywords bind only values of their type."""
-    if root is not None:
-        return ROOTS[root]
-    if schema is None:
-        return CONTAINER
-    return tuple(kind for name in schema.types or () for kind in TYPES[name])
-
-
 @lru_cache(maxsize=64)
-def _read_schema(schema: str) -> _Schema | str:
-    """The schema of a text; what is wrong with it, if it cannot be used."""
+def _read_schema(schema: str) -> Any:
+    """The validator of a schema's text; a text that says what is wrong with it, if it cannot be used."""
     from jsonschema.exceptions import SchemaError
     from referencing.exceptions import Unresolvable
 
     try:
-        return _usable(read_json(schema, max_depth=MAX_SCHEMA_DEPTH))
+        return _validator(read_json(schema, max_depth=MAX_SCHEMA_DEPTH))
     except JsonFaultError as fault:
         return f"it is not JSON: {fault.reason} {fault.detail}".strip()
     except SchemaError as error:
@@ -140,7 +122,7 @@ def _read_schema(schema: str) -> _Schema | str:
         return "it refers to itself without an end"
 
 
-def _usable(schema: Any) -> _Schema:
+def _validator(schema: Any) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
@@ -153,15 +135,10 @@ def _usable(schema: Any) -> _Schema:
     found.check_schema(schema, format_checker=found.FORMAT_CHECKER)  # which also compiles its patterns
     # A registry of our own: the default one fetches what it does not know.
     validator = found(schema, registry=REGISTRY)
-    specification, resolver = _resolution(found, schema)
-    parts = list(_parts(specification.create_resource(schema), resolver))
-    cycles = CycleFinder(specification)
-    if any(cycles.is_endless(*part) for part in parts):
-        raise RecursionError("found before it happens: the validator's own is not always one that can be caught")
-    for part, _ in parts:
-        for probe in _PROBES:
-            next(validator.evolve(schema=part.contents).iter_errors(probe), None)
-    return _Schema(validator, root_types(schema, specification, resolver))
+    for part in _parts(found, schema):
+        for probe in _PROBES:  # a RecursionError tells of a schema that refers to itself without an end
+            next(validator.evolve(schema=part).iter_errors(probe), None)
+    return validator
 
 
 def _is_known(dialect: object) -> bool:
@@ -172,25 +149,20 @@ def _is_known(dialect: object) -> bool:
     )
 
 
-def _parts(schema: Any, resolver: Any) -> Iterator[tuple[Any, Any]]:
-    """The schema and every schema in it, with what resolves its references, after each was found to lead somewhere."""
-    pending = [(schema, resolver)]
+def _parts(dialect: Any, schema: Any) -> Iterator[Any]:
+    """The schema and every schema in it, after its references were found to lead somewhere; nothing is fetched."""
+    from jsonschema_specifications import REGISTRY
+    from referencing.jsonschema import specification_with
+
+    whole = specification_with(dialect.META_SCHEMA.get("$schema")).create_resource(schema)
+    pending = [(whole, REGISTRY.resolver_with_root(whole))]
     while pending:
         part, resolver = pending.pop()
         for keyword in ("$ref", "$dynamicRef"):
             if isinstance(part.contents, dict) and isinstance(part.contents.get(keyword), str):
                 resolver.lookup(part.contents[keyword])
-        yield part, resolver
+        yield part.contents
         pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
-
-
-def _resolution(dialect: Any, schema: Any) -> tuple[Any, Any]:
-    """The specification of a dialect, and what looks references of such a schema up; neither fetches anything."""
-    from jsonschema_specifications import REGISTRY
-    from referencing.jsonschema import specification_with
-
-    specification = specification_with(dialect.META_SCHEMA.get("$schema"))
-    return specification, REGISTRY.resolver_with_root(specification.create_resource(schema))
 
 
 @contextmanager

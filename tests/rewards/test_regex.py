@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Status
-from trl_grpo_ext.rewards.formats.linear_regex import linear_regex
 from trl_grpo_ext.rewards.regex import RegexVerifier
 
 anything = st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape"))
@@ -71,25 +69,12 @@ def test_only_the_answer_may_be_looked_at() -> None:
     assert verifier.verify(Sample(text="42", prefill="<think>\n")).reason == "unclosed_think"
 
 
-def test_the_verdict_names_the_engine() -> None:
-    pytest.importorskip("re2")
-    assert RegexVerifier(pattern="a").judge(["a"])[0].details == {"engine": "re2"}
-    assert RegexVerifier(pattern="a$").judge(["a\n"])[0].details == {"engine": "re"}
-    assert RegexVerifier(pattern="(?=a)").judge(["a"])[0].details == {"engine": "re"}
-
-
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_text_on_which_the_expression_backtracks_for_ever_is_a_timeout_and_holds_up_no_other() -> None:
-    verifier = RegexVerifier(pattern="(?!x)(a+)+$", timeout=0.5)
+    verifier = RegexVerifier(pattern="(a+)+$", timeout=0.5)
     hostile, fine = verifier.judge(["a" * 40 + "b", "aaa"])
     assert (hostile.status, hostile.score) == (Status.TIMEOUT, 0.0)
     assert fine.score == 1.0
-
-
-def test_re2_never_backtracks() -> None:
-    pytest.importorskip("re2")
-    (verdict,) = RegexVerifier(pattern="(a+)+$", timeout=0.5).judge(["a" * 100_000 + "b"])
-    assert (verdict.status, verdict.score) == (Status.INCORRECT, 0.0)
 
 
 @settings(max_examples=30)
@@ -126,11 +111,3 @@ def test_it_pickles() -> None:
 def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RegexVerifier(**arguments)
-
-
-def test_without_re2_everything_is_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "re2", None)
-    linear_regex.cache_clear()
-    (verdict,) = RegexVerifier(pattern="a").judge(["a"])
-    linear_regex.cache_clear()
-    assert (verdict.score, verdict.details) == (1.0, {"engine": "re"})
