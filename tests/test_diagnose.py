@@ -301,7 +301,7 @@ def test_the_command_says_which_terms_the_latest_advantages_come_from(
     run_lab(mix, tmp_path, steps=8, groups=4, run_checks=False)
     assert main(["diagnose", str(tmp_path)]) == 0
     assert (
-        "advantages come from: most 75 %, least 25 % (trl-grpo-ext docs metrics#driver-shares)"
+        "advantages come from: most 75 %, least 25 % (trl-grpo-ext docs metrics_reference#driver-shares)"
         in capsys.readouterr().out
     )
     assert main(["diagnose", str(tmp_path), "--json"]) == 0

@@ -35,7 +35,7 @@ MODULES = sorted(
 )
 
 # What runs programs, and is passed over where there is nothing to run them behind.
-SANDBOXED = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_test", "unit_tests.md", "recipes.md", "README.md"}
+SANDBOXED = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_test", "unit_tests.md", "recipe_code.md", "README.md"}
 
 # What needs an extra that `dev` does not bring.
 REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym", "trl_grpo_ext.rewards.reasoning_gym_tasks.scoring")
@@ -128,7 +128,7 @@ def test_what_the_code_refers_to_is_on_the_pages() -> None:
 
 
 def test_every_rule_for_finding_an_answer_is_on_the_page_of_verifiers() -> None:
-    table = read_docs("verifiers#where-the-answer-stands")
+    table = read_docs("verifiers_reference#where-the-answer-stands")
     assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == ["answer_from", *ANSWER_FROM]
 
 

@@ -213,7 +213,7 @@ def expected_by_group(batch: Parquet, size: int) -> dict[str, float]:
 
 
 def expected_figures(batch: Parquet, aggregation: str, scale: str, size: int) -> dict[str, float]:
-    """Every figure in docs/metrics.md, from the parquet alone."""
+    """Every figure in docs/metrics_reference.md, from the parquet alone."""
     in_force = batch.verdicts[batch.verdicts["weight"] != 0]
     tokens, status = batch.samples["tokens"], batch.primary["status"]
     kinds = ("correct", "incorrect", "unparseable")

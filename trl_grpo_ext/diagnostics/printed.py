@@ -53,7 +53,7 @@ class _Page:
     def drivers(self, drivers: Mapping[str, float]) -> None:
         if len(drivers) > 1:  # one term has them all
             shares = ", ".join(f"{term} {100 * share:z.0f} %" for term, share in drivers.items())
-            self.line(f"The latest advantages come from: {shares} (trl-grpo-ext docs metrics#driver-shares)")
+            self.line(f"The latest advantages come from: {shares} (trl-grpo-ext docs metrics_reference#driver-shares)")
 
     def findings(self, title: str, findings: Sequence[Finding]) -> None:
         if findings:

@@ -1,4 +1,4 @@
-"""The figures of a batch by the names under which they are logged. `docs/metrics.md` has the names."""
+"""The figures of a batch by the names under which they are logged. `docs/metrics_reference.md` lists them."""
 
 from __future__ import annotations
 
