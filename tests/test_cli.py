@@ -76,7 +76,9 @@ def test_every_page_is_listed_and_printed_and_a_section_alone(tmp_path: Path) ->
     assert section in page
 
 
-@pytest.mark.parametrize(("reference", "nearest"), [("metric", "metrics"), ("metrics_reference#drivers", "driver-shares")])
+@pytest.mark.parametrize(
+    ("reference", "nearest"), [("metric", "metrics"), ("metrics_reference#drivers", "driver-shares")]
+)
 def test_a_page_or_section_that_there_is_not_names_the_nearest(
     reference: str, nearest: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

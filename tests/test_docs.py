@@ -35,7 +35,8 @@ MODULES = sorted(
 )
 
 # What runs programs, and is passed over where there is nothing to run them behind.
-SANDBOXED = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_test", "unit_tests.md", "recipe_code.md", "README.md"}
+SANDBOXED_MODULES = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_test"}
+SANDBOXED = SANDBOXED_MODULES | {"unit_tests.md", "recipe_code.md", "README.md"}
 
 # What needs an extra that `dev` does not bring.
 REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym", "trl_grpo_ext.rewards.reasoning_gym_tasks.scoring")

@@ -75,7 +75,8 @@ def test_type_checkers_see_what_the_registry_has() -> None:
 
 
 def test_the_docs_table_and_the_readme_s_count_are_the_registry_s() -> None:
-    table = (ROOT / "docs" / "verifiers_reference.md").read_text().partition("## What is shipped")[2].partition("\n\nEach ")[0]
+    page = (ROOT / "docs" / "verifiers_reference.md").read_text()
+    table = page.partition("## What is shipped")[2].partition("\n\nEach ")[0]
     listed = {}
     for row in table.splitlines():
         classes, names, ready = ([*re.findall(r"`(\w+)`", cell)] for cell in (row + "|||").split("|")[1:4])
@@ -83,7 +84,8 @@ def test_the_docs_table_and_the_readme_s_count_are_the_registry_s() -> None:
         listed |= {name: (each, *ready) for name, each in zip(names, classes, strict=True)}
     lazy = {"language": ["language_reward"], "reasoning_gym": ["reasoning_gym_reward"]}  # they need an extra
     assert listed == {name: (*names, *lazy.get(name, [])) for name, (_, *names) in SHIPPED.items()}
-    count = re.search(r"\[(\d+) of them\]\(docs/verifiers_reference.md#what-is-shipped\)", (ROOT / "README.md").read_text())
+    readme = (ROOT / "README.md").read_text()
+    count = re.search(r"\[(\d+) of them\]\(docs/verifiers_reference.md#what-is-shipped\)", readme)
     assert count is not None and int(count[1]) == len(SHIPPED)
 
 
