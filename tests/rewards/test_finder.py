@@ -262,3 +262,12 @@ def test_every_rule_is_linear_in_what_stands_before_after_and_between_the_marks(
         seconds = cpu_seconds(answer_from, marks, filler, REPEATS)
         # Quadratic work takes 16 times as long, and at this length many seconds.
         assert seconds < 1 or seconds < 8 * cpu_seconds(answer_from, marks, filler, REPEATS // 4)
+
+
+def test_boxed_only_takes_one_box_and_no_more() -> None:
+    assert final_answer(r"\boxed{3}", answer_from="boxed_only").answers == ("3",)
+    assert final_answer(r"\boxed{3} \boxed{4}", answer_from="boxed_only").problem == "several_boxed"
+
+
+def test_of_a_very_long_completion_the_end_counts() -> None:
+    assert final_answer("word " * 20_000 + r"\boxed{3}", answer_from="boxed").answers == ("3",)
