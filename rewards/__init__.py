@@ -11,24 +11,27 @@ from trl_grpo_ext.rewards.registry import PACKAGE, SHIPPED, exports
 from trl_grpo_ext.support.lazy import lazy_exports
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with the registry
-    from trl_grpo_ext.rewards.all_of import AllOf as AllOf
-    from trl_grpo_ext.rewards.any_of import AnyOf as AnyOf
-    from trl_grpo_ext.rewards.boxed import BoxedVerifier as BoxedVerifier
-    from trl_grpo_ext.rewards.boxed import boxed_reward as boxed_reward
-    from trl_grpo_ext.rewards.code_format import CodeFormatVerifier as CodeFormatVerifier
-    from trl_grpo_ext.rewards.code_format import code_format_reward as code_format_reward
-    from trl_grpo_ext.rewards.concise import ConciseVerifier as ConciseVerifier
-    from trl_grpo_ext.rewards.concise import concise_reward as concise_reward
-    from trl_grpo_ext.rewards.cosine_length import CosineLengthVerifier as CosineLengthVerifier
-    from trl_grpo_ext.rewards.diversity import DiversityVerifier as DiversityVerifier
-    from trl_grpo_ext.rewards.diversity import diversity_reward as diversity_reward
+    from trl_grpo_ext.rewards.compositions import AllOf as AllOf
+    from trl_grpo_ext.rewards.compositions import AnyOf as AnyOf
+    from trl_grpo_ext.rewards.compositions import FirstScored as FirstScored
     from trl_grpo_ext.rewards.exact_text import ExactTextVerifier as ExactTextVerifier
     from trl_grpo_ext.rewards.exact_text import exact_text_reward as exact_text_reward
-    from trl_grpo_ext.rewards.first_scored import FirstScored as FirstScored
-    from trl_grpo_ext.rewards.json_format import JsonVerifier as JsonVerifier
-    from trl_grpo_ext.rewards.json_format import json_reward as json_reward
+    from trl_grpo_ext.rewards.formats.boxed import BoxedVerifier as BoxedVerifier
+    from trl_grpo_ext.rewards.formats.boxed import boxed_reward as boxed_reward
+    from trl_grpo_ext.rewards.formats.code_format import CodeFormatVerifier as CodeFormatVerifier
+    from trl_grpo_ext.rewards.formats.code_format import code_format_reward as code_format_reward
+    from trl_grpo_ext.rewards.formats.json_format import JsonVerifier as JsonVerifier
+    from trl_grpo_ext.rewards.formats.json_format import json_reward as json_reward
+    from trl_grpo_ext.rewards.formats.regex import RegexVerifier as RegexVerifier
+    from trl_grpo_ext.rewards.formats.tags import TagsVerifier as TagsVerifier
+    from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier as ThinkFormatVerifier
+    from trl_grpo_ext.rewards.formats.think_format import think_format_reward as think_format_reward
+    from trl_grpo_ext.rewards.formats.xml_format import XmlVerifier as XmlVerifier
     from trl_grpo_ext.rewards.language import LanguageVerifier as LanguageVerifier
     from trl_grpo_ext.rewards.language import language_reward as language_reward
+    from trl_grpo_ext.rewards.lengths import ConciseVerifier as ConciseVerifier
+    from trl_grpo_ext.rewards.lengths import TokenBudgetVerifier as TokenBudgetVerifier
+    from trl_grpo_ext.rewards.lengths import concise_reward as concise_reward
     from trl_grpo_ext.rewards.llm_judge import LlmJudgeVerifier as LlmJudgeVerifier
     from trl_grpo_ext.rewards.math import MathVerifier as MathVerifier
     from trl_grpo_ext.rewards.math import math_reward as math_reward
@@ -38,18 +41,15 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.numeric import numeric_reward as numeric_reward
     from trl_grpo_ext.rewards.overlap import OverlapVerifier as OverlapVerifier
     from trl_grpo_ext.rewards.overlap import overlap_reward as overlap_reward
-    from trl_grpo_ext.rewards.overlong import OverlongVerifier as OverlongVerifier
     from trl_grpo_ext.rewards.reasoning_gym import ReasoningGymVerifier as ReasoningGymVerifier
-    from trl_grpo_ext.rewards.regex import RegexVerifier as RegexVerifier
+    from trl_grpo_ext.rewards.repetition import DiversityVerifier as DiversityVerifier
     from trl_grpo_ext.rewards.repetition import RepetitionVerifier as RepetitionVerifier
+    from trl_grpo_ext.rewards.repetition import diversity_reward as diversity_reward
     from trl_grpo_ext.rewards.repetition import repetition_reward as repetition_reward
-    from trl_grpo_ext.rewards.tags import TagsVerifier as TagsVerifier
-    from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier as ThinkFormatVerifier
-    from trl_grpo_ext.rewards.think_format import think_format_reward as think_format_reward
-    from trl_grpo_ext.rewards.token_budget import TokenBudgetVerifier as TokenBudgetVerifier
+    from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier as CosineLengthVerifier
+    from trl_grpo_ext.rewards.trl_lengths import OverlongVerifier as OverlongVerifier
     from trl_grpo_ext.rewards.unit_test import UnitTestVerifier as UnitTestVerifier
     from trl_grpo_ext.rewards.unit_test import unit_test_reward as unit_test_reward
-    from trl_grpo_ext.rewards.xml_format import XmlVerifier as XmlVerifier
 else:
     __all__ = [name for _, *names in SHIPPED.values() for name in names]
 

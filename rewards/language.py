@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
 from trl_grpo_ext.rewards.answers.said import after_thinking
-from trl_grpo_ext.rewards.prose.detection import check_installed, foreign_words, language_code, main_language, shares
-from trl_grpo_ext.rewards.prose.markup import prose
-from trl_grpo_ext.rewards.prose.scripts import Window, windows, word_count
-from trl_grpo_ext.rewards.token_budget import is_number, is_whole_number
+from trl_grpo_ext.rewards.language_detection import check_installed, foreign_words, language_code, main_language, shares
+from trl_grpo_ext.rewards.lengths import is_number, is_whole_number
+from trl_grpo_ext.rewards.prose import Passage, passages, prose, word_count
 from trl_grpo_ext.sample import Prompt, Sample, completion_text
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
@@ -126,7 +125,7 @@ class LanguageVerifier(Verifier):
         text = self._part(sample)
         if isinstance(text, Verdict):
             return text
-        found = windows(prose(text))
+        found = passages(prose(text))
         wanted = self._wanted(sample) or main_language(found)
         if wanted is None or (word_count(found) < self.min_words and foreign_words(found, wanted) < MIN_FOREIGN_WORDS):
             return _verdict(self.too_little, reason="too_little_prose")
@@ -159,7 +158,7 @@ class LanguageVerifier(Verifier):
             answer, problem = _thinking(text), "no_think"
         return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=problem) if answer is None else answer
 
-    def _scored(self, wanted: str, found: Sequence[Window]) -> Verdict:
+    def _scored(self, wanted: str, found: Sequence[Passage]) -> Verdict:
         words = shares(found, wanted)
         share = words.get(wanted, 0.0) / sum(words.values())
         reason = "" if share == 1 else "mixed_languages" if share else "other_language"
@@ -192,7 +191,7 @@ def _asked(prompt: Prompt | None) -> str:
 @lru_cache(maxsize=512)
 def _prompt_language(asked: str) -> str | None:
     # A group shares its prompt.
-    return main_language(windows(prose(asked)))
+    return main_language(passages(prose(asked)))
 
 
 def _verdict(score: float, *, reason: str, details: Mapping[str, str] | None = None) -> Verdict:

@@ -1,14 +1,47 @@
-"""Repeated token n-grams: TRL's repetition penalty, with a verdict."""
+"""Repeated token n-grams: within a completion, and between the completions of a group."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
 
+from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.prose.ngrams import repeated_share
-from trl_grpo_ext.rewards.token_budget import is_number, is_whole_number
+from trl_grpo_ext.rewards.lengths import is_number, is_whole_number
+from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
+
+SUBJECTS = ("tokens", "answer")
+
+
+def ngrams(tokens: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+    """Every run of `size` tokens, 1 or more, in order; none of fewer tokens.
+
+    Example:
+        >>> list(ngrams([5, 6, 7], 2))
+        [(5, 6), (6, 7)]
+    """
+    return zip(*(islice(tokens, start, None) for start in range(size)), strict=False)
+
+
+def repeated_share(tokens: Sequence[int], size: int) -> float:
+    """The share of n-grams that repeat an earlier one, in [0, 1); 0 for fewer tokens than one n-gram has.
+
+    Args:
+        tokens: Token ids.
+        size: Tokens in an n-gram, 1 or more.
+
+    Example:
+        >>> repeated_share([5, 5, 5, 5, 5], 2)
+        0.75
+    """
+    count = len(tokens) - size + 1
+    return 1 - len(set(ngrams(tokens, size))) / count if count > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +62,7 @@ class RepetitionVerifier(Verifier):
     | `1 2 3 4` | 0 | |
     | `5 5 5 5 5` | -0.75 | `repeated_ngrams` |
     | none, or too few for one n-gram | 0 | |
-    | nobody knows (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+    | unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
 
     Raises:
         ValueError: for an `ngram_size` below 1, or a `max_penalty` above 0.
@@ -62,3 +95,99 @@ class RepetitionVerifier(Verifier):
 
 repetition_reward = RepetitionVerifier(name="repetition_reward")
 """`RepetitionVerifier` with its defaults, ready for a list of reward functions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiversityVerifier(GroupVerifier):
+    """Scores the share of a completion that the other completions of its group do not have.
+
+    For a policy that has stopped exploring: eight times the same text teach nothing. Each distinct n-gram of a
+    completion counts with the share of the others that lack it, so copies of one another score 0, and texts that have
+    no n-gram in common score 1. The time is linear in the tokens of the group.
+
+    **Gibberish scores 1**, as does a change of language, and whoever says more than the others has more that they
+    lack. Gate the term on accuracy, so that it compares the right completions, and chooses between ways to the same
+    answer; keep its weight small, and put a `LanguageVerifier` and a bound on the length beside it. Without a gate it
+    is a reward for noise.
+
+    Args:
+        of: What is compared. `"tokens"`: n-grams of `completion_ids`. `"answer"`: the final answer as text, found after
+            the thinking, to reward answers that few give; a guess is as good as any other, so don't gate this one on
+            accuracy, where all answers are the same, but keep it a shadow or a small weight.
+        ngram_size: Tokens in an n-gram, 1 or more. A shorter completion is one n-gram.
+        mode: Which rule finds the answer; see `MathVerifier`.
+        name: The metric key.
+
+    | completion | score | reason |
+    |---|---|---|
+    | shares no n-gram with the others | 1 | |
+    | shares a quarter of its n-grams with all the others | 0.75 | |
+    | the same as all the others | 0 | `same_as_others` |
+    | of no tokens | 0 | `empty` |
+    | the only one in its group, or the only one that passes the gate | 0.5 | `no_others` |
+    | without an answer, `of="answer"` | 0 | `no_answer`, `unclosed_think`, ... |
+    | its tokens are unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+
+    Raises:
+        ValueError: for settings that cannot be.
+
+    Example:
+        >>> ids = {"a": [1, 2, 3], "b": [1, 2, 3], "c": [4, 5, 6]}
+        >>> group = [Sample(text=text, completion_ids=tokens, group=0) for text, tokens in ids.items()]
+        >>> [verdict.score for verdict in DiversityVerifier().judge_samples(group)]
+        [0.5, 0.5, 1.0]
+    """
+
+    of: Literal["tokens", "answer"] = "tokens"
+    ngram_size: int = 4
+    mode: Mode = "auto"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.of not in SUBJECTS:
+            raise ValueError(f"Completions cannot be compared by {self.of!r}. {did_you_mean(str(self.of), SUBJECTS)}")
+        if not is_whole_number(self.ngram_size, least=1):
+            raise ValueError(f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}.")
+        if self.mode not in MODES:
+            raise ValueError(
+                f"There is no mode {self.mode!r} to find answers by. {did_you_mean(str(self.mode), MODES)}"
+            )
+
+    def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:
+        found = [self._features(sample) for sample in samples]
+        features = [features for features in found if not isinstance(features, Verdict)]
+        others = len(features) - 1
+        holders = Counter(feature for one in features for feature in one)
+        return [
+            features if isinstance(features, Verdict) else _verdict(features, holders, others) for features in found
+        ]
+
+    def _features(self, sample: Sample) -> set[Hashable] | Verdict:
+        """What is compared of a completion, or the verdict where there is nothing."""
+        if self.of == "answer":
+            answer = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
+            if answer.problem:
+                return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=answer.problem)
+            return {answer.answers}
+        if sample.completion_ids is None:
+            return grader_error("tokens_unknown")
+        if not len(sample.completion_ids):
+            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="empty")
+        tokens = [int(token) for token in sample.completion_ids]
+        # As hashes, which take a fraction of the memory; fewer tokens are one n-gram.
+        return set(map(hash, ngrams(tokens, min(self.ngram_size, len(tokens)))))
+
+
+def _verdict(features: set[Hashable], holders: Counter[Hashable], others: int) -> Verdict:
+    if not others:
+        return Verdict(status=Status.PARTIAL, score=0.5, reason="no_others")
+    shared = sum(holders[feature] - 1 for feature in features) / (len(features) * others)
+    if shared == 0:
+        return Verdict(status=Status.CORRECT, score=1.0)
+    if shared == 1:
+        return Verdict(status=Status.INCORRECT, score=0.0, reason="same_as_others")
+    return Verdict(status=Status.PARTIAL, score=1 - shared)
+
+
+diversity_reward = DiversityVerifier(name="diversity_reward")
+"""`DiversityVerifier` with its defaults, ready for a `RewardMix`; plain TRL cannot tell it the groups."""

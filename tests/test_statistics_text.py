@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample
 from trl_grpo_ext.figures.text import LEAST_TOKENS, NGRAM, SAMPLES, text_figures
-from trl_grpo_ext.rewards.prose.ngrams import repeated_share
-from trl_grpo_ext.rewards.prose.scripts import windows, word_count
+from trl_grpo_ext.rewards.prose import passages, word_count
+from trl_grpo_ext.rewards.repetition import repeated_share
 
 ENGLISH = "Please write in the language of this question, and show every step of it."
 CHINESE = "我们先把这两个数相加然后再减去第三个数得到最后的结果"
@@ -47,7 +47,7 @@ def test_shares_are_shares_or_not_known_for_text_of_any_kind(batch: Sequence[Sam
 
 @given(text=texts)
 def test_words_of_other_scripts_are_never_more_than_all(text: str) -> None:
-    found = windows(text)
+    found = passages(text)
     scripts = {window.script for window in found}
     assert word_count(found, outside=scripts) == 0.0
     apart = [word_count(found, outside=scripts - {script}) for script in scripts]

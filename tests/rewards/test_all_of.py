@@ -19,12 +19,10 @@ from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.protocol import DataProblem
-from trl_grpo_ext.rewards.all_of import AllOf
-from trl_grpo_ext.rewards.any_of import AnyOf
-from trl_grpo_ext.rewards.first_scored import FirstScored
+from trl_grpo_ext.rewards.compositions import AllOf, AnyOf, FirstScored
+from trl_grpo_ext.rewards.formats.regex import RegexVerifier
+from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier
 from trl_grpo_ext.rewards.math import MathVerifier
-from trl_grpo_ext.rewards.regex import RegexVerifier
-from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict, grader_error, skipped
 
 COMPOSITIONS = [AllOf, AnyOf, FirstScored]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, verifier
-from trl_grpo_ext.rewards.any_of import AnyOf
+from trl_grpo_ext.rewards.compositions import AnyOf
 from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.verdict import grader_error, skipped
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample
-from trl_grpo_ext.rewards.boxed import BoxedVerifier, boxed_reward
+from trl_grpo_ext.rewards.formats.boxed import BoxedVerifier, boxed_reward
 
 TABLE = [
     (r"<think>\boxed{1}?</think>It is \boxed{\frac{1}{2}}.", 1, ""),

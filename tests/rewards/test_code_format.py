@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Status
-from trl_grpo_ext.rewards.code_format import MAX_CHARS, CodeFormatVerifier, code_format_reward
+from trl_grpo_ext.rewards.formats.code_format import MAX_CHARS, CodeFormatVerifier, code_format_reward
 
 
 def fenced(code: str, tag: str = "python") -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
-from trl_grpo_ext.rewards.concise import ConciseVerifier, concise_reward
+from trl_grpo_ext.rewards.lengths import ConciseVerifier, concise_reward
 
 
 def group(*lengths: int | None, number: int | None = 0) -> list[Sample]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
-from trl_grpo_ext.rewards.cosine_length import CosineLengthVerifier
+from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier
 from trl_grpo_ext.verdict import grader_error, skipped
 
 pytestmark = pytest.mark.skipif("get_cosine_scaled_reward" not in dir(trl.rewards), reason="TRL has it from 1.7 on")

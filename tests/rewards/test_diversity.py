@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict
-from trl_grpo_ext.rewards.diversity import DiversityVerifier, diversity_reward
+from trl_grpo_ext.rewards.repetition import DiversityVerifier, diversity_reward
 
 
 def judged(*completions: Sequence[int] | None, ngram_size: int = 2) -> list[Verdict]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, verifier
-from trl_grpo_ext.rewards.first_scored import FirstScored
+from trl_grpo_ext.rewards.compositions import FirstScored
+from trl_grpo_ext.rewards.formats.regex import RegexVerifier
 from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.rewards.math import MathVerifier
-from trl_grpo_ext.rewards.regex import RegexVerifier
 from trl_grpo_ext.verdict import grader_error, skipped
 
 BAD_DATA, BROKEN = skipped("gold_missing"), grader_error("lost")

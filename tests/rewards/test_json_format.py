@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Sample, Status
-from trl_grpo_ext.rewards import json_format
-from trl_grpo_ext.rewards.json_format import JsonVerifier, json_reward
+from trl_grpo_ext.rewards.formats import json_format
+from trl_grpo_ext.rewards.formats.json_format import JsonVerifier, json_reward
 
 ANN = '{"name": "Ann"}'
 NAMED = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

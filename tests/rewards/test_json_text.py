@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.formats.json_text import JsonFaultError, read_json
+from trl_grpo_ext.rewards.formats.json_schema import JsonFaultError, read_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

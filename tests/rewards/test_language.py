@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from trl_grpo_ext import Blame, Sample, Status, Verdict
 from trl_grpo_ext.rewards import language
 from trl_grpo_ext.rewards.language import LanguageVerifier
-from trl_grpo_ext.rewards.prose.detection import LANGUAGES, SCRIPTS_OF, language_code
-from trl_grpo_ext.rewards.prose.markup import prose
-from trl_grpo_ext.rewards.prose.scripts import SCRIPTS, windows
+from trl_grpo_ext.rewards.language_detection import LANGUAGES, SCRIPTS_OF, language_code
+from trl_grpo_ext.rewards.prose import SCRIPTS, passages, prose
 
 pytest.importorskip("py3langid", reason="the extra `language` is not installed")
 
@@ -276,9 +275,9 @@ def test_hostile_text_of_half_a_megabyte_gets_its_score(unit: str) -> None:
 
 def test_windows_are_short_whatever_the_text() -> None:
     for text in ("a" * 5000, "汉" * 5000, "word " * 5000, "a\u0301" * 5000):
-        found = windows(text)
-        assert max(len(window.text) for window in found) < 1500
-        assert sum(window.chars for window in found) >= 4000
+        found = passages(text)
+        assert max(len(passage.text) for passage in found) < 1500
+        assert sum(passage.chars for passage in found) >= 4000
 
 
 def test_it_works_in_threads() -> None:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from judge_endpoint import Answer, JudgeEndpoint, Request, honest
 
 from trl_grpo_ext import Blame, Sample, Status
-from trl_grpo_ext.rewards.all_of import AllOf
+from trl_grpo_ext.rewards.compositions import AllOf
+from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier
 from trl_grpo_ext.rewards.llm_judge import LlmJudgeVerifier
-from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier
 
 Judge = Callable[..., LlmJudgeVerifier]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Sample, Status
-from trl_grpo_ext.rewards.overlong import OverlongVerifier
+from trl_grpo_ext.rewards.trl_lengths import OverlongVerifier
 
 VERIFIER = OverlongVerifier(max_completion_len=100, soft_punish_cache=20)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Status
-from trl_grpo_ext.rewards.regex import RegexVerifier
+from trl_grpo_ext.rewards.formats.regex import RegexVerifier
 
 anything = st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape"))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Status
-from trl_grpo_ext.rewards.tags import TagsVerifier
+from trl_grpo_ext.rewards.formats.tags import TagsVerifier
 
 RIGHT = "<reasoning>2+2</reasoning><answer>4</answer>"
 TABLE = [

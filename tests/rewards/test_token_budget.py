@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Sample, Status
-from trl_grpo_ext.rewards.token_budget import TokenBudgetVerifier
+from trl_grpo_ext.rewards.lengths import TokenBudgetVerifier
 
 
 def judged(verifier: TokenBudgetVerifier, tokens: int, **row: Any) -> tuple[float | None, Status, str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import trl.rewards
 
-from trl_grpo_ext.rewards.cosine_length import CosineLengthVerifier
-from trl_grpo_ext.rewards.trl_factories import check_trl_has, trl_factory
+from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier, check_trl_has, trl_factory
 
 
 def test_a_reward_that_trl_has_is_found() -> None:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from trl_grpo_ext import Verifier
 from trl_grpo_ext.rewards.answers.choices import Options, read_choice
 from trl_grpo_ext.rewards.answers.said import visible
-from trl_grpo_ext.rewards.boxed import BoxedVerifier
-from trl_grpo_ext.rewards.code_format import CodeFormatVerifier
 from trl_grpo_ext.rewards.exact_text import ExactTextVerifier
-from trl_grpo_ext.rewards.json_format import JsonVerifier
-from trl_grpo_ext.rewards.tags import TagsVerifier
-from trl_grpo_ext.rewards.think_format import ThinkFormatVerifier
-from trl_grpo_ext.rewards.xml_format import XmlVerifier
+from trl_grpo_ext.rewards.formats.boxed import BoxedVerifier
+from trl_grpo_ext.rewards.formats.code_format import CodeFormatVerifier
+from trl_grpo_ext.rewards.formats.json_format import JsonVerifier
+from trl_grpo_ext.rewards.formats.tags import TagsVerifier
+from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier
+from trl_grpo_ext.rewards.formats.xml_format import XmlVerifier
 
 NOTHING = {
     "nothing": "",

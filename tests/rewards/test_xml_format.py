@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample
-from trl_grpo_ext.rewards.xml_format import XmlVerifier
+from trl_grpo_ext.rewards.formats.xml_format import XmlVerifier
 
 SOUP = "<recipe><title>Soup</title></recipe>"
 TABLE = [

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trl_grpo_ext.rewards.prose.ngrams import repeated_share
-from trl_grpo_ext.rewards.prose.scripts import windows, word_count
+from trl_grpo_ext.rewards.prose import passages, word_count
+from trl_grpo_ext.rewards.repetition import repeated_share
 from trl_grpo_ext.sample import Prompt, Sample, completion_text
 
 SAMPLES = 8  # of a batch, evenly spread
@@ -62,7 +62,7 @@ def _foreign(sample: Sample) -> float | None:
     if sample.prompt is None:
         return None
     try:
-        said, asked = windows(sample.text[:MOST_CHARS]), windows(_prompt_text(sample.prompt))
+        said, asked = passages(sample.text[:MOST_CHARS]), passages(_prompt_text(sample.prompt))
     except ImportError:  # of `regex`, which transformers brings
         return None
     used = {window.script for window in asked}

@@ -98,7 +98,7 @@ class TagsVerifier(Verifier):
         return self._verdict(prefix + text, structure, assumed=assumed)
 
     def _prefix(self, sample: Sample, first: str) -> str | None:
-        """What the prompt holds of the completion, from the first tag on; None if nobody knows."""
+        """What the prompt holds of the completion, from the first tag on; None if that is unknown."""
         tag = f"<{first}>"
         if self.prefilled is not None:
             return tag if self.prefilled else ""

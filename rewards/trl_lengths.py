@@ -1,25 +1,111 @@
-"""Correctness and length in one score: TRL's cosine-scaled reward, with the correctness from a verifier of ours."""
+"""TRL's own rewards of lengths, each with a verdict. Ours hand them token ids; the formulas are TRL's."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem, Verifier
+from trl_grpo_ext.rewards.lengths import is_number, is_whole_number
 from trl_grpo_ext.rewards.math import MathVerifier
-from trl_grpo_ext.rewards.token_budget import is_number, is_whole_number
-from trl_grpo_ext.rewards.trl_factories import check_trl_has, trl_factory
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
-FACTORY, SINCE = "get_cosine_scaled_reward", "1.7"
 BOUNDS = ("min_value_wrong", "max_value_wrong", "min_value_correct", "max_value_correct")
-
 # TRL's callable judges mathematics itself. It gets an answer that is surely right, or surely wrong, instead of the
 # model's, which could hang it for ever; so the correctness is ours and the formula stays TRL's.
 STAND_IN = [{"role": "assistant", "content": r"\boxed{1}"}]
+
+
+def trl_factory(name: str, *, since: str) -> Callable[..., Any]:
+    """TRL's function of that name in `trl.rewards`.
+
+    Raises:
+        ValueError: if the TRL that is installed is older than `since`, the first that has it.
+    """
+    check_trl_has(name, since=since)
+    import trl.rewards
+
+    found: Callable[..., Any] = getattr(trl.rewards, name)
+    return found
+
+
+def check_trl_has(name: str, *, since: str) -> None:
+    """Raise a ValueError if TRL has no such reward; importing it, and with it perhaps sympy, is left for later."""
+    import trl
+    import trl.rewards
+
+    if name not in dir(trl.rewards):
+        raise ValueError(
+            f"This needs trl.rewards.{name}, which TRL has from {since} on; installed is {trl.__version__}. "
+            f"Upgrade it: pip install 'trl>={since}'"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlongVerifier(Verifier):
+    """Punishes the last tokens before a length limit, softly: 0, then down to -1 at the limit.
+
+    Beside an accuracy reward it keeps a model from running into `max_completion_length`, where its answer would be cut
+    off. It never rewards being short. The formula is DAPO's, as TRL has it in `get_soft_overlong_punishment`.
+
+    A completion is as long as its `completion_ids`, which a TRL trainer always passes on; the end token counts.
+
+    Args:
+        max_completion_len: Tokens from which on the punishment is -1; as a rule the trainer's
+            `max_completion_length`.
+        soft_punish_cache: Tokens before that, over which the punishment grows; 0 punishes only what is longer. DAPO
+            takes a fifth of the limit.
+        name: The metric key.
+
+    | tokens, with `max_completion_len=100, soft_punish_cache=20` | score | reason |
+    |---|---|---|
+    | 80 or fewer | 0 | |
+    | 90 | -0.5 | `near_limit` |
+    | 100 or more | -1 | `overlong` |
+    | unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+
+    Raises:
+        ValueError: for lengths that are no whole numbers, or a soft zone that is longer than the limit.
+
+    Example:
+        >>> verifier = OverlongVerifier(max_completion_len=100, soft_punish_cache=20)
+        >>> verifier(["short", "long", "too long"], completion_ids=[[1] * 80, [1] * 90, [1] * 101])
+        [0.0, -0.5, -1.0]
+
+    Source: DAPO, eq. 13 (https://huggingface.co/papers/2503.14476).
+    """
+
+    max_completion_len: int
+    soft_punish_cache: int
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not is_whole_number(self.max_completion_len, least=1):
+            raise ValueError(
+                f"max_completion_len is a number of tokens, 1 or more, such as the trainer's max_completion_length; "
+                f"got {self.max_completion_len!r}."
+            )
+        if not is_whole_number(self.soft_punish_cache, least=0) or self.soft_punish_cache > self.max_completion_len:
+            raise ValueError(
+                f"soft_punish_cache is how many of the {self.max_completion_len} tokens of max_completion_len are "
+                f"punished softly, from 0 to all of them; got {self.soft_punish_cache!r}."
+            )
+
+    def verify(self, sample: Sample) -> Verdict:
+        if sample.completion_ids is None:
+            return grader_error("tokens_unknown")
+        factory = trl_factory("get_soft_overlong_punishment", since="1.6")
+        (score,) = factory(self.max_completion_len, self.soft_punish_cache)(completion_ids=[sample.completion_ids])
+        if score == 0:
+            return Verdict(status=Status.CORRECT, score=0.0)
+        return Verdict(status=Status.INCORRECT, score=score, reason="near_limit" if score > -1 else "overlong")
+
+
+FACTORY, SINCE = "get_cosine_scaled_reward", "1.7"
+
 RIGHT_GOLD, WRONG_GOLD = "$1$", "$2$"
 
 
@@ -53,7 +139,7 @@ class CosineLengthVerifier(Verifier):
     | wrong, 100 tokens or more | -0.5 | those of `correctness` |
     | partly right | as wrong | `incorrect` |
     | `correctness` has no score for it | none | those of `correctness`, with its blame |
-    | nobody knows its length (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+    | of unknown length (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
 
     Raises:
         ValueError: for a `max_len` below 1, scores that are not in rising order, a `correctness` that is none, or a TRL

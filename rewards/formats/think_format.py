@@ -18,7 +18,7 @@ class ThinkFormatVerifier(Verifier):
 
     Many chat templates (DeepSeek-R1, QwQ, Qwen3 thinking) put the opening tag into the prompt, so that it is never
     part of the completion, and a reward that insists on it is always 0 (trl#6966). `VerifiedGRPOTrainer` knows the
-    template; so does a string prompt that ends with the tag. Where nobody knows, a completion may leave it out.
+    template; so does a string prompt that ends with the tag. Where that is unknown, a completion may leave it out.
 
     Args:
         prefilled: Whether the prompt opens the think block; None finds out as described.
@@ -34,7 +34,7 @@ class ThinkFormatVerifier(Verifier):
     |---|---|---|---|
     | `<think>2+2=4</think>4` | 1 | 1 | |
     | `2+2=4</think>4`, the prompt opens the block | 1 | 1 | |
-    | `2+2=4</think>4`, nobody knows | 1 | 1 | `prefill_assumed` |
+    | `2+2=4</think>4`, prefill unknown | 1 | 1 | `prefill_assumed` |
     | `2+2=4</think>4`, the prompt does not | 0 | 0 | `no_think` |
     | `4` | 0 | 0 | `no_think` |
     | `<think>2+2=4` | 0 | 1/3 | `unclosed_think` |

@@ -114,7 +114,9 @@ class CodeFormatVerifier(Verifier):
 
         judged = [self.guarded(self._at_once, sample) for sample in samples]
         programs = [(code,) for code in judged if isinstance(code, list)]
-        slow = iter(judge_in_workers("trl_grpo_ext.rewards.code_format:compile_here", programs, timeout=self.timeout))
+        slow = iter(
+            judge_in_workers("trl_grpo_ext.rewards.formats.code_format:compile_here", programs, timeout=self.timeout)
+        )
         return [verdict if isinstance(verdict, Verdict) else next(slow) for verdict in judged]
 
     def _at_once(self, sample: Sample) -> list[str] | Verdict:

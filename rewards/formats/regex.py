@@ -113,7 +113,7 @@ class RegexVerifier(Verifier):
             for text in texts
             if isinstance(text, str)
         ]
-        judged = iter(judge_in_workers("trl_grpo_ext.rewards.regex:match_here", asked, timeout=self.timeout))
+        judged = iter(judge_in_workers("trl_grpo_ext.rewards.formats.regex:match_here", asked, timeout=self.timeout))
         return [text if isinstance(text, Verdict) else next(judged) for text in texts]
 
     @property

@@ -1,4 +1,4 @@
-"""In which language a window of prose is. What tells languages of one script apart is py3langid."""
+"""In which language a passage of prose is. What tells languages of one script apart is py3langid."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from trl_grpo_ext.rewards.prose.scripts import Window, word_count
+from trl_grpo_ext.rewards.prose import Passage, word_count
 from trl_grpo_ext.support.text import did_you_mean
 
 MIN_WORDS = 5  # fewer tell no language, but only a script
-# A window of the wanted script is foreign only if another language is this certain, and this many times as likely.
+# A passage of the wanted script is foreign only if another language is this certain, and this many times as likely.
 # Sentences lie far beyond both; lists of names, of mathematical functions and of variables do not.
 CERTAIN = 0.5
 TIMES_AS_LIKELY = 5
@@ -99,37 +99,37 @@ def language_code(value: object) -> str:
     return code
 
 
-def shares(windows: Iterable[Window], wanted: str) -> dict[str, float]:
+def shares(passages: Iterable[Passage], wanted: str) -> dict[str, float]:
     """How many words of each language there are; what may be the wanted one, is.
 
-    A window of another script than the wanted language's is foreign, however short; one of its script only if it is
+    A passage of another script than the wanted language's is foreign, however short; one of its script only if it is
     long enough to tell.
     """
     found: dict[str, float] = {}
-    for window in windows:
-        language = _language_of(window, wanted)
-        found[language] = found.get(language, 0.0) + window.weight
+    for passage in passages:
+        language = _language_of(passage, wanted)
+        found[language] = found.get(language, 0.0) + passage.weight
     return found
 
 
-def main_language(windows: Iterable[Window]) -> str | None:
+def main_language(passages: Iterable[Passage]) -> str | None:
     """The language of the most words; None if there are too few to tell."""
     found: dict[str, float] = {}
-    for window in windows:
-        language = _likeliest(window)
-        found[language] = found.get(language, 0.0) + window.weight
+    for passage in passages:
+        language = _likeliest(passage)
+        found[language] = found.get(language, 0.0) + passage.weight
     known = {language: words for language, words in found.items() if language in SCRIPTS_OF}
     if sum(known.values()) < MIN_WORDS:
         return None
     return max(sorted(known), key=known.__getitem__)
 
 
-def _language_of(window: Window, wanted: str) -> str:
-    if window.script not in SCRIPTS_OF[wanted]:
-        return _likeliest(window)
-    if window.weight < MIN_WORDS:
+def _language_of(passage: Passage, wanted: str) -> str:
+    if passage.script not in SCRIPTS_OF[wanted]:
+        return _likeliest(passage)
+    if passage.weight < MIN_WORDS:
         return wanted
-    likely = _likelihoods(window)
+    likely = _likelihoods(passage)
     kin = next((kin for kin in _KIN if wanted in kin), frozenset({wanted}))
     chance = sum(likely.get(language, 0.0) for language in kin)
     best = max(likely, key=likely.__getitem__)
@@ -137,27 +137,27 @@ def _language_of(window: Window, wanted: str) -> str:
     return best if certain and best in SCRIPTS_OF and best not in kin else wanted
 
 
-def _likeliest(window: Window) -> str:
-    """The likeliest language that is written in the window's script; the script's name where that cannot be told."""
-    written = _WRITTEN.get(window.script, "").split()
+def _likeliest(passage: Passage) -> str:
+    """The likeliest language that is written in the passage's script; the script's name where that cannot be told."""
+    written = _WRITTEN.get(passage.script, "").split()
     if len(written) == 1:
         return written[0]
-    likely = _likelihoods(window) if written and window.weight >= MIN_WORDS else {}
+    likely = _likelihoods(passage) if written and passage.weight >= MIN_WORDS else {}
     likely = {language: chance for language, chance in likely.items() if language in written}
-    return max(likely, key=likely.__getitem__) if likely else window.script.lower()
+    return max(likely, key=likely.__getitem__) if likely else passage.script.lower()
 
 
-def _likelihoods(window: Window) -> dict[str, float]:
+def _likelihoods(passage: Passage) -> dict[str, float]:
     likely: dict[str, float] = {}
-    for code, chance in _identifier().rank(window.text):
+    for code, chance in _identifier().rank(passage.text):
         language = _MERGED.get(code, code)
         likely[language] = likely.get(language, 0.0) + chance
     return likely
 
 
-def foreign_words(windows: Iterable[Window], wanted: str) -> float:
+def foreign_words(passages: Iterable[Passage], wanted: str) -> float:
     """How many words are of another script than the wanted language's."""
-    return word_count(windows, outside=SCRIPTS_OF[wanted])
+    return word_count(passages, outside=SCRIPTS_OF[wanted])
 
 
 def _identifier() -> Any:

@@ -1,0 +1,217 @@
+"""A verifier made of verifiers, and the verdict that is made of theirs. `compositions` has the kinds."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.protocol import DataProblem, Verifier
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Blame, Verdict, grader_error
+
+Parts = Mapping[str, Verdict]  # by the verifier's name, in the order in which they judged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedVerdict(Verdict):
+    """A verdict that remembers those it was made of, so that their verifiers can make metrics of them.
+
+    Attributes:
+        parts: The verdicts of the verifiers that were asked. A record does not hold them.
+    """
+
+    parts: Parts = field(default_factory=dict, compare=False, repr=False)
+
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values, of which `Verdict.from_record` makes a verdict without parts."""
+        known = {each.name: getattr(self, each.name) for each in fields(Verdict)}
+        return Verdict(**known).to_record()
+
+
+def compose(parts: Parts, decided_by: str | None) -> ComposedVerdict:
+    """The verdict of the verifier `decided_by`, or of all of them if it is None, with the rest as its details.
+
+    Example:
+        >>> from trl_grpo_ext.verdict import Status
+        >>> wrong = Verdict(status=Status.INCORRECT, score=0.0, reason="not_equal")
+        >>> compose({"math": wrong}, "math").reason
+        'math: not_equal'
+    """
+    deciding = parts[decided_by] if decided_by is not None else next(iter(parts.values()))
+    agreeing = parts.values() if decided_by is None else [deciding]
+    return ComposedVerdict(
+        status=deciding.status,
+        score=deciding.score,
+        blame=deciding.blame,
+        answer=next((part.answer for part in agreeing if part.answer is not None), None),
+        reason=_reason(decided_by, deciding),
+        seconds=math.fsum(part.seconds for part in parts.values()),
+        details=_details(parts),
+        parts=parts,
+    )
+
+
+def unscored_first(parts: Parts) -> str | None:
+    """The verifier to blame where some have no score: the grader's fault comes before the data's."""
+    for blame in (Blame.GRADER, Blame.DATA):
+        for name, part in parts.items():
+            if part.blame is blame:
+                return name
+    return None
+
+
+def within_unit(verdict: Verdict) -> Verdict:
+    """The verdict, or the grader's error where its score is none of correctness, in [0, 1]."""
+    if verdict.score is None or 0.0 <= verdict.score <= 1.0:
+        return verdict
+    return replace(grader_error("score_outside_0_1", seconds=verdict.seconds), answer=verdict.answer)
+
+
+def part_verdicts(verdicts: Sequence[Verdict | None], name: str) -> list[Verdict]:
+    """What one verifier said of the samples that it was asked about."""
+    composed = (verdict for verdict in verdicts if isinstance(verdict, ComposedVerdict))
+    return [verdict.parts[name] for verdict in composed if name in verdict.parts]
+
+
+def _reason(decided_by: str | None, deciding: Verdict) -> str:
+    if decided_by is None:
+        return ""
+    return f"{decided_by}: {deciding.reason}" if deciding.reason else decided_by
+
+
+def _details(parts: Parts) -> dict[str, str]:
+    details = {}
+    for name, part in parts.items():
+        score = "" if part.score is None else f" {part.score:g}"
+        details[name] = f"{part.status}{score}" + (f" ({part.reason})" if part.reason else "")
+        if part.answer is not None:
+            details[f"{name}.answer"] = part.answer
+        details |= {f"{name}.{key}": value for key, value in part.details.items()}
+    return details
+
+
+def as_members(given: object, *, whole: str) -> tuple[Verifier, ...]:
+    """The verifiers of a list, checked.
+
+    Args:
+        given: The list.
+        whole: The name of the composition, for messages.
+
+    Raises:
+        ValueError: for what is no list of verifiers, two of one name, or one that judges groups.
+    """
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise ValueError(f"{whole} needs a list of verifiers with at least one in it, got {given!r}.")
+    members = tuple(_as_member(entry, number, whole) for number, entry in enumerate(given, start=1))
+    names = [member.__name__ for member in members]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise ValueError(
+            f"{whole} has two verifiers called {repeated!r}, and reasons and metrics would mix them up. "
+            f"Give each a name of its own: name=..."
+        )
+    return members
+
+
+def _as_member(entry: object, number: int, whole: str) -> Verifier:
+    where = f"{whole}, verifier {number}"
+    if isinstance(entry, GroupVerifier):
+        raise ValueError(
+            f"{where}: {entry.__name__!r} compares the completions of a group with each other, and {whole} may ask it "
+            f"about some of them only. Make it a reward term of its own, with a gate if it is to depend on another."
+        )
+    if isinstance(entry, Verifier):
+        return entry
+    if isinstance(entry, type) and issubclass(entry, Verifier):
+        raise ValueError(f"{where} is the class {entry.__name__}; make a verifier of it: {entry.__name__}().")
+    raise ValueError(
+        f"{where} must be a verifier, got {entry!r}. Make one of a function with @verifier; in a recipe, write a "
+        f"mapping such as {{verifier: math}}."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition(Verifier):
+    """What `AllOf`, `AnyOf` and `FirstScored` share: they differ in when a sample is decided, and in how."""
+
+    verifiers: Sequence[Verifier]
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verifiers", as_members(self.verifiers, whole=self.__name__))
+
+    @property
+    def members(self) -> dict[str, Verifier]:
+        """The verifiers by name, in order."""
+        return {member.__name__: member for member in self.verifiers}
+
+    @abstractmethod
+    def is_decided(self, verdict: Verdict) -> bool:
+        """Whether one verifier's verdict settles the sample, whatever the later ones would say."""
+
+    @abstractmethod
+    def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
+        """The verdict that the verdicts of the verifiers that were asked, at least one, add up to."""
+
+    def read(self, verdict: Verdict) -> Verdict:
+        """A verifier's verdict, as this composition takes it."""
+        return verdict
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.judge_samples([sample])[0]
+
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        parts: list[dict[str, Verdict]] = [{} for _ in samples]
+        undecided = list(range(len(samples)))
+        for name, member in self.members.items():
+            judged = self._ask(member, [samples[index] for index in undecided])
+            for index, verdict in zip(undecided, judged, strict=True):
+                parts[index][name] = verdict
+            undecided = [index for index in undecided if not self.is_decided(parts[index][name])]
+        return [self.combined(each) for each in parts]
+
+    def _ask(self, member: Verifier, samples: Sequence[Sample]) -> list[Verdict]:
+        if not samples:
+            return []
+        return [self.read(verdict) for verdict in self.guarded_batch(member.judge_samples, samples)]
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise a ValueError, naming the verifier, unless all of them can judge such a dataset."""
+        for name, member in self.members.items():
+            try:
+                member.check_columns(columns)
+            except ValueError as error:
+                raise ValueError(f"{self.__name__}, verifier {name!r}: {error}") from None
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """The rows that one of the verifiers cannot judge."""
+        found = [
+            replace(problem, reason=f"{name}: {problem.reason}")
+            for name, member in self.members.items()
+            for problem in member.check_rows(rows, thorough=thorough)
+        ]
+        return sorted(found, key=lambda problem: problem.row)
+
+    def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
+        """For each verifier the shares of the samples that it was asked about and could not judge, and its figures."""
+        figures = {}
+        for name, member in self.members.items():
+            said = part_verdicts(verdicts, name)
+            figures[f"{name}/asked"] = len(said) / max(len(verdicts), 1)
+            figures[f"{name}/unscored"] = sum(verdict.score is None for verdict in said) / max(len(verdicts), 1)
+            figures |= {f"{name}/{key}": value for key, value in member.metrics(said).items()}
+        return figures
+
+    def facts(self) -> dict[str, str]:
+        return {f"{name}/{key}": fact for name, member in self.members.items() for key, fact in member.facts().items()}
+
+    def close(self) -> None:
+        """Close every verifier, also if closing one fails."""
+        with ExitStack() as stack:
+            for member in self.members.values():
+                stack.callback(member.close)
