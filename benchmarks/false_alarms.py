@@ -18,8 +18,8 @@ import numpy as np
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.onsets import Onsets
-from trl_grpo_ext.diagnostics.run_view import RunView
+from trl_grpo_ext.diagnostics.watch import Onsets
+from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.verdict import as_verdict
 

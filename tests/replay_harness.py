@@ -11,11 +11,10 @@ from trl_grpo_ext import RewardMix, Sample, Status, Verdict, Verifier
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_plan import plan_rewards
-from trl_grpo_ext.replay.new_rewards import NewRewards
+from trl_grpo_ext.replay.recorded_batches import NewRewards
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
-from trl_grpo_ext.runs.log_recorder import LogRecorder
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import Recorder
+from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import run_settings, write_settings
 from trl_grpo_ext.verdict import as_verdict, grader_error
 

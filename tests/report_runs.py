@@ -11,8 +11,7 @@ from typing import Any
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
 from trl_grpo_ext.mix import linear
-from trl_grpo_ext.runs.log_recorder import LogRecorder
-from trl_grpo_ext.runs.recorder import Recorder
+from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import write_settings
 
 GROUP = 4

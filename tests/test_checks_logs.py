@@ -14,9 +14,8 @@ from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.levels import score_level
-from trl_grpo_ext.diagnostics.onsets import CLEAR, HOLD, Onsets
-from trl_grpo_ext.diagnostics.run_view import RunView
-from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.diagnostics.watch import CLEAR, HOLD, Onsets
+from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorder import RECENT_BATCHES
 from trl_grpo_ext.scorecard import Scorecard

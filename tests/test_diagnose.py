@@ -34,15 +34,13 @@ from trl_grpo_ext.diagnostics import watch as watch_module
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
-from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.diagnostics.watch import Watch
-from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier
-from trl_grpo_ext.runs.log_recorder import LogRecorder
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import Recorder
+from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import on_one_line

@@ -17,8 +17,7 @@ from windows import tell
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding, read_findings
-from trl_grpo_ext.diagnostics.onsets import HOLD, Onsets
-from trl_grpo_ext.diagnostics.watch import Watch
+from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, Watch
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.trainer.report_listener import BackgroundReport

@@ -10,8 +10,7 @@ from windows import batch, codes, window_of
 
 from trl_grpo_ext.diagnostics.levels import MOST_STRETCHES, History, fitted_rise
 from trl_grpo_ext.diagnostics.progress import PATIENCE, has_risen, is_stuck
-from trl_grpo_ext.diagnostics.run_view import RunView
-from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.support.estimate import Estimate
 

@@ -15,9 +15,8 @@ from windows import tell
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.diagnostics.watch import Watch
-from trl_grpo_ext.runs.log_recorder import LogRecorder
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT, RECENT_BATCHES, Recorder
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT, RECENT_BATCHES, LogRecorder, Recorder
 
 MIX = RewardMix(
     [
@@ -65,7 +64,7 @@ def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path
     first = Recorder(tmp_path)
     for step in range(4):
         first.on_batch(card_of(step))
-        first(card_of(step))  # two batches a step
+        first.on_batch(card_of(step))  # two batches a step
     first.on_batch(card_of(2, mode="eval"))
     first.on_batch(card_of(4, mode="eval"))
     second = Recorder(tmp_path)  # from a checkpoint at step 2

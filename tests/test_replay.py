@@ -313,7 +313,7 @@ def test_a_run_that_is_going_on_is_replayed_as_far_as_it_has_come(tmp_path: Path
 
 
 def test_a_resumed_run_that_is_going_on_is_not_taken_for_the_one_that_ended(tmp_path: Path) -> None:
-    from trl_grpo_ext.runs.log_recorder import LogRecorder
+    from trl_grpo_ext.runs.recorder import LogRecorder
 
     run = record(tmp_path, [term("right", NUMBER)], [TEXTS])
     assert replay_run(run, new_rewards([term("right", NUMBER)])).notes == []

@@ -26,7 +26,7 @@ from trl_grpo_ext import (
     verifier,
 )
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
-from trl_grpo_ext.trainer import expected_warnings
+from trl_grpo_ext.trainer import trl_contract
 
 Make = Callable[..., Any]
 
@@ -118,10 +118,10 @@ def test_void_rows_are_warned_of_once_and_not_as_a_mistake(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(expected_warnings._VOID_ROWS, "has_said", False)
+    monkeypatch.setattr(trl_contract._VOID_ROWS, "has_said", False)
     VerifiedGRPOTrainer(tiny_model, planted_mix(), config(), sums["train"]).train()
-    warned = [record.getMessage() for record in caplog.records if record.name == expected_warnings.TRAINER]
-    assert warned == [expected_warnings.VOID_ROWS]
+    warned = [record.getMessage() for record in caplog.records if record.name == trl_contract.TRAINER]
+    assert warned == [trl_contract.VOID_ROWS]
 
 
 def test_a_verifiers_none_voids_the_row_for_plain_functions_too_and_theirs_does_not(

@@ -13,7 +13,7 @@ import pytest
 
 from trl_grpo_ext import Sample, Verdict, Verifier, rewards, verifier
 from trl_grpo_ext.rewards import AllOf, MathVerifier, RegexVerifier, TagsVerifier, ThinkFormatVerifier
-from trl_grpo_ext.runs.verifier_identity import verifier_identity
+from trl_grpo_ext.runs.settings import verifier_identity
 from trl_grpo_ext.verdict import as_verdict
 
 
@@ -103,7 +103,7 @@ def test_every_shipped_instance_has_one_that_another_process_finds_too(name: str
 def test_it_is_the_same_in_another_process_whatever_its_hash_seed() -> None:
     code = (
         "from trl_grpo_ext.rewards import AllOf, MathVerifier, JsonVerifier\n"
-        "from trl_grpo_ext.runs.verifier_identity import verifier_identity\n"
+        "from trl_grpo_ext.runs.settings import verifier_identity\n"
         "print(verifier_identity(AllOf(verifiers=[MathVerifier(), JsonVerifier()])))"
     )
     found = {

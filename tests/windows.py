@@ -8,8 +8,7 @@ from typing import Any
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
-from trl_grpo_ext.diagnostics.run_view import RunView
-from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.scorecard import Scorecard

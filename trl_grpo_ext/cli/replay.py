@@ -48,7 +48,7 @@ def run_replay_command(arguments: argparse.Namespace) -> int:
 
 def _replay(arguments: argparse.Namespace) -> None:
     from trl_grpo_ext.recipe.file import load_recipe, set_environment
-    from trl_grpo_ext.replay.new_rewards import read_new_rewards
+    from trl_grpo_ext.replay.recorded_batches import read_new_rewards
     from trl_grpo_ext.replay.replayed_run import replay_run
     from trl_grpo_ext.runs.recorded_run import RecordedRun
 

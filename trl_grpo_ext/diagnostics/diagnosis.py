@@ -16,11 +16,10 @@ from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.groups import judged, percent
 from trl_grpo_ext.diagnostics.levels import score_level
-from trl_grpo_ext.diagnostics.onsets import HOLD, Onsets, look_back
 from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.run_view import RunView
 from trl_grpo_ext.diagnostics.terms import names, primary_terms
-from trl_grpo_ext.diagnostics.window import CEILING, Window
+from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
+from trl_grpo_ext.diagnostics.window import CEILING, RunView, Window
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import Estimate

@@ -5,18 +5,26 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from trl_grpo_ext.figures.logged import verdict_figures
+from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import log_columns, log_figures
-from trl_grpo_ext.sample import Completion, samples_from_columns
+from trl_grpo_ext.sample import Completion, Sample, samples_from_columns
 from trl_grpo_ext.scorecard import Scorecard
-
-if TYPE_CHECKING:
-    from trl_grpo_ext.mix.reward_mix import RewardMix
 
 # Batches that a trainer may be scoring at once (AsyncGRPO scores groups in threads), and no memory leak beyond.
 MAX_OPEN_BATCHES = 256
+
+
+class Scores(Protocol):
+    """What is asked of a mix here; `RewardMix` has it."""
+
+    @property
+    def terms(self) -> Sequence[RewardTerm]: ...
+    def score(self, samples: Sequence[Sample]) -> Scorecard: ...
+    def check_columns(self, columns: Collection[str]) -> None: ...
+    def verifier_figures(self, card: Scorecard) -> dict[str, float]: ...
 
 
 class TermReward:
@@ -55,7 +63,7 @@ class BatchScorer:
     as soon as every term has read it.
     """
 
-    def __init__(self, mix: RewardMix) -> None:
+    def __init__(self, mix: Scores) -> None:
         self.mix = mix
         self._lock = threading.Lock()
         self._batches: OrderedDict[int, _OpenBatch] = OrderedDict()

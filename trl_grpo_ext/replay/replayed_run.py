@@ -12,8 +12,7 @@ from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.replay.changes import Comparison
-from trl_grpo_ext.replay.new_rewards import NewRewards
-from trl_grpo_ext.replay.recorded_batches import RecordedBatches, RunClock, Selection, listed
+from trl_grpo_ext.replay.recorded_batches import NewRewards, RecordedBatches, RunClock, Selection, listed
 from trl_grpo_ext.replay.rescorer import Rescorer
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard

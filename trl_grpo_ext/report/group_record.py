@@ -12,7 +12,7 @@ from typing import Any
 from trl_grpo_ext.figures.pairs import passes
 from trl_grpo_ext.figures.reduction import NO_ADVANTAGE
 from trl_grpo_ext.figures.terms import would_fool
-from trl_grpo_ext.report.plain_values import LONGEST_TEXT, bounded, plain, rounded
+from trl_grpo_ext.report.page import LONGEST_TEXT, bounded, plain, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_key, prompt_messages
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
 from trl_grpo_ext.sample import Prompt

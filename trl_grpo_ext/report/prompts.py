@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from trl_grpo_ext.report.plain_values import bounded, plain, rounded
+from trl_grpo_ext.report.page import bounded, plain, rounded
 from trl_grpo_ext.sample import Prompt
 
 MOST_PROMPTS = 2000

@@ -8,7 +8,7 @@ from typing import Any
 
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.report.plain_values import rounded
+from trl_grpo_ext.report.page import rounded
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 from trl_grpo_ext.verdict import Status
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, KeptGroups
 from trl_grpo_ext.report.page import standalone_page
-from trl_grpo_ext.report.reported_findings import findings_of
-from trl_grpo_ext.report.reported_run import ReportedRun
+from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import About
 from trl_grpo_ext.support.files import write_text

@@ -1,16 +1,27 @@
-"""The settings of a run that its figures depend on: `scorecards/run.json`."""
+"""The settings of a run that its figures depend on, `scorecards/run.json`, the identities of its verifiers among them.
+
+Two verifiers with one identity give the same verdicts, so recorded ones need not be made again. It is a digest, not a
+description: the arguments of a verifier may hold what does not belong in a run's folder.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.mix.reward_plan import RewardPlan
-from trl_grpo_ext.runs.verifier_identity import verifier_identity
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.support.files import write_text
+from trl_grpo_ext.support.version import __version__
 
 SETTINGS = (
     "num_generations",
@@ -61,3 +72,92 @@ def _agreed(verifiers: Mapping[str, str | None], path: Path) -> dict[str, str | 
         return dict.fromkeys(verifiers)
     changed = {term: None for term, identity in verifiers.items() if before.get(term, identity) != identity}
     return before | dict(verifiers) | changed
+
+
+NO_ARGUMENT = ("name",)  # the metric's key does not change a verdict
+
+
+class _UnknownError(Exception):
+    """Nobody can tell whether two of these are the same."""
+
+
+def verifier_identity(verifier: Verifier) -> str | None:
+    """Class, arguments and code as one short text; None where that cannot be told.
+
+    The code is this package's version for its own verifiers. For others it is the source file that the verifier stands
+    in; what that file imports is not looked at. A verifier of the script that was run, or made inside a function, has
+    no identity.
+
+    Example:
+        >>> from trl_grpo_ext.rewards import MathVerifier
+        >>> strict = verifier_identity(MathVerifier(mode="boxed_only"))
+        >>> strict == verifier_identity(MathVerifier(mode="boxed_only", name="strict"))
+        True
+        >>> strict == verifier_identity(MathVerifier())
+        False
+    """
+    try:
+        found = _identity(verifier)
+    except Exception:  # a verifier may be anybody's, and its attributes anything
+        return None
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    return f"{found[0]} {digest[:16]}"
+
+
+def _identity(verifier: Verifier) -> list[Any]:
+    if isinstance(verifier, FunctionVerifier):
+        return [*_code(verifier.function), verifier.isolated, verifier.timeout]
+    return [*_code(type(verifier)), _described(_arguments(verifier))]
+
+
+def _arguments(verifier: Any) -> Mapping[str, Any]:
+    if is_dataclass(verifier):
+        state = {field.name: getattr(verifier, field.name) for field in fields(verifier) if field.init}
+    else:
+        state = verifier.__getstate__() or {}
+    if not isinstance(state, Mapping):
+        raise _UnknownError
+    return {key: value for key, value in state.items() if key not in NO_ARGUMENT}
+
+
+def _code(found: type | Callable[..., object]) -> list[str]:
+    """Where a class or a function stands, and which code it is."""
+    module, name = found.__module__, found.__qualname__
+    if module == "__main__" or "<" in name:  # <locals>, <lambda>
+        raise _UnknownError
+    if module.startswith("trl_grpo_ext."):
+        return [f"{module}.{name}", __version__]
+    source = inspect.getsourcefile(found)
+    if source is None:
+        raise _UnknownError
+    return [f"{module}.{name}", hashlib.sha256(Path(source).read_bytes()).hexdigest()]
+
+
+def _described(value: Any) -> Any:
+    """A value as JSON that is the same for equal values only."""
+    if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
+        return value
+    if isinstance(value, Mapping):
+        return {"map": sorted((json.dumps(_described(key)), _described(item)) for key, item in value.items())}
+    if isinstance(value, list | tuple):
+        return [_described(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return {"set": sorted(json.dumps(_described(item), sort_keys=True) for item in value)}
+    if isinstance(value, Verifier):
+        return {"verifier": _identity(value)}
+    return _described_object(value)
+
+
+def _described_object(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return {"enum": [*_code(type(value)), value.name]}
+    if isinstance(value, Path):
+        return {"path": str(value)}
+    if isinstance(value, re.Pattern):
+        return {"pattern": [value.pattern if isinstance(value.pattern, str) else value.pattern.hex(), value.flags]}
+    if isinstance(value, type) or inspect.isfunction(value):
+        return {"code": _code(value)}
+    if is_dataclass(value):
+        state = [(field.name, _described(getattr(value, field.name))) for field in fields(value)]
+        return {"dataclass": [*_code(type(value)), state]}
+    raise _UnknownError

@@ -14,8 +14,7 @@ from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
-from trl_grpo_ext.runs.log_recorder import LogRecorder
-from trl_grpo_ext.runs.recorder import Recorder
+from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import write_settings
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.once import Once

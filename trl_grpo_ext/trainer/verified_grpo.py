@@ -27,13 +27,12 @@ from trl_grpo_ext.sample import Completion, Prompt, Sample
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.trainer.config import default_config
-from trl_grpo_ext.trainer.expected_warnings import expect_unknown_figures_and_void_rows
 from trl_grpo_ext.trainer.judge import JUDGING_SECONDS, Judge, Moment, add_share_of_judging, leave_dead_groups_out
 from trl_grpo_ext.trainer.preflight import check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.samples import Generation, end_token_ids, samples_of, template_prefill
-from trl_grpo_ext.trainer.trl_contract import check_trl
+from trl_grpo_ext.trainer.trl_contract import check_trl, expect_unknown_figures_and_void_rows
 
 check_trl(GRPOTrainer, trl.__version__)
 

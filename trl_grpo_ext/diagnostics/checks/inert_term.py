@@ -1,16 +1,16 @@
-"""A term with weight that never tells two completions of a group apart, or never gets to speak."""
+"""Terms with weight that teach nothing: they never tell two completions of a group apart, or everything passes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.checks.saturated_term import is_saturated, passed
 from trl_grpo_ext.diagnostics.example import safe_reason
-from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.groups import is_one_answer, judged, most_common, percent
-from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.terms import primary_terms
-from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
+from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
+from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Status
 
@@ -127,3 +127,48 @@ def _gated_by(window: Window, term: str) -> str:
     """Which term the gate goes by, where there is one other only: a run's settings do not say."""
     others = [other for other in window.terms if other != term]
     return f", by `{others[0]}`," if len(others) == 1 else ""
+
+
+PATIENCE = 64  # optimizer steps: it is information only, so a slow rise may be taken for none now and then; ours
+PASSED = 0.98  # of the verdicts; rlprobe's ceiling
+
+
+def is_saturated(facts: Sequence[TermFigures]) -> bool:
+    """Whether nearly all verdicts of a term are correct, and earn something: a penalty that never falls is at its best.
+
+    So is a comparison of completions that do not differ: both pass, and are worth nothing.
+    """
+    return passed(facts) >= PASSED and sum(one.values.total for one in facts) > 0
+
+
+def passed(facts: Sequence[TermFigures]) -> float:
+    """The share of a term's verdicts that are correct, in [0, 1]; 0 for none."""
+    verdicts = sum(one.verdicts for one in facts)
+    return sum(one.statuses.get(Status.CORRECT, 0) for one in facts) / verdicts if verdicts else 0.0
+
+
+def check_saturated(window: Window) -> CheckResult:
+    """A term in force, not the primary one, that nearly everything passes, while the primary score is flat."""
+    level = score_level(window.batches)
+    if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:
+        return None
+    saturated = [term for term in other_terms(window) if is_saturated(window.of_term(term))]
+    if not saturated:
+        return None
+    if not is_stuck(window, PATIENCE):
+        seen = steps_so_far(window)
+        missing = NotChecked(f"{PATIENCE} optimizer steps, to tell a slow rise from none; {seen:.0f} so far")
+        return missing if seen < PATIENCE else None
+    term = saturated[0]
+    share = passed(window.of_term(term))
+    return Finding(
+        code="saturated_term",
+        step=window.step,
+        severity=Severity.INFO,
+        sentence=(
+            f"`{term}` passes {percent(share)} of the completions and has nothing more to teach, while "
+            f"the score of {names(primary_terms(window))} stays at {level.mean:.2f}."
+        ),
+        numbers={"passed": share, "primary_score": level.mean},
+        action=f"Fade the weight of `{term}` out, or gate it by {names(primary_terms(window), 'or')}.",
+    )

@@ -1,4 +1,4 @@
-"""The reward rises and what it stands for does not; or two verifiers of the same thing disagree."""
+"""The reward rises and what it stands for does not; hacks that would fool a naive grader; verifiers that disagree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.groups import percent
 from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.terms import agreement, no_second_opinion, second_opinions
+from trl_grpo_ext.diagnostics.terms import agreement, by_weight, no_second_opinion, second_opinions, verdict_share
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
@@ -130,5 +130,29 @@ def check_disagreement(window: Window) -> CheckResult:
             },
             action="Read ten completions of each kind, and mend the verifier that is wrong; prefer the one that passes "
             "no wrong answer.",
+        )
+    return None
+
+
+HACKS_WARN, HACKS_CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
+
+
+def check_label_hacks(window: Window) -> CheckResult:
+    """Verdicts of a recent window that say `passes_naively`; a shadow's count too: it is the policy that they show."""
+    for term in by_weight(window):
+        fooled = verdict_share(window, term, lambda facts: facts.fooled)
+        if not fooled.is_pattern(HACKS_WARN, HACKS_CRITICAL):
+            continue
+        earned = "They earned nothing here." if fooled.in_force else f"`{term}` has no weight: others may pay for them."
+        return Finding(
+            code="label_hacks",
+            step=window.step,
+            severity=Severity.CRITICAL if fooled.share >= HACKS_CRITICAL else Severity.WARNING,
+            sentence=(
+                f"{percent(fooled.share)} of the programs fail `{term}` but would have passed a naive grader: "
+                f"they end, print or exit as a solution would. {earned}"
+            ),
+            numbers={"share": fooled.share, "fooled": fooled.count},
+            action="Read a few of them, and do not move this run to a grader that is not isolated.",
         )
     return None

@@ -1,4 +1,4 @@
-"""There is something to learn, and the weights do not move."""
+"""The updates: there is something to learn and the weights do not move, or losses and gradients are no numbers."""
 
 from __future__ import annotations
 
@@ -108,3 +108,30 @@ def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
     batches = [batch for batch in window.batches if done is None or batch.step is None or batch.step >= done]
     live = groups_of(batches, GroupOutcome.LIVE)
     return live if live >= LEAST_GROUPS else 0
+
+
+LATEST_LOGS = 8  # logs; ours
+LEAST_NONFINITE = (
+    2  # of them: mixed precision skips a step now and then; ours. More is proof, and needs no second signal
+)
+FIGURES = ("loss", "grad_norm", "entropy", "kl")
+
+
+def check_nonfinite(window: Window) -> CheckResult:
+    """Figures of recent updates that were logged and are not finite."""
+    if not window.logs:
+        return NO_LOGS if window.batches else None
+    latest = window.logs[-LATEST_LOGS:]
+    counts = {name: sum(name in entry and not is_finite(entry[name]) for entry in latest) for name in FIGURES}
+    worst = max(FIGURES, key=lambda name: counts[name])
+    if counts[worst] < LEAST_NONFINITE:
+        return None
+    return Finding(
+        code="nonfinite_updates",
+        step=window.step,
+        severity=Severity.CRITICAL,
+        sentence=f"{counts[worst]} of the last {len(latest)} logged updates had a {worst} that is no number.",
+        numbers={"nonfinite": counts[worst], "logs": len(latest)},
+        action="Go back to the last good checkpoint, with a lower learning rate, bf16 in place of fp16, and "
+        "max_grad_norm set.",
+    )
