@@ -17,14 +17,12 @@ import statistics
 import sys
 import tempfile
 import warnings
-from collections import Counter
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("trl_grpo_ext", "rewards")
-LARGEST_FILE, LARGEST_FUNCTION, FULLEST_FOLDER = 300, 40, 20
 
 
 def source_files() -> list[Path]:
@@ -35,39 +33,20 @@ def source_files() -> list[Path]:
     return sorted(path for path in found if not links.intersection(path.parents))
 
 
-def function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The lines of a function without its docstring."""
-    first = function.body[0]
-    text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    docstring = (first.end_lineno or 0) - first.lineno + 1 if text else 0
-    return (function.end_lineno or 0) - function.lineno + 1 - docstring
-
-
 def print_sizes(files: list[Path]) -> None:
-    """Files, lines, classes and functions, and what is over the house's limits."""
+    """Files, lines, classes and functions; `scripts/sizes.py` says what is over the house's limits."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
-    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
-    classes = [node.name for _, node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
-    functions = [(path, node) for path, node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    classes = [node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     small = [path for path, count in lines.items() if count < 60 and not path.name.startswith("__")]
     print(f"files              {len(files)}")
     print(f"lines              {sum(lines.values())}")
     print(f"public classes     {len(classes)}")
-    median = statistics.median(function_lines(function) for _, function in functions)
+    median = statistics.median((function.end_lineno or 0) - function.lineno + 1 for function in functions)
     print(f"functions          {len(functions)}, median {median:.0f} lines")
     print(f"files under 60     {len(small)}")
-    for path, count in lines.items():
-        if count > LARGEST_FILE:
-            print(f"  over {LARGEST_FILE} lines: {path.relative_to(ROOT)} {count}")
-    for path, function in functions:
-        if function_lines(function) > LARGEST_FUNCTION:
-            print(
-                f"  over {LARGEST_FUNCTION} lines: {path.relative_to(ROOT)} {function.name} {function_lines(function)}"
-            )
-    for folder, count in Counter(path.parent for path in files).items():
-        if count > FULLEST_FOLDER:
-            print(f"  over {FULLEST_FOLDER} files: {folder.relative_to(ROOT)} {count}")
 
 
 class CallTrace:

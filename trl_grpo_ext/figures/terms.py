@@ -106,10 +106,8 @@ def term_figures(
     judged = [verdict for verdict in verdicts if not verdict.left_out]
     answers = _answers(card, term)
     column = card.value_matrix[:, card.terms.index(term)]
-    values = column[np.isfinite(column)].tolist()
     groups, flat = _groups(card, column)
-    differences = _repeated_scores(card, term, repeats)
-    seconds = quantiles(verdicts)
+    differences, seconds = _repeated_scores(card, term, repeats), quantiles(verdicts)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
@@ -125,9 +123,9 @@ def term_figures(
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
         scores=Estimate.of([verdict.score for verdict in judged if verdict.score is not None]),
-        values=Estimate.of(values),
+        values=estimate_of(column),
         prompt_values=group_means(card, column),
-        in_unit=all(0 <= value <= 1 for value in values),
+        in_unit=bool(((column >= 0) & (column <= 1) | np.isnan(column)).all()),
         groups=groups,
         flat_groups=flat,
         seconds_p50=seconds[0],

@@ -140,7 +140,6 @@ def run_lab(
         processing_class=make_tokenizer(),
         callbacks=[watch, *callbacks],
     )
-    trainer.remove_callback(PrinterCallback)
     cards, seconds = _train(trainer)
     return LabRun(
         folder=folder,
@@ -163,6 +162,7 @@ def _saved_history(folder: Path, logits: Sequence[Sequence[float]], temperature:
 
 def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
     """Train; returns the scorecards and the wall time."""
+    trainer.remove_callback(PrinterCallback)
     cards: list[Scorecard] = []
     started = time.perf_counter()
     with trainer.scorecard_listener(cards.append):
