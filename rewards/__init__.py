@@ -48,8 +48,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.repetition import repetition_reward as repetition_reward
     from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier as CosineLengthVerifier
     from trl_grpo_ext.rewards.trl_lengths import OverlongVerifier as OverlongVerifier
-    from trl_grpo_ext.rewards.unit_test import UnitTestVerifier as UnitTestVerifier
-    from trl_grpo_ext.rewards.unit_test import unit_test_reward as unit_test_reward
+    from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier as UnitTestVerifier
+    from trl_grpo_ext.rewards.unit_tests.verifier import unit_test_reward as unit_test_reward
 else:
     __all__ = [name for _, *names in SHIPPED.values() for name in names]
 

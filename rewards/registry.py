@@ -42,7 +42,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "tags": ("formats.tags", "TagsVerifier"),
     "think_format": ("formats.think_format", "ThinkFormatVerifier", "think_format_reward"),
     "token_budget": ("lengths", "TokenBudgetVerifier"),
-    "unit_test": ("unit_test", "UnitTestVerifier", "unit_test_reward"),
+    "unit_test": ("unit_tests.verifier", "UnitTestVerifier", "unit_test_reward"),
     "xml": ("formats.xml_format", "XmlVerifier"),
 }
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import ADVICE, BadTests
-from trl_grpo_ext.rewards.unit_test_suites.columns import suite_from_row
+from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, BadTests
+from trl_grpo_ext.rewards.unit_tests.columns import suite_from_row
 from trl_grpo_ext.sandbox.job import CallSuite
 
 FENCE = "`" * 3

@@ -35,7 +35,7 @@ MODULES = sorted(
 )
 
 # What runs programs, and is passed over where there is nothing to run them behind.
-SANDBOXED_MODULES = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_test"}
+SANDBOXED_MODULES = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_tests.verifier"}
 SANDBOXED = SANDBOXED_MODULES | {"unit_tests.md", "recipe_code.md", "README.md"}
 
 # What needs an extra that `dev` does not bring.

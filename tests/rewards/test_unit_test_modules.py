@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from suite_harness import STACK, call_suite, reason_of, run
 
-from trl_grpo_ext.rewards.unit_test_suites.test_module import read_test_module
+from trl_grpo_ext.rewards.unit_tests.test_module import read_test_module
 
 MODULE = """
 import unittest

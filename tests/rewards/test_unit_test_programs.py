@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from suite_harness import FENCE, STUB
 
-from trl_grpo_ext.rewards.unit_test_suites.code_block import extract_program, fenced_blocks
-from trl_grpo_ext.rewards.unit_test_suites.program import complete_program
-from trl_grpo_ext.rewards.unit_test_suites.prompt_code import prompt_code
+from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_program, fenced_blocks, prompt_code
 
 
 @pytest.mark.parametrize(

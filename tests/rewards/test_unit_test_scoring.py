@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
-from trl_grpo_ext.rewards.unit_test_suites.naive import passed_naively
-from trl_grpo_ext.rewards.unit_test_suites.scoring import groups_of, score
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.scoring import groups_of, score
+from trl_grpo_ext.rewards.unit_tests.trials import passed_naively
 from trl_grpo_ext.sandbox.job import Ending, RunResult
 
 GROUPS = {"easy": [0, 1], "hard": [2]}

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from suite_harness import FIELDS, STACK, STUB, call_suite, reason_of, run
 
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import ADVICE, BadTests
-from trl_grpo_ext.rewards.unit_test_suites.columns import Columns, suite_from_row
-from trl_grpo_ext.rewards.unit_test_suites.function_case import same
-from trl_grpo_ext.rewards.unit_test_suites.names import solution_names
-from trl_grpo_ext.rewards.unit_test_suites.program import complete_program
-from trl_grpo_ext.rewards.unit_test_suites.prompt_code import prompt_code
-from trl_grpo_ext.rewards.unit_test_suites.source import statements
+from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, BadTests
+from trl_grpo_ext.rewards.unit_tests.call_suite import solution_names
+from trl_grpo_ext.rewards.unit_tests.columns import Columns, suite_from_row
+from trl_grpo_ext.rewards.unit_tests.function_case import same
+from trl_grpo_ext.rewards.unit_tests.program import complete_program, prompt_code
+from trl_grpo_ext.rewards.unit_tests.source import statements
 from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trl_grpo_ext.rewards.unit_test_suites.source import packed
+from trl_grpo_ext.rewards.unit_tests.source import packed
 from trl_grpo_ext.sandbox.inside.compiled import compile_tests, may_change_python, pack, unpack, with_inner
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job
 from trl_grpo_ext.sandbox.local import LocalSandbox

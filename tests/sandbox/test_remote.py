@@ -273,7 +273,7 @@ def test_a_forked_child_uses_the_servers_too(start: Start, monkeypatch: pytest.M
 
 
 def test_verifiers_hold_the_address_only_and_pickle(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trl_grpo_ext.rewards.unit_test import UnitTestVerifier
+    from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     reward = UnitTestVerifier(sandbox=start(Telling()))

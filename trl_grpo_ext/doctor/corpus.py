@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trl_grpo_ext.doctor.bait import SECRET, Bait, Check, leftover_processes
-from trl_grpo_ext.rewards.unit_test_suites.columns import suite_from_row
+from trl_grpo_ext.rewards.unit_tests.columns import suite_from_row
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
-from trl_grpo_ext.rewards.unit_test_suites.call_suite import call_suite
-from trl_grpo_ext.rewards.unit_test_suites.cases import from_json, suite_from_cases, suite_from_pairs
-from trl_grpo_ext.rewards.unit_test_suites.prompt_code import PromptCode, prompt_code
-from trl_grpo_ext.rewards.unit_test_suites.source import Statement, parse, statements
-from trl_grpo_ext.rewards.unit_test_suites.test_module import Module, has_test_functions, read_test_module
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.call_suite import call_suite
+from trl_grpo_ext.rewards.unit_tests.cases import from_json, suite_from_cases, suite_from_pairs
+from trl_grpo_ext.rewards.unit_tests.program import PromptCode, prompt_code
+from trl_grpo_ext.rewards.unit_tests.source import Statement, parse, statements
+from trl_grpo_ext.rewards.unit_tests.test_module import Module, has_test_functions, read_test_module
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.sandbox.job import Suite
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from trl_grpo_ext.rewards.unit_test_suites import pytest_shim
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
-from trl_grpo_ext.rewards.unit_test_suites.source import Statement, statements, unparsed
+from trl_grpo_ext.rewards.unit_tests import pytest_shim
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unparsed
 
 RUNNER = "__trl_pytest__"
 _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})

@@ -12,14 +12,9 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import unittest
+from typing import Any
 
 Function = Callable[..., Any]
-Namespace = dict[str, Any]
 
 
 class Failed(AssertionError):  # noqa: N818  (pytest's name)
@@ -60,7 +55,7 @@ class _Raises:
     def __enter__(self) -> _Raises:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, _: TracebackType | None) -> bool:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, _: Any) -> bool:
         if kind is None:
             raise Failed(f"did not raise {self.expected!r}")
         if not issubclass(kind, self.expected):
@@ -140,8 +135,8 @@ class _Marks:
     """`pytest.mark`. Skips and expected failures are left out before a run; other marks say nothing here."""
 
     def parametrize(self, argnames: str | Iterable[str], argvalues: Iterable[Any], **_: Any) -> Function:
-        names = [name.strip() for name in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
-        names = [name for name in names if name]
+        listed = argnames.split(",") if isinstance(argnames, str) else argnames
+        names = [name.strip() for name in listed if name.strip()]
         rows = [_row(names, values) for values in argvalues]
 
         def mark(target: Any) -> Any:
@@ -190,7 +185,7 @@ yield_fixture = fixture
 class _Fixtures:
     """The fixtures of one test: made when they are asked for, and undone in the reverse order."""
 
-    def __init__(self, namespace: Namespace, instance: Any) -> None:
+    def __init__(self, namespace: dict[str, Any], instance: Any) -> None:
         members = [getattr(instance, name) for name in dir(instance)] if instance is not None else []
         found = [value for value in [*namespace.values(), *members] if isinstance(_label(value), tuple)]
         self.makers = {_label(value)[0]: value for value in found}
@@ -213,17 +208,15 @@ class _Fixtures:
         parameters = inspect.signature(function).parameters.values()
         wanted = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
         result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
-        return _awaited(result) if inspect.iscoroutine(result) else result
+        if inspect.iscoroutine(result):
+            import asyncio  # slow to import, and seldom needed
+
+            return asyncio.run(result)
+        return result
 
     def close(self) -> None:
         for opened in reversed(self.opened):
             next(opened, None)
-
-
-def _awaited(coroutine: Any) -> Any:
-    import asyncio  # slow to import, and seldom needed
-
-    return asyncio.run(coroutine)
 
 
 def _label(value: Any) -> Any:
@@ -232,27 +225,23 @@ def _label(value: Any) -> Any:
     return function.__dict__.get("__fixture__") if inspect.isfunction(function) else None
 
 
-def run_function(namespace: Namespace, name: str) -> None:
+def run_function(namespace: dict[str, Any], name: str) -> None:
     """Run a test function, once for each combination of its parameters."""
     _run(namespace, None, namespace[name], name)
 
 
-def run_method(namespace: Namespace, class_name: str, name: str) -> None:
+def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
     """Run a method of a test class, in an instance of its own; of a `unittest.TestCase`, as unittest does."""
     cls = namespace[class_name]
-    if _is_case(cls):
+    if any(base.__module__ == "unittest.case" and base.__name__ == "TestCase" for base in cls.__mro__):
         _optional(namespace.get("setUpModule"))
         _run_case(cls, name)
         _optional(namespace.get("tearDownModule"))
-    else:
-        _run(namespace, cls, getattr(cls, name), name)
+        return
+    _run(namespace, cls, getattr(cls, name), name)
 
 
-def _is_case(cls: type) -> bool:
-    return any(base.__module__ == "unittest.case" and base.__name__ == "TestCase" for base in cls.__mro__)
-
-
-def _run(namespace: Namespace, cls: Any, function: Function, name: str) -> None:
+def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> None:
     skipped = getattr(function, "__skipped__", None) or getattr(cls, "__skipped__", None)
     if skipped:
         raise Skipped(skipped)
@@ -262,7 +251,7 @@ def _run(namespace: Namespace, cls: Any, function: Function, name: str) -> None:
         _run_once(namespace, cls, function, name, given)
 
 
-def _run_once(namespace: Namespace, cls: Any, function: Function, name: str, given: Mapping[str, Any]) -> None:
+def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str, given: Mapping[str, Any]) -> None:
     instance = None if cls is None else cls()
     test = function if cls is None else getattr(instance, name)
     fixtures = _Fixtures(namespace, instance)
@@ -285,11 +274,10 @@ def _run_once(namespace: Namespace, cls: Any, function: Function, name: str, giv
 def _optional(function: Function | None, *arguments: Any) -> None:
     """Call a function that may not be there, with the argument that it may take."""
     if function is not None:
-        takes = len(inspect.signature(function).parameters)
-        function(*(arguments or (None,))[:takes])
+        function(*(arguments or (None,))[: len(inspect.signature(function).parameters)])
 
 
-def _run_case(cls: type[unittest.TestCase], name: str) -> None:
+def _run_case(cls: type[Any], name: str) -> None:
     """Run it by unittest, and raise the first exception, of which unittest itself keeps the text only."""
     import unittest
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
-from trl_grpo_ext.rewards.unit_test_suites.columns import Columns, entry_point_of, plain, suite_from_row
-from trl_grpo_ext.rewards.unit_test_suites.program import complete_program
-from trl_grpo_ext.rewards.unit_test_suites.prompt_code import PromptCode, prompt_code
-from trl_grpo_ext.rewards.unit_test_suites.scoring import Groups, groups_of
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.columns import Columns, entry_point_of, plain, suite_from_row
+from trl_grpo_ext.rewards.unit_tests.program import PromptCode, complete_program, prompt_code
+from trl_grpo_ext.rewards.unit_tests.scoring import Groups, groups_of
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.sandbox.job import Suite
 

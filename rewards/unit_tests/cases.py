@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.rewards.unit_test_suites import function_case
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import BadTests
-from trl_grpo_ext.rewards.unit_test_suites.source import packed
+from trl_grpo_ext.rewards.unit_tests import function_case
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.source import packed
 from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 
 _INPUTS = ("input", "stdin", "inputs")

@@ -5,32 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
 from trl_grpo_ext.rewards.answers.said import spoken
 from trl_grpo_ext.rewards.answers.verifier import unreadable
-from trl_grpo_ext.rewards.unit_test_suites.bad_tests import ADVICE, BadTests
-from trl_grpo_ext.rewards.unit_test_suites.code_block import extract_program
-from trl_grpo_ext.rewards.unit_test_suites.columns import Columns
-from trl_grpo_ext.rewards.unit_test_suites.naive import naive_job, passed_naively
-from trl_grpo_ext.rewards.unit_test_suites.non_solutions import non_solutions
-from trl_grpo_ext.rewards.unit_test_suites.read_row import ReadRow, read_row
-from trl_grpo_ext.rewards.unit_test_suites.scoring import SCORINGS, Groups, Scoring, score
+from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, BadTests
+from trl_grpo_ext.rewards.unit_tests.columns import Columns
+from trl_grpo_ext.rewards.unit_tests.program import extract_program
+from trl_grpo_ext.rewards.unit_tests.read_row import ReadRow, read_row
+from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED, Groups, Scoring, score, scored_verdict, unscored_verdict
+from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, naive_job, non_solutions, passed_naively, row_problem
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, Suite
 from trl_grpo_ext.sandbox.sandbox import local_sandbox
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
+from trl_grpo_ext.verdict import Verdict, skipped
 
 if TYPE_CHECKING:
     from trl_grpo_ext.sandbox.sandbox import Sandbox
 
 LOCAL = "local"
 REFERENCE_COLUMNS = ("canonical_solution", "reference", "solution", "code", "gold_standard_solution")
-_SHOWN_PROGRAM, _SHOWN_TESTS = 4000, 100
-FOOLED = "passes_naively"
+_NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
+_SHOWN_PROGRAM = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +111,9 @@ class UnitTestVerifier(Verifier):
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
         _ = self.limits
-        if self.scoring not in SCORINGS:
-            raise ValueError(f"There is no scoring {self.scoring!r}. {did_you_mean(str(self.scoring), SCORINGS)}")
+        if self.scoring not in get_args(Scoring):
+            near = did_you_mean(str(self.scoring), get_args(Scoring))
+            raise ValueError(f"There is no scoring {self.scoring!r}. {near}")
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
         if self.sandbox != LOCAL:
@@ -204,7 +204,7 @@ class UnitTestVerifier(Verifier):
                 jobs += [(position, what, job) for what, job in self._trials(row, suite)]
         outcomes = self._runner().run([job for _, _, job in jobs]) if jobs else []
         for (position, what, _), outcome in zip(jobs, outcomes, strict=True):
-            reason = _row_problem(what, outcome)
+            reason = row_problem(what, outcome)
             if reason:
                 value = f"{what}: {outcome.ending} {outcome.detail}".strip()
                 problems.append(DataProblem(row=position, reason=reason, value=value, advice=ADVICE[reason]))
@@ -252,7 +252,7 @@ class UnitTestVerifier(Verifier):
         if program is None:
             return trials
         whole = self._row(row, row.get("prompt")).whole(program)
-        return [(_REFERENCE, replace(job, program=whole)), *trials]
+        return [(REFERENCE, replace(job, program=whole)), *trials]
 
     def _fooled(self, judged: Sequence[tuple[Any, RunResult]]) -> dict[Job, bool]:
         """Which of the jobs that did not pass a naive grader would have passed."""
@@ -263,28 +263,12 @@ class UnitTestVerifier(Verifier):
         return {job: passed_naively(outcome) for job, outcome in answered}
 
     def _verdict(self, task: _Task, outcome: RunResult, fooled: bool | None) -> Verdict:
-        if outcome.ending is Ending.NO_VERDICT:
-            return replace(grader_error("sandbox_failed", seconds=outcome.seconds), details=_details(outcome))
-        if outcome.ending is Ending.BAD_TESTS:
-            return replace(skipped("tests_do_not_run"), details=_details(outcome), seconds=outcome.seconds)
-        if len(outcome.tests) != len(task.job.suite.tests):  # nothing passes by having no results
-            return replace(grader_error("sandbox_failed", seconds=outcome.seconds), details=_details(outcome))
+        unscored = unscored_verdict(outcome, tests=len(task.job.suite.tests))
+        if unscored is not None:
+            return unscored
         passed = [test.ending is Ending.PASSED for test in outcome.tests]
-        details = _details(outcome)
-        if fooled is not None:
-            details["naive_grader"] = "passed" if fooled else "failed"
-        verdict = Verdict(
-            status=Status.CORRECT,
-            score=score(passed, self.scoring, task.groups, self.group_weights),
-            answer=task.shown,
-            seconds=outcome.seconds,
-            details=details,
-        )
-        if all(passed):
-            return verdict
-        first = passed.index(False)
-        reason = FOOLED if fooled else f"test_{first + 1}_{outcome.tests[first].ending}"
-        return replace(verdict, status=_failed_status(verdict.score, outcome), reason=reason)
+        value = score(passed, self.scoring, task.groups, self.group_weights)
+        return scored_verdict(outcome, value, program=task.shown, fooled=fooled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,34 +278,6 @@ class _Task:
     job: Job
     shown: str
     groups: Groups | None
-
-
-_REFERENCE = "the reference"
-_NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
-
-
-def _failed_status(value: float | None, outcome: RunResult) -> Status:
-    if value:
-        return Status.PARTIAL if value < 1 else Status.CORRECT
-    return Status.TIMEOUT if outcome.ending is Ending.TIMEOUT else Status.INCORRECT
-
-
-def _details(outcome: RunResult) -> dict[str, str]:
-    passed = sum(test.ending is Ending.PASSED for test in outcome.tests)
-    details = {"ending": str(outcome.ending), "why": outcome.detail, "isolation": outcome.level}
-    if outcome.tests:
-        details["tests"] = f"{passed} of {len(outcome.tests)} passed"
-        details["each"] = " ".join(str(test.ending) for test in outcome.tests[:_SHOWN_TESTS])
-    return {name: value for name, value in details.items() if value}
-
-
-def _row_problem(what: str, outcome: RunResult) -> str | None:
-    """What is wrong with a row of which `what` had this outcome."""
-    if outcome.ending is Ending.NO_VERDICT:
-        return "sandbox_failed"
-    if what == _REFERENCE:
-        return None if outcome.ending is Ending.PASSED else "reference_fails"
-    return "non_solution_passes" if outcome.ending is Ending.PASSED else None
 
 
 _checked: WeakSet[Sandbox] = WeakSet()

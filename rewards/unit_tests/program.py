@@ -1,0 +1,276 @@
+"""The program to run: found in an answer, and made whole with the code of its prompt.
+
+A completion is not parsed here. What is decided of it is decided by its lines, in linear time, so that hostile text may
+come into the trainer's process. Only the prompt's code, which is the dataset's, is read by Python's parser.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, statements
+from trl_grpo_ext.sample import Prompt
+
+_FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
+_TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
+
+PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
+_MARKDOWN_TAGS = frozenset({"markdown", "md"})
+
+_FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)", re.DOTALL)
+_TAG = re.compile(r"[{.\s]*([\w+#-]*)")
+_CODE_START = re.compile(r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of code: the first word after its fence, in lower case, and what it holds."""
+
+    tag: str
+    code: str
+
+    @property
+    def is_python(self) -> bool:
+        return self.tag in PYTHON_TAGS
+
+
+def extract_program(text: str) -> str | None:
+    r"""The program in an answer, which is what follows a completion's thinking; None if there is none.
+
+    The last block that is tagged as Python, else the last block whatever its tag, else, without a fence, all of it.
+    Blocks that hold nothing but white space are passed over. A block that is never closed ends with the text. Of an
+    indented fence, as in a list, the indentation is taken off its lines too. A program's own indentation stays: it
+    may be the body of a function, see `complete_program`.
+
+    Example:
+        >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
+        'x = 1\n'
+        >>> extract_program("    return x + 1\n")
+        '    return x + 1\n'
+    """
+    text = text.replace("\r\n", "\n")
+    found = fenced_blocks(text)
+    if not found:
+        return _without_blank_lines(text)
+    filled = [block for block in found if block.code.strip()]
+    chosen = [block for block in filled if block.is_python] or filled
+    return chosen[-1].code if chosen else None
+
+
+def _without_blank_lines(text: str) -> str | None:
+    """The text without the blank lines before it; None if nothing is left."""
+    program = text.lstrip()
+    if not program:
+        return None
+    start = text.rfind("\n", 0, len(text) - len(program)) + 1
+    return text[start:]
+
+
+def fenced_blocks(text: str) -> list[Block]:
+    """The fenced blocks of a Markdown text, in order.
+
+    A fence that opens a block with a tag also ends the one before it if that was left open. Fences around a whole
+    Markdown document are not seen as fences.
+
+    Example:
+        >>> fenced_blocks("~~~py\\n1\\n~~~")
+        [Block(tag='py', code='1\\n')]
+    """
+    found: list[Block] = []
+    opened: re.Match[str] | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        fence = _fence(line, opened)
+        if fence is None:
+            lines.append(line)
+            continue
+        if opened is not None:
+            found.append(_block(opened, lines))
+        opened = None if opened is not None and not fence[3].strip() else fence
+        lines = []
+    if opened is not None:
+        found.append(_block(opened, lines))
+    return found
+
+
+def _fence(line: str, opened: re.Match[str] | None) -> re.Match[str] | None:
+    """The line's fence, if it opens a block or ends the open one."""
+    fence = _FENCE.match(line)
+    if fence is None or ("`" in fence[3] and fence[2][0] == "`") or _tag(fence) in _MARKDOWN_TAGS:
+        return None
+    if opened is not None and (fence[2][0] != opened[2][0] or len(fence[2]) < len(opened[2])):
+        return None
+    return fence
+
+
+def _tag(fence: re.Match[str]) -> str:
+    tag = _TAG.match(fence[3])
+    return tag[1].lower() if tag else ""
+
+
+def _block(opened: re.Match[str], lines: list[str]) -> Block:
+    indent = opened[1]
+    code = "\n".join(line.removeprefix(indent) for line in lines) if indent else "\n".join(lines)
+    return Block(_tag(opened), code if not code or code.endswith("\n") else code + "\n")
+
+
+@dataclass(frozen=True)
+class PromptCode:
+    """The Python code of a prompt.
+
+    Attributes:
+        text: The code, as the prompt has it; empty if it has none.
+        parts: Its top-level statements.
+        entry_point: The name of what the completion is to define.
+    """
+
+    text: str = ""
+    parts: tuple[Statement, ...] = ()
+    entry_point: str | None = None
+
+    @property
+    def ends_with_stub(self) -> bool:
+        """Whether the last statement is the function that the completion is to fill."""
+        return bool(self.parts) and self._is_entry_point(self.parts[-1])
+
+    def definitions(self, names: Iterable[str]) -> list[Statement]:
+        """The statements, of those other than the entry point, that these names need, and what they need in turn."""
+        offered = [part for part in self.parts if part.is_definition and not self._is_entry_point(part)]
+        wanted, missing = set(names), set(names)
+        while missing:
+            needed = [part for part in offered if part.usage.binds & missing]
+            missing = {name for part in needed for name in part.usage.reads} - wanted
+            wanted |= missing
+        return [part for part in offered if part.usage.binds & wanted or part.is_future or part.is_star_import]
+
+    def _is_entry_point(self, part: Statement) -> bool:
+        return self.entry_point is not None and part.is_code and self.entry_point in part.usage.binds
+
+
+def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
+    r"""The code of a prompt that goes with an entry point.
+
+    Of a conversation, the user's messages are read. A fenced block that defines the entry point is taken, the last
+    if there are several, else the whole text, or all of it from the first line that begins like code. Without any that
+    defines it, the last that has functions or classes, which may be helpers. A body that is missing at its end is no
+    harm.
+
+    Example:
+        >>> found = prompt_code("import math\ndef area(r):\n    '''Of a circle.'''\n", "area")
+        >>> found.ends_with_stub, [part.text for part in found.definitions(["math"])]
+        (True, ['import math'])
+    """
+    if entry_point is None or prompt is None:
+        return PromptCode(entry_point=entry_point)
+    return _read(tuple(_user_texts(prompt)), entry_point)
+
+
+@lru_cache(maxsize=256)
+def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
+    found: PromptCode | None = None
+    for text in reversed(texts):
+        for candidate in _candidates(text.replace("\r\n", "\n")):
+            code = PromptCode(candidate, tuple(_parts(candidate)), entry_point)
+            if any(entry_point in part.usage.binds for part in code.parts):
+                return code
+            if found is None and any(part.is_code for part in code.parts):
+                found = code
+    return found or PromptCode(entry_point=entry_point)
+
+
+def _user_texts(prompt: Prompt) -> list[str]:
+    if isinstance(prompt, str):
+        return [prompt]
+    messages = [message for message in prompt if isinstance(message, Mapping) and message.get("role") == "user"]
+    return [_content(message.get("content")) for message in messages]
+
+
+def _content(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list | tuple) else ()
+    return "\n".join(str(block.get("text") or "") for block in blocks if isinstance(block, Mapping))
+
+
+def _candidates(text: str) -> list[str]:
+    blocks = [block.code for block in reversed(fenced_blocks(text)) if block.tag in {*PYTHON_TAGS, ""}]
+    if blocks:
+        return blocks
+    start = _CODE_START.search(text)
+    return [text, text[start.start() :]] if start else []
+
+
+def _parts(code: str) -> list[Statement]:
+    """The statements of code whose last body may be missing; none if it is no Python."""
+    for candidate in (code, _with_body(code)):
+        try:
+            return statements(candidate)
+        except BadTests:
+            continue
+    return []
+
+
+def _with_body(code: str) -> str:
+    """The code with a body for the definition that it breaks off after."""
+    lines = code.rstrip().split("\n")
+    headers = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    last = headers[-1] if headers else ""
+    indent = len(last) - len(last.lstrip()) + 4 * last.endswith(":")
+    return "\n".join([*lines, " " * indent + "pass\n"])
+
+
+def words(text: str) -> set[str]:
+    """All that could be a name in a text."""
+    return set(re.findall(r"[^\W\d]\w*", text))
+
+
+def complete_program(program: str, code: PromptCode, entry_point: str | None) -> str:
+    r"""The program to run, made of the one that was extracted and the code of its prompt.
+
+    A body, which is text whose first line of code is indented, is put behind the prompt's stub, as in HumanEval. In
+    front of any other program go the imports and helpers of the prompt that it mentions, such as `from typing import
+    List`, which a model does not always repeat. A program that is indented as a whole is no body, and loses its
+    indentation.
+
+    Example:
+        >>> from trl_grpo_ext.rewards.unit_tests.program import prompt_code
+        >>> code = prompt_code("def double(x):\n    '''Twice x.'''\n", "double")
+        >>> complete_program("    return 2 * x\n", code, "double")
+        "def double(x):\n    '''Twice x.'''\n    return 2 * x\n"
+    """
+    if not entry_point:
+        return program
+    if _is_indented(program):
+        whole = textwrap.dedent(program)
+        if not (_defines(whole, entry_point) and not _TOP_RETURN.search(whole)):
+            return f"{code.text.rstrip()}\n{program}" if code.ends_with_stub else program
+        program = whole
+    return _with_prompt_helpers(program, code)
+
+
+def _is_indented(program: str) -> bool:
+    lines = program.split("\n")
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    return first[:1] in {" ", "\t"}
+
+
+def _defines(program: str, name: str) -> bool:
+    """Whether a line at the top level defines the name."""
+    name = re.escape(name)
+    defined = rf"(?:(?:async[ \t]+)?def|class)[ \t]+{name}\b|{name}[ \t]*[:=]|(?:from|import)[ \t].*\b{name}\b"
+    return re.search(rf"^(?:{defined})", program, re.MULTILINE) is not None
+
+
+def _with_prompt_helpers(program: str, code: PromptCode) -> str:
+    if not code.parts or _FUTURE.search(program):  # which must stay at the top, and knows what it imports
+        return program
+    offered = {name for part in code.parts for name in part.usage.binds}
+    wanted = {name for name in offered & words(program) if not _defines(program, name)}
+    helpers = [part for part in code.definitions(wanted) if not part.is_future]
+    return f"{joined(helpers)}\n\n{program}" if helpers else program

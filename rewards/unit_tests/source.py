@@ -1,0 +1,229 @@
+"""Trusted Python source, read without running it: cut into its top-level statements, with the names that each uses.
+
+Never used on a completion. Python's parser has met hostile text that it takes exponential time or all of its stack for.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.sandbox.inside.compiled import BadTestsError, compile_tests, pack
+
+_NEWLINE = re.compile(r"\r\n?")
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Pass)
+_COMPREHENSIONS = frozenset({"listcomp", "setcomp", "dictcomp", "genexpr"})
+_COMPREHENSION_NODES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A top-level statement: its text with comments and decorators, and its tree."""
+
+    text: str
+    node: ast.stmt
+
+    @cached_property
+    def usage(self) -> Usage:
+        """The names that it reads and binds."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return usage(self.text)
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether it only gives names their meaning: an import, a function, a class, an assignment, a docstring."""
+        if isinstance(self.node, ast.Expr):
+            return isinstance(self.node.value, ast.Constant)
+        return isinstance(self.node, (*_DEFINITIONS, *_CODE))
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is a function or a class, whose body does not run at once."""
+        return isinstance(self.node, _CODE)
+
+    @property
+    def is_assert(self) -> bool:
+        return isinstance(self.node, ast.Assert)
+
+    @property
+    def is_star_import(self) -> bool:
+        """Whether it imports every name of a module."""
+        return isinstance(self.node, ast.ImportFrom) and any(alias.name == "*" for alias in self.node.names)
+
+    @property
+    def is_future(self) -> bool:
+        """Whether it must come first in its file."""
+        return isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__"
+
+
+def parse(source: str) -> ast.Module | None:
+    """The tree of a source; None if it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as for "\d", which is none of the user's doing
+            return ast.parse(source)
+    except _UNREADABLE:
+        return None
+
+
+def _compiles(tree: ast.Module) -> bool:
+    """Whether the compiler takes it too, which refuses `return` at the top and the like."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(tree, "<tests>", "exec", dont_inherit=True)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def packed(setup: str, tests: Sequence[str]) -> str:
+    """Tests as code for judges, who would each take longer to compile them than to run them; "" if they do not."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return pack(compile_tests(setup, tests))
+    except BadTestsError:  # to be said by a judge
+        return ""
+
+
+def statements(source: str) -> list[Statement]:
+    """The top-level statements of a source.
+
+    Raises:
+        BadTests: if it is no Python.
+    """
+    source = _NEWLINE.sub("\n", source)
+    tree = parse(source)
+    if tree is None or not _compiles(tree):
+        raise BadTests("tests_do_not_parse", source)
+    lines = source.split("\n")
+    spans = [_span(node) for node in tree.body]
+    return [
+        Statement("\n".join(lines[start - 1 : end]) if _is_alone(index, spans, node) else ast.unparse(node), node)
+        for index, (node, (start, end)) in enumerate(zip(tree.body, spans, strict=True))
+    ]
+
+
+def unparsed(node: ast.stmt) -> Statement:
+    """A statement made of a tree."""
+    return Statement(ast.unparse(node), node)
+
+
+def joined(parts: list[Statement]) -> str:
+    """The statements as one source, those that must come first in front."""
+    return "\n".join(part.text for part in sorted(parts, key=lambda part: not part.is_future))
+
+
+def _span(node: ast.stmt) -> tuple[int, int]:
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)]), node.end_lineno or node.lineno
+
+
+def _is_alone(index: int, spans: list[tuple[int, int]], node: ast.stmt) -> bool:
+    """Whether no other statement shares a line with this one."""
+    start, end = spans[index]
+    before = index == 0 or spans[index - 1][1] < start
+    after = index + 1 == len(spans) or spans[index + 1][0] > end
+    return before and after and node.col_offset == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The names that code reads and binds.
+
+    Attributes:
+        reads: Names that it reads as globals, anywhere.
+        reads_at_once: Those that it reads when it runs, not only when a function that it defines is called.
+        binds: Names that it binds as globals: by assignment, import, definition, or `global` in a function.
+    """
+
+    reads: frozenset[str]
+    reads_at_once: frozenset[str]
+    binds: frozenset[str]
+
+
+def usage(source: str) -> Usage:
+    """The usage of global names in a source.
+
+    Example:
+        >>> found = usage("import math\\ndef f(x):\\n    return math.sqrt(g(x))")
+        >>> sorted(found.reads), sorted(found.reads_at_once), sorted(found.binds)
+        (['g', 'math'], [], ['f', 'math'])
+    """
+    reads: set[str] = set()
+    at_once: set[str] = set()
+    binds: set[str] = set()
+    hidden, loaded = _comprehension_names(source)
+    tables = [(symtable.symtable(source, "<tests>", "exec"), True)]
+    while tables:
+        table, runs = tables.pop()
+        symbols = [each for each in table.get_symbols() if each.get_name() not in (hidden if _is_module(table) else ())]
+        read = {symbol.get_name() for symbol in symbols if _is_global_read(symbol, table)}
+        reads |= read
+        at_once |= read if runs else set()
+        binds |= {symbol.get_name() for symbol in symbols if _binds_global(symbol, table)}
+        tables += [(child, runs and _runs_at_once(child)) for child in table.get_children()]
+    free = hidden & loaded
+    return Usage(frozenset(reads | free), frozenset(at_once | free), frozenset(binds))
+
+
+def _comprehension_names(source: str) -> tuple[set[str], set[str]]:
+    """The names that are nothing but variables of comprehensions, and those that are read outside of any.
+
+    From Python 3.12 on, symbol tables show the former as globals.
+    """
+    nodes = list(ast.walk(ast.parse(source)))
+    comprehensions = [node for node in nodes if isinstance(node, _COMPREHENSION_NODES)]
+    inner = {id(node) for each in comprehensions for node in ast.walk(each)}
+    targets = [node for each in comprehensions for loop in each.generators for node in ast.walk(loop.target)]
+    outside = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in inner]
+    bound = {node.id for node in outside if not isinstance(node.ctx, ast.Load)} | _declared(nodes)
+    hidden = {node.id for node in targets if isinstance(node, ast.Name)} - bound
+    return hidden, {node.id for node in outside}
+
+
+def _declared(nodes: list[ast.AST]) -> set[str]:
+    """Names that are bound without a node of their own, such as by `def`, `import`, `except` and `case`."""
+    fields = ("name", "asname", "arg", "rest")
+    return {
+        value.partition(".")[0] for node in nodes for key in fields if isinstance(value := getattr(node, key, 0), str)
+    }
+
+
+def _is_global_read(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:
+    return symbol.is_referenced() and (symbol.is_global() or _is_module(table))
+
+
+def _binds_global(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:
+    bound = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+    if _is_module(table):  # a walrus in a comprehension declares a global that no function declares
+        return bound or (symbol.is_declared_global() and not _is_declared_within(symbol.get_name(), table))
+    return bound and symbol.is_declared_global()
+
+
+def _is_declared_within(name: str, table: symtable.SymbolTable) -> bool:
+    within = list(table.get_children())
+    while within:
+        child = within.pop()
+        if name in child.get_identifiers() and child.lookup(name).is_declared_global():
+            return True
+        within += child.get_children()
+    return False
+
+
+def _is_module(table: symtable.SymbolTable) -> bool:
+    return table.get_type() == "module"
+
+
+def _runs_at_once(table: symtable.SymbolTable) -> bool:
+    return table.get_type() != "function" or table.get_name() in _COMPREHENSIONS

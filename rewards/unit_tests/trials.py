@@ -1,0 +1,78 @@
+"""Trials beside the run that counts: programs that solve nothing, the reference, and a naive grader.
+
+Tests that a program passes which solves nothing cannot tell a solution from a hole.
+
+A naive grader runs program and tests in one process, and judges by whether it ends with status 0. Such graders are
+common, and programs can cheat them: by `sys.exit(0)`, by an object that equals everything, by a patched builtin. A
+program that passes there and fails before the judge has found such a hole, or else the judge has a fault; either is
+worth a look.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, Suite
+
+REFERENCE = "the reference"
+CONSTANTS = ("None", "True", "False", "0", "1", "''", "[]")
+
+# Reflected operators and comparisons are what tolerances and sorts ask for.
+_ALWAYS_EQUAL = """
+class AlwaysEqual:
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __lt__(self, other): return True
+    __le__ = __gt__ = __ge__ = __lt__
+    def __sub__(self, other): return 0
+    __rsub__ = __add__ = __radd__ = __mul__ = __rmul__ = __sub__
+    def __abs__(self): return 0
+    def __contains__(self, item): return True
+    def __hash__(self): return 0
+    def __getattr__(self, name): return AlwaysEqual()
+    def __call__(self, *args, **kwargs): return self
+"""
+
+
+def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
+    """Each non-solution for a suite: what it is called, and its program.
+
+    Example:
+        >>> suite = CallSuite(tests=("assert f() == 1",), names=("f",))
+        >>> [name for name, _ in non_solutions(suite)][:3]
+        ['an empty program', 'always equal', 'the constant None']
+    """
+    yield "an empty program", "pass\n"
+    if not isinstance(suite, CallSuite):
+        yield "an echo", "import sys\nprint(sys.stdin.read())\n"
+        for text in ("0", "1", "YES", "NO"):
+            yield f"a program that prints {text}", f"print({text!r})\n"
+        return
+    names = [name for name in suite.names if name.isidentifier() and not keyword.iskeyword(name)]
+    yield "always equal", _ALWAYS_EQUAL + "".join(f"{name} = AlwaysEqual()\n" for name in names)
+    for constant in CONSTANTS:
+        yield f"the constant {constant}", "".join(f"def {name}(*_, **__): return {constant}\n" for name in names)
+
+
+def naive_job(job: Job) -> Job | None:
+    """The job that asks a naive grader, still in the sandbox; None where programs print and there is none to ask."""
+    if not isinstance(job.suite, CallSuite):
+        return None
+    program = "\n\n".join([job.program, job.suite.setup, *job.suite.tests])
+    return replace(job, program=program, suite=StdioSuite(tests=(StdioCase(stdin="", stdout=""),)))
+
+
+def passed_naively(outcome: RunResult) -> bool:
+    """Whether the naive grader was content. The program may have printed anything; only its status counts."""
+    return outcome.ending in (Ending.PASSED, Ending.FAILED)
+
+
+def row_problem(what: str, outcome: RunResult) -> str | None:
+    """What is wrong with a row of which `what`, the reference or a non-solution, had this outcome; a reason code."""
+    if outcome.ending is Ending.NO_VERDICT:
+        return "sandbox_failed"
+    if what == REFERENCE:
+        return None if outcome.ending is Ending.PASSED else "reference_fails"
+    return "non_solution_passes" if outcome.ending is Ending.PASSED else None
