@@ -17,7 +17,7 @@ from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
 
 MAX_CHARS = 20_000  # of an answer; the boards of the largest tasks have some thousands
-SCORING = "trl_grpo_ext.rewards.reasoning_gym_tasks.scoring"
+SCORING = "trl_grpo_ext.rewards.reasoning_gym_scoring"
 
 ADVICE = {
     "entry_missing": "Write each problem, with its metadata, as JSON into the column `entry`: json.dumps(problem).",

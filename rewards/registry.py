@@ -30,7 +30,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "first_scored": ("compositions", "FirstScored"),
     "json": ("formats.json_format", "JsonVerifier", "json_reward"),
     "language": ("language", "LanguageVerifier"),
-    "llm_judge": ("llm_judge", "LlmJudgeVerifier"),
+    "llm_judge": ("llm_judge.verifier", "LlmJudgeVerifier"),
     "math": ("math", "MathVerifier", "math_reward"),
     "multiple_choice": ("multiple_choice", "MultipleChoiceVerifier", "multiple_choice_reward"),
     "numeric": ("numeric", "NumericVerifier", "numeric_reward"),

@@ -17,7 +17,7 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, LlmJudgeVerifier, MathVerifier
-from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
+from trl_grpo_ext.rewards.llm_judge.asking import shared_cache
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.workers.processes import close_shared
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from judge_endpoint import JudgeEndpoint, judge_endpoint
 
-from trl_grpo_ext.rewards.llm_judging.cache import shared_cache
+from trl_grpo_ext.rewards.llm_judge.asking import shared_cache
 
 
 @pytest.fixture

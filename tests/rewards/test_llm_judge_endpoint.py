@@ -17,8 +17,8 @@ import pytest
 from judge_endpoint import Answer, JudgeEndpoint, Request, honest
 
 from trl_grpo_ext import Blame
-from trl_grpo_ext.rewards.llm_judge import LlmJudgeVerifier
-from trl_grpo_ext.rewards.llm_judging.breaker import Breaker, EndpointError
+from trl_grpo_ext.rewards.llm_judge.endpoint import Breaker, EndpointError
+from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
 
 Judge = Callable[..., LlmJudgeVerifier]
 

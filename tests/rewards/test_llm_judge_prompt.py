@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.llm_judging.question import JudgePrompt, Question, question_text
-from trl_grpo_ext.rewards.llm_judging.reply import Contract, ReplyError
-from trl_grpo_ext.rewards.llm_judging.untrusted import fresh_mark, harmless
+from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, fresh_mark, harmless, question_text
+from trl_grpo_ext.rewards.llm_judge.reply import Contract, ReplyError
 
 MARK = "1a2b3c4d"
 LINE = Contract(form="score_line", low=0, high=10)

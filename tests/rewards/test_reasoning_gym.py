@@ -18,7 +18,7 @@ from reasoning_gym import create_dataset
 from reasoning_gym.factory import DATASETS
 
 from trl_grpo_ext.rewards.reasoning_gym import ReasoningGymVerifier
-from trl_grpo_ext.rewards.reasoning_gym_tasks.checks import CHECKS, problem_with
+from trl_grpo_ext.rewards.reasoning_gym_checks import CHECKS, problem_with
 
 SUM = {"question": "2 + 3?", "answer": "5", "metadata": {"source_dataset": "chain_sum"}}
 

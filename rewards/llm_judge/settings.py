@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from trl_grpo_ext.rewards.llm_judging.reply import FORMS
+from trl_grpo_ext.rewards.llm_judge.reply import FORMS
 from trl_grpo_ext.support.text import did_you_mean
 
 MIN_CHARS = 200  # a text that is cut to less cannot be judged

@@ -9,14 +9,11 @@ from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem, Verifier
 from trl_grpo_ext.rewards.answers.said import after_thinking
-from trl_grpo_ext.rewards.llm_judging import settings
-from trl_grpo_ext.rewards.llm_judging.asking import Failure, Reply, ask_all, request_key
-from trl_grpo_ext.rewards.llm_judging.breaker import REST_SECONDS, EndpointError
-from trl_grpo_ext.rewards.llm_judging.cache import Scored, shared_cache
-from trl_grpo_ext.rewards.llm_judging.endpoint import Endpoint, close_client, shared_client
-from trl_grpo_ext.rewards.llm_judging.question import JudgePrompt, Question, QuestionError
-from trl_grpo_ext.rewards.llm_judging.reply import Contract, Form
-from trl_grpo_ext.rewards.llm_judging.untrusted import harmless
+from trl_grpo_ext.rewards.llm_judge import settings
+from trl_grpo_ext.rewards.llm_judge.asking import Failure, Reply, Scored, ask_all, request_key, shared_cache
+from trl_grpo_ext.rewards.llm_judge.endpoint import REST_SECONDS, Endpoint, EndpointError, close_client, shared_client
+from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
+from trl_grpo_ext.rewards.llm_judge.reply import Contract, Form
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 

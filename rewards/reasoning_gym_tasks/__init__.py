@@ -1,1 +1,0 @@
-"""What `ReasoningGymVerifier` runs in its workers: a task's own scorer, behind checks of what it overlooks."""
