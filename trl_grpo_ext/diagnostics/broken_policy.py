@@ -13,10 +13,12 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
-GONE, LEFT = 0.02, 0.1  # a score that is as good as 0, and of the best score what is as good as nothing of it; ours
+# Ours, tried in tests/test_fault_injection.py (a learning rate that breaks the policy) and tests/test_healthy_runs.py.
+GONE = 0.02  # a score below this is as good as 0
+LEFT = 0.1  # of the best score: less is as good as nothing
 LATEST = 5  # logs: the estimate of the KL divergence is noisy; ours
 FAR = 0.5  # nats a token of KL from the reference; rl-doctor and rlprobe
-RARE, MOST = 0.15, 0.5  # of the completions are cut: seldom at first, and mostly now; ours
+RARE, MOST = 0.15, 0.5  # of the completions are cut: seldom at first, and mostly now; ours, tried in the same tests
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 MOST_CHARS = 300
-MOST_REASON = 60  # of an answer, and of a reason, which is meant to be a short code and may be anything; ours
+MOST_REASON = 60  # characters of an answer or of a reason: a user's verifier may return any text; ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

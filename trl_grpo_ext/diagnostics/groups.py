@@ -44,7 +44,8 @@ def percent(part: float) -> str:
     return f"{part:.1%}".replace("%", " %") if part < 0.1 else f"{part:.0%}".replace("%", " %")
 
 
-ONE_ANSWER = 1.5  # different answers a group, a mean; ours
+# Different answers a group, a mean. Ours, tried in tests/test_healthy_runs.py (converged without beta, and going on).
+ONE_ANSWER = 1.5
 
 
 def distinct_answers(batches: Sequence[BatchFigures]) -> float | None:
@@ -62,7 +63,8 @@ def is_one_answer(batches: Sequence[BatchFigures], opening: Sequence[BatchFigure
     return now is not None and before is not None and now < ONE_ANSWER <= before
 
 
-AGREEING = 0.3  # of the groups without a right answer; ours
+# Of the groups without a right answer. Ours, tried in tests/test_fault_injection.py (a third of the gold is wrong).
+AGREEING = 0.3
 
 
 def agreeing_share(window: Window) -> float:

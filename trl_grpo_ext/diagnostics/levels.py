@@ -58,7 +58,7 @@ def gain_within(batches: Sequence[BatchFigures]) -> Estimate | None:
     return gain(batches[:half], batches[half:])
 
 
-MOST_STRETCHES = 64
+MOST_STRETCHES = 64  # ours: enough for the shape of a run, in bounded memory
 
 
 @dataclass(frozen=True, slots=True)

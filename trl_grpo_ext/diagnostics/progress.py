@@ -8,13 +8,15 @@ from trl_grpo_ext.diagnostics.levels import LevelOf, fitted_rise, gain, gain_wit
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 
-FLAT_BATCHES = 8  # for a score to be called flat; ours
-EARLY = 24  # optimizer steps: until then a slow rise looks flat; ours
-PATIENCE = 96  # optimizer steps until a score that is not 0 can be called stuck; ours
-LEAST_GAIN = 0.1  # of the score: one that surely rises by less over a window is flat; ours
-HARDLY = 0.05  # of the score: a gain that is not worth much; ours
-NEXT_TO_NOTHING = 0.01  # of a score: below it is little to rise from; ours
-LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # of a score over the whole run, and of one near 0; ours
+# Ours, set by benchmarks/false_alarms.py: how often runs that learn are called stuck, and runs that are stuck are told.
+FLAT_BATCHES = 8  # fewer cannot show that a score is flat
+EARLY = 24  # optimizer steps: until then a slow rise looks flat
+PATIENCE = 96  # optimizer steps until a score that is not 0 can be called stuck
+NEXT_TO_NOTHING = 0.01  # of a score: from less, nothing is learned
+LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # of a score over the whole run, and of one near 0
+# Ours, tried in tests/test_fault_injection.py and tests/test_healthy_runs.py.
+LEAST_GAIN = 0.1  # of the score: one that surely rises by less over a window is flat
+HARDLY = 0.05  # of the score: a smaller gain is not worth much
 
 
 def is_flat(batches: Sequence[BatchFigures], least_gain: float = LEAST_GAIN) -> bool:

@@ -41,7 +41,8 @@ def names(terms: Sequence[str], last: str = "and") -> str:
     return f" {last} ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1]))) if quoted else ""
 
 
-SAME = 0.5  # of the answers that both have read: more, and they look at the same thing; ours
+# Of the answers that both have read. If more agree, both look at the same thing. Ours: a majority.
+SAME = 0.5
 
 
 def second_opinions(window: Window) -> list[str]:
@@ -81,8 +82,9 @@ def _reads_answers(window: Window, term: str) -> bool:
     return any(facts.answers for facts in window.of_term(term))
 
 
-LEAST = 3  # verdicts: one or two are nobody's pattern; ours
-LEAST_BATCHES = 2  # what is in one batch only may be one prompt, or one moment of a busy machine; ours
+# Ours, so that one odd row or moment is no pattern; tried in tests/test_healthy_runs.py.
+LEAST = 3  # verdicts: one or two are no pattern
+LEAST_BATCHES = 2  # one batch alone may show one prompt, or one moment of a busy machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

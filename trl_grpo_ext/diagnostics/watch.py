@@ -107,8 +107,9 @@ class Watch(RunListener):
             alert_trackers(finding)
 
 
-HOLD = 3  # batches in a row until it is told; ours
-CLEAR = RECENT_BATCHES  # batches in a row without it until it is over, and may be told anew: a whole window; ours
+# Ours, so that one odd batch is not told; tried in tests/test_healthy_runs.py.
+HOLD = 3  # batches in a row until a finding is told
+CLEAR = RECENT_BATCHES  # batches in a row without it until it is over and may be told again: a whole window
 
 
 @dataclass(slots=True)
@@ -162,7 +163,7 @@ class Onsets:
         return found if begins else None
 
 
-MOST_BATCHES = 512  # that are read beside those that the run began with; ours
+MOST_BATCHES = 512  # that are read after the first ones; ours: it bounds the time that `diagnose` takes
 
 
 def look_back(

@@ -14,14 +14,17 @@ from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.support.estimate import Estimate, is_finite
 
+# Ours, for bounded memory: as many as the checks need.
 RECENT_LOGS = 32
 OPENING_LOGS = 4
 EVALUATIONS = 16
-CLIFF_STEPS = 4  # optimizer steps
+CLIFF_STEPS = 4  # optimizer steps: a loss of entropy within so few is sudden
 
-LEAST_SAMPLES = 32  # completions, for a share to mean anything; ours
-LEAST_GROUPS = 8  # groups, for a share of them to mean anything; ours
-CEILING = 0.95  # a score above has nowhere to go; ours
+# Ours: a share of 32 completions, or of 8 groups, has a standard error of at most 0.09, or 0.18.
+LEAST_SAMPLES = 32
+LEAST_GROUPS = 8
+# A higher score has little room to rise. Ours, tried in tests/test_healthy_runs.py (right nearly always).
+CEILING = 0.95
 
 NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
@@ -97,7 +100,8 @@ CheckResult = Finding | NotChecked | None
 Check = Callable[[Window], CheckResult]
 
 
-MOST_BETWEEN_LOGS = 32  # optimizer steps, for the entropies of two logs to be compared; ours
+# Optimizer steps between two logs whose entropies are compared. Ours: three times TRL's default of `logging_steps`, 10.
+MOST_BETWEEN_LOGS = 32
 
 
 class RunView:

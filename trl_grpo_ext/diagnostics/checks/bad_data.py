@@ -15,7 +15,8 @@ RETURNS = (
     "See whether a `return` is missing in `{term}`; name the rows that it is for by `when`. None means that "
     "a row cannot be judged."
 )
-WARN, CRITICAL = 0.02, 0.10  # of the verdicts of a term in force; ours
+# Of the verdicts of a term in force. Ours, tried in tests/test_fault_injection.py (no gold for one action).
+WARN, CRITICAL = 0.02, 0.10
 
 
 def check(window: Window) -> CheckResult:

@@ -22,10 +22,13 @@ from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 
-LEAST_LIVE, CRITICAL = 0.3, 0.05  # of the groups; ours
-RIGHT_WARN, RIGHT_CRITICAL = 0.75, 0.95  # of groups of `GROUP_SIZE`; rl-doctor's critical level, and ours
+# Of the groups. Ours, set by benchmarks/false_alarms.py.
+LEAST_LIVE, CRITICAL = 0.3, 0.05
+# Of the groups, where they have `GROUP_SIZE` members: rl-doctor's critical level, and ours.
+RIGHT_WARN, RIGHT_CRITICAL = 0.75, 0.95
 GROUP_SIZE = 8  # TRL's default
-WRONG_WARN, WRONG_CRITICAL = 0.6, 0.9  # of the groups; ours, above rl-doctor's .5: hard data that is learned starts so
+# Of the groups. Ours, set by benchmarks/false_alarms.py; above rl-doctor's 0.5, since hard data starts so.
+WRONG_WARN, WRONG_CRITICAL = 0.6, 0.9
 
 
 def check(window: Window) -> CheckResult:

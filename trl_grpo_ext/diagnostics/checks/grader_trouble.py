@@ -12,10 +12,12 @@ from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Blame, Status
 
-WARN, CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
+# Of a term's verdicts. Ours, tried in tests/test_fault_injection.py (timeouts, or failures, for one action).
+WARN, CRITICAL = 0.02, 0.10
+# Of a term's verdicts. Ours: a quarter and a half of those above, since each call had its time twice.
+STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 
 Kind = tuple[Blame, Status, str]
-STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05  # of a term's verdicts; each was tried twice, so few mean a lot; ours
 
 
 def check(window: Window) -> CheckResult:
@@ -138,8 +140,9 @@ def _starved(facts: TermFigures) -> int:
     return sum(count for kind, count in facts.failures.items() if is_starved(kind))
 
 
-LEAST_REPEATS = 16  # of a term's verdicts; ours
-INCONSISTENT_WARN, INCONSISTENT_CRITICAL = 0.1, 0.3  # of them; a coin contradicts itself in half; ours
+# Ours, tried in tests/test_fault_injection.py (a verifier that judges by chance). A coin contradicts itself in half.
+LEAST_REPEATS = 16  # of a term's verdicts
+INCONSISTENT_WARN, INCONSISTENT_CRITICAL = 0.1, 0.3  # of the repeats
 
 
 def check_inconsistent(window: Window) -> CheckResult:

@@ -14,9 +14,11 @@ from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Status
 
-FLAT = 0.95  # of the groups; ours
-GATED = 0.5  # of the verdicts: the gate has flattened it, not the verifier; ours
-CLOSED = 0.95  # of the verdicts: the gate never opens; ours
+# Ours, tried in tests/test_fault_injection.py (inert_term) and tests/test_healthy_runs.py (a penalty with nothing to
+# punish, scores that no group differs in once they are learned).
+FLAT = 0.95  # of the groups
+GATED = 0.5  # of the verdicts: if the gate sets more, the gate has flattened the term, not the verifier
+CLOSED = 0.95  # of the verdicts: the gate never opens
 
 
 def check(window: Window) -> CheckResult:
@@ -129,7 +131,8 @@ def _gated_by(window: Window, term: str) -> str:
     return f", by `{others[0]}`," if len(others) == 1 else ""
 
 
-PATIENCE = 64  # optimizer steps: it is information only, so a slow rise may be taken for none now and then; ours
+# Optimizer steps. Ours, set by benchmarks/false_alarms.py; less than for a stuck score, since this is information only.
+PATIENCE = 64
 PASSED = 0.98  # of the verdicts; rlprobe's ceiling
 
 

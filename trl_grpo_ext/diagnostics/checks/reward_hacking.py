@@ -11,14 +11,18 @@ from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
-GAP, WIDE_GAP = 0.15, 0.30  # of the passed completions that the shadow fails, or of the rise; rl-doctor
-LEAST_PASSED = 16  # ours
-LEAST_EVALUATIONS = 3  # the first and two more; ours
-CEILING = 0.9  # an evaluation above has little room to follow; ours
-FOLLOWS = 0.5  # what is real follows the reward by at least this share of its rise; ours
-KAPPA = 0.8  # the usual bound of good agreement; ours for verifiers
-LEAST_APART = 10  # completions that they disagree on; ours
-LEAST_SHARE_APART = 0.05  # of all: kappa is harsh where nearly all are right, or wrong; ours
+# Of the passed completions that the shadow fails, or of the rise; rl-doctor.
+GAP, WIDE_GAP = 0.15, 0.30
+# Ours, tried in tests/test_fault_injection.py (reward_hacking) and test_healthy_runs.py (a first evaluation in
+# the middle).
+LEAST_PASSED = 16  # completions
+LEAST_EVALUATIONS = 3  # the first and two more
+CEILING = 0.9  # an evaluation above it has little room to follow
+FOLLOWS = 0.5  # of the reward's rise: the least by which what is real follows it
+# 0.8 is the usual bound of good agreement. The others are ours: kappa is harsh where nearly all are right, or wrong.
+KAPPA = 0.8
+LEAST_APART = 10  # completions that they disagree on
+LEAST_SHARE_APART = 0.05  # of all completions
 
 
 def check(window: Window) -> CheckResult:
@@ -134,7 +138,8 @@ def check_disagreement(window: Window) -> CheckResult:
     return None
 
 
-HACKS_WARN, HACKS_CRITICAL = 0.02, 0.10  # of a term's verdicts; ours
+# Of a term's verdicts. Ours, tried in tests/test_code_recipe.py.
+HACKS_WARN, HACKS_CRITICAL = 0.02, 0.10
 
 
 def check_label_hacks(window: Window) -> CheckResult:

@@ -9,9 +9,11 @@ from trl_grpo_ext.diagnostics.progress import is_learning
 from trl_grpo_ext.diagnostics.terms import primary_terms
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 
-WARN, CRITICAL = 0.3, 0.6  # of the primary verdicts; ours
-SOME_RIGHT = 0.05  # of them: enough to learn the form from; ours
-FALLING = 0.8  # a later half below this share of the earlier one: the model is learning the form; ours
+# Ours, tried in tests/test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
+# that some answers lack at first).
+WARN, CRITICAL = 0.3, 0.6  # of the primary verdicts
+SOME_RIGHT = 0.05  # of them: enough to learn the form from
+FALLING = 0.8  # of the share in the earlier half: if less is left in the later half, the model is learning the form
 
 
 def check(window: Window) -> CheckResult:

@@ -10,10 +10,14 @@ from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
 from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 
-WARN, CRITICAL = 1 / 3, 0.25  # the primary term's share: of two equal weights it has .4 and more; ours
-OTHER = 0.5  # another single term's share, so that three equal terms are no finding; ours
-LEAST_BATCHES = 4  # ours
-SECONDARY_WARN = 0.3  # of the live groups, and of the sum of absolute advantages; ours
+# Ours, tried in tests/test_fault_injection.py (wrong_driver) and tests/test_healthy_runs.py (a form that weighs as much
+# as the answer).
+WARN, CRITICAL = 1 / 3, 0.25  # the primary term's share: of two equal weights it has 0.4 and more
+OTHER = 0.5  # another single term's share, so that three equal terms are no finding
+LEAST_BATCHES = 4
+# Of the live groups, and of the sum of absolute advantages. Ours, tried in tests/test_fault_injection.py
+# (secondary_only) and tests/test_healthy_runs.py (a form that is learned first, a tie-break among right answers).
+SECONDARY_WARN = 0.3
 
 
 def check(window: Window) -> CheckResult:

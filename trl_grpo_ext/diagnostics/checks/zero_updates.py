@@ -13,11 +13,14 @@ from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, 
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import is_finite
 
-LATEST_STEPS = 5  # optimizer steps in a row, or more: a schedule may begin or end at 0; ours
-STILL_STEPS = 16  # so many of the latest without a move; ours
-LEAST_LOGS = 2  # each may stand for several steps; ours
-STILL = 1e-7  # nats of KL from the reference, below what single precision tells apart; ours
-TINY = 2e-9  # a learning rate: by so much Adam moves a weight, and one of 0.02 in single precision stays as it is; ours
+# Ours, tried in tests/test_fault_injection.py (zero_updates) and tests/test_healthy_runs.py (a long warm-up, a learning
+# rate that ends at 0).
+LATEST_STEPS = 5  # optimizer steps in a row, or more: a schedule may begin or end at 0
+STILL_STEPS = 16  # of the latest steps, all without a move
+LEAST_LOGS = 2  # each may stand for several steps
+STILL = 1e-7  # nats of KL from the reference: single precision tells no less apart
+# A learning rate. Adam moves a weight by about so much, and in single precision a weight of 0.02 then stays as it is.
+TINY = 2e-9
 
 Entry = Mapping[str, Any]
 
@@ -110,10 +113,9 @@ def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
     return live if live >= LEAST_GROUPS else 0
 
 
-LATEST_LOGS = 8  # logs; ours
-LEAST_NONFINITE = (
-    2  # of them: mixed precision skips a step now and then; ours. More is proof, and needs no second signal
-)
+# Ours: a loss scaler for fp16 skips a step now and then, so one is no fault. Two of eight are, without a second signal.
+LATEST_LOGS = 8
+LEAST_NONFINITE = 2  # of them
 FIGURES = ("loss", "grad_norm", "entropy", "kl")
 
 
