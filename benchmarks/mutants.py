@@ -142,7 +142,7 @@ class Run:
 def run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, bool]]:
     """Each run, and whether its tests passed, as they end.
 
-    Each is a child of this process, which has imported what takes seconds and is nobody's mutant.
+    Each is a child of this process, which has imported the slow modules that have no mutants.
     """
     os.environ |= ENVIRONMENT
     for name in PRELOADED:

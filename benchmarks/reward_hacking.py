@@ -147,7 +147,7 @@ def make_mix(reward: str, bonus: float) -> RewardMix:
 
 
 def make_trainer(reward: str, seed: int, settings: Settings) -> VerifiedGRPOTrainer:
-    """The trainer of one run; what is not set here is TRL's default."""
+    """The trainer of one run; other settings are TRL's defaults."""
     sums = datasets.load_dataset(resolve("bundled:sums"))
     arguments = VerifiedGRPOConfig(
         output_dir=str(settings.output_dir / f"{reward}-{seed}"),

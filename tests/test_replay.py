@@ -335,11 +335,11 @@ def test_without_the_runs_length_a_weight_over_the_progress_is_said_to_stand_sti
     settings = json.loads((tmp_path / "scorecards/run.json").read_text()) | {"max_steps": -1}
     (tmp_path / "scorecards/run.json").write_text(json.dumps(settings))
     moving = [term("right", NUMBER, weight={"from": 1.0, "to": 0.5})]
-    assert any("Nobody knows how long" in note for note in replay_run(run, new_rewards(moving)).notes)
+    assert any("The length of the run is unknown" in note for note in replay_run(run, new_rewards(moving)).notes)
     (tmp_path / "checkpoint-1").mkdir()
     (tmp_path / "checkpoint-1/trainer_state.json").write_text('{"max_steps": 2}')
     replayed = replay_run(run, new_rewards(moving))
-    assert not any("Nobody knows" in note for note in replayed.notes)
+    assert not any("The length of the run" in note for note in replayed.notes)
     assert replayed.comparison.to_record()["terms"]["right"]["new"]["last_weight"] == 0.75
 
 

@@ -68,5 +68,5 @@ class GroupVerifier(Verifier):
             return [grader_error("group_unknown") for _ in samples]
         started = time.perf_counter()
         verdicts = self.guarded_batch(self.verify_group, samples)
-        share = (time.perf_counter() - started) / len(samples)  # nobody knows which completion took how much of it
+        share = (time.perf_counter() - started) / len(samples)  # the time of a single completion is unknown
         return [verdict if verdict.seconds else replace(verdict, seconds=share) for verdict in verdicts]

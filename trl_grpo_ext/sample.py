@@ -25,7 +25,7 @@ class Sample:
     step: these are None there, and filled in by `VerifiedGRPOTrainer`.
 
     Attributes:
-        text: The completion as text; of a conversation, its last assistant message (see `completion_text`).
+        text: The completion as text; for a conversation, its last assistant message (see `completion_text`).
         prompt: The prompt as the dataset has it, a string or a list of messages.
         completion_ids: The completion's token ids.
         truncated: Whether generation stopped at the length limit, not at an end token.
@@ -33,7 +33,7 @@ class Sample:
         group: Samples of one prompt that are compared with each other share this number.
         step: The trainer's optimizer step.
         prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`; an empty
-            string if there is none, None if nobody knows. It is not part of `text`.
+            string if there is none, None if it is unknown. It is not part of `text`.
 
     Example:
         >>> Sample(text="The answer is 4.", row={"solution": "4"}).row["solution"]
@@ -53,8 +53,8 @@ class Sample:
 def completion_text(completion: Completion) -> str:
     """The text of a completion, whatever form TRL gives it in.
 
-    A string is itself. Of a conversation, the last assistant message counts (a tool-using completion has
-    several messages), its text blocks joined. Thinking that TRL's response parser has moved to a field of its
+    A string is returned as it is. In a conversation the last assistant message counts (a tool-using completion has
+    several messages), with its text blocks joined. Thinking that TRL's response parser has moved to a field of its
     own is put back in `<think>` tags, so that verifiers meet one form only. An empty conversation is "".
 
     Example:

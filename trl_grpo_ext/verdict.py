@@ -1,7 +1,7 @@
 """A verdict: what one verifier says of one completion, and whose fault it is when it cannot say.
 
 A verdict is not a reward. It keeps apart what a bare number mixes up: a wrong answer, an answer that
-nobody could parse, an answer that made the grader run for ever, a grader that broke, and a gold answer
+could not be parsed, an answer that made the grader run for ever, a grader that broke, and a gold answer
 that is itself broken. Only the first three are the policy's doing and may be trained on.
 """
 

@@ -86,7 +86,7 @@ def _has_come_to_be_cut(window: Window) -> bool:
 
 
 def _cut_share(batches: Sequence[BatchFigures]) -> float:
-    """The share of the completions that were cut, in [0, 1]; 0 where nobody knows."""
+    """The share of the completions that were cut, in [0, 1]; 0 if it is unknown."""
     cut, ended = sum(batch.primary.cut for batch in batches), sum(batch.primary.ended for batch in batches)
     return cut / (cut + ended) if cut + ended else 0.0
 

@@ -51,7 +51,7 @@ class Diagnosis:
         findings: All findings as they began, oldest first.
         not_checked: By the code of a check, what it lacked at the end.
         examples: A few completions that show the first cause.
-        step: The last step that was recorded; None if nobody knows it.
+        step: The last step that was recorded; None if it is unknown.
         batches: The training batches that were read.
     """
 
@@ -158,7 +158,7 @@ def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Wi
 
 
 def _is_beside(cause: Finding, *, does_well: bool) -> bool:
-    """Whether a cause is worth telling, and is not what holds the reward back."""
+    """Whether a cause should be told, but does not hold the reward back."""
     is_information = cause.severity is Severity.INFO
     if does_well:
         return is_information or cause.code in ASIDE

@@ -32,7 +32,7 @@ class Finding:
 
     Attributes:
         code: Which check; codes are stable, `checks.CHECKS` lists them.
-        step: The optimizer step of the latest batch that was looked at; None if nobody knows it.
+        step: The optimizer step of the latest batch that was looked at; None if it is unknown.
         severity: How much it matters.
         sentence: What is wrong, with the figures that say so.
         numbers: The figures, plain finite numbers by name.

@@ -68,7 +68,7 @@ AGREEING = 0.3
 
 
 def agreeing_share(window: Window) -> float:
-    """Of the groups without a right answer, the share in which most completions give the same one; 0 for none."""
+    """The share of the groups without a right answer in which most completions give the same answer; 0 for none."""
     wrong = sum(batch.wrong_groups for batch in window.batches)
     return sum(batch.agreeing_wrong_groups for batch in window.batches) / wrong if wrong else 0.0
 

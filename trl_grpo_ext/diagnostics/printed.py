@@ -16,7 +16,7 @@ def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = 
 
     Args:
         diagnosis: The answer.
-        drivers: Each term's share of the advantages, as `recent_drivers` gives them; by default nobody knows.
+        drivers: Each term's share of the advantages, as `recent_drivers` gives them; empty if they are unknown.
         short: Only the sentence and what to do; else also where the advantages come from, the other findings, examples
             and what was not checked.
     """
@@ -38,7 +38,7 @@ def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = 
 
 
 class _Page:
-    """Lines of text in which nothing is markup: completions are anybody's text."""
+    """Lines of text in which nothing is markup: a completion may hold any text."""
 
     def __init__(self) -> None:
         self.console = Console()

@@ -85,7 +85,7 @@ class Watch(RunListener):
             self._look()
 
     def _look_back(self, step: int) -> None:
-        """Of a run that is resumed, see what was before; it has been told already. Of an earlier run, nothing."""
+        """Show the checks what a resumed run did before; it was told then. A new run sees nothing of an earlier one."""
         folder = Path(self.run_folder)
         is_resumed = step > 0 and (folder / "scorecards").is_dir()
         if is_resumed or (step == 0 and self._view.window.batches):  # seen before training began again

@@ -40,7 +40,7 @@ class Window:
         trained_on: The terms that have had weight in a training batch, ever.
         evaluations: The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
         trained_at_first_evaluation: The primary score of the training batches just before the first evaluation; None
-            if nobody kept it.
+            if it was not kept.
         logs: The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not
             finite are NaN, or None if they come from disk.
         opening_logs: The first of them, at most `OPENING_LOGS`.
@@ -127,7 +127,7 @@ class RunView:
         self._trained_at_first_evaluation: Estimate | None = None
 
     def add(self, figures: BatchFigures) -> bool:
-        """Take a batch in; True if it is one of training, with which a window is worth a look."""
+        """Take a batch in; True if it is a training batch, after which the checks should look."""
         if not figures.size:
             return False
         if figures.mode == "eval":

@@ -119,7 +119,7 @@ class Advantages:
 
     @property
     def signs(self) -> npt.NDArray[np.int8]:
-        """-1, 0 or 1; 0 for what is no more than rounding."""
+        """-1, 0 or 1; 0 if the advantage is within rounding error."""
         return np.where(np.abs(self.values) > self.rounding, np.sign(self.values), 0).astype(np.int8)
 
 

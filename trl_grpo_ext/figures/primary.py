@@ -27,7 +27,7 @@ class PrimaryFigures:
         scores: Their scores.
         group_scores: The mean scores of the groups: siblings are alike, so these are what chance is told from.
         cut, cut_right: The completions that were cut at the length limit, and those of them that are right.
-        ended, ended_right: The same of those that came to an end. Samples of which it is unknown are in neither.
+        ended, ended_right: The same for samples that came to an end. If this is unknown, a sample is in neither.
         unread_ended: The unparseable ones among those that were not cut.
         answered: How many of the verdicts have an answer that could be read.
         distinct_answers: Different answers a group, a mean; None where no answer is extracted.

@@ -51,14 +51,14 @@ class BatchFigures:
         group_rewards: Their means by group.
         tokens: The lengths of the completions in tokens.
         group_tokens: Their means by group.
-        cut_tokens: The lengths of those that were cut.
+        cut_tokens: The lengths of the samples that were cut.
         length_correlation: Spearman's correlation of length and total within groups, in [-1, 1]: the mean over groups
             where both vary; None if there is no such group.
         terms: By name, in the order of the mix.
         others_share: The share of reward functions beside the mix in the advantages; None if it is unknown.
         primary: What the primary verdicts say.
         blame: How many verdicts of the terms in force are whose fault.
-        seconds_p50, seconds_p95: Of the wall time of a verdict, of all terms; None for no verdicts.
+        seconds_p50, seconds_p95: Median and 95th percentile of a verdict's wall time; None for no verdicts.
         outcomes: How many groups of each kind.
         misread_groups: The all-wrong groups in which most members were cut, could not be read or timed out: whose
             fault is known already.

@@ -31,10 +31,10 @@ class TermFigures:
         verdicts: How many it gave.
         judged: Those of them that a gate did not leave out.
         statuses: How many of these have each status.
-        failures: Of the verdicts that are not the policy's fault, or that timed out, how many of each
+        failures: How many verdicts are not the policy's fault, or timed out, by
             `(blame, status, reason)`.
-        unread: Of the unparseable verdicts, how many of each reason.
-        reasons: Of the verdicts with a score, how many of each reason.
+        unread: How many verdicts are unparseable, by reason.
+        reasons: How many verdicts have a score, by reason.
         answers: The verdicts with an extracted answer.
         compared: Those of them where the primary verdict has one too.
         same: Those of them where it is the same one.
@@ -47,7 +47,7 @@ class TermFigures:
         in_unit: Whether all of these values are in [0, 1].
         groups: The groups with two or more values.
         flat_groups: Those of them in which all values are the same.
-        seconds_p50, seconds_p95: Of the wall time of a verdict; None for no verdicts.
+        seconds_p50, seconds_p95: Median and 95th percentile of a verdict's wall time; None for no verdicts.
         repeats: The scores of completions that a sibling has given word for word.
         contradictions: Those of them that are not the sibling's.
         driver_share: Its share of the advantages; None if no group is live, or if it cannot be told.

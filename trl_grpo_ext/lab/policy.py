@@ -76,7 +76,7 @@ class LabPolicy(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
     def prepare_inputs_for_generation(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **_: Any
     ) -> dict[str, Any]:
-        # `attention_mask` is named since generate() refuses what nobody names.
+        # `attention_mask` is a parameter because generate() refuses arguments that are no parameters.
         return {"input_ids": input_ids}
 
     @property

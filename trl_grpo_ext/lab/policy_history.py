@@ -92,7 +92,7 @@ class PolicyHistory:
         """The history that `save` was called on.
 
         Raises:
-            OSError, ValueError: for a file that is not there, or is none of these.
+            OSError, ValueError: for a file that is missing, or is not such a file.
         """
         return cls(np.load(Path(path)))
 
@@ -105,7 +105,7 @@ class SampledAction:
         action: The action; None if the completion names none.
         group: The number of its group.
         reward: Its total; None if it is void.
-        advantage: Its advantage; None if nobody has computed it.
+        advantage: Its advantage; None if it has not been computed.
         ratio: Its probability now over that when it was sampled; None for no action.
     """
 

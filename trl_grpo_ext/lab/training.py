@@ -113,7 +113,7 @@ def run_lab(
         **options: Any field of `VerifiedGRPOConfig`, over the lab's own (`DEFAULTS`) and the algorithm's.
 
     Raises:
-        ValueError: for an algorithm that there is not, or settings that the lab, TRL or the trainer refuses.
+        ValueError: for an unknown algorithm, or settings that the lab, TRL or the trainer refuses.
         OSError: for a folder that cannot be written to.
         FloatingPointError: for a policy that is no longer finite.
 

@@ -129,7 +129,7 @@ def _reshape(term: str, shapes: Sequence[Shape], verdict: Verdict) -> float | No
         for shape in shapes:
             value = shape(value, verdict)
         return float(value) if math.isfinite(value) else None
-    except Exception as error:  # a shape may be anybody's function
+    except Exception as error:  # a shape may be a user's function
         warn_once(f"shape of {term}", error)
         return None
 

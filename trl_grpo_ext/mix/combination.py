@@ -24,8 +24,8 @@ class Combination:
     | `minimum` | the least of the values |
     | `first` | that of the first term that applies to the row |
 
-    One that could not be judged leaves the combination without a score too, since nobody knows what it would have
-    been. The terms that it is made of commonly have weight 0: they are logged, and only the combination is trained on.
+    If a term could not be judged, the combination has no score either. The terms usually have weight 0: they are
+    logged, and only the combination is trained on.
 
     Attributes:
         kind: One of the above.

@@ -75,7 +75,7 @@ class BatchScorer:
         self.__init__(state["mix"])  # type: ignore[misc]
 
     def prime(self, completions: Sequence[Completion], card: Scorecard) -> None:
-        """Let the terms read this card for this list of completions; whoever made it logs its figures."""
+        """Let the terms read this card for this list of completions; the caller logs its figures."""
         with self._lock:
             self._open(completions, card)
 

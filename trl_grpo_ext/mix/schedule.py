@@ -82,7 +82,7 @@ class Schedule:
             step: The optimizer steps that are done; needed by a schedule over steps.
 
         Raises:
-            ValueError: for a schedule over steps where nobody knows the step.
+            ValueError: for a schedule over steps if the step is unknown.
         """
         now = progress if self.unit == "progress" else step
         if now is None:
@@ -147,7 +147,7 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
         return weight
     try:
         found = weight(progress)
-    except Exception as error:  # anybody's function
+    except Exception as error:  # a user's function
         raise ValueError(
             f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
         ) from None

@@ -105,7 +105,7 @@ class Sign:
 class Table:
     """A value by the verdict's reason or status, whichever is listed; others keep the value that they have.
 
-    So an answer that nobody can read may earn less than a wrong one.
+    So an answer that cannot be read may earn less than a wrong one.
 
     Attributes:
         reason: Values by reason code; looked at first. A composition's may stand without the name of its part.

@@ -27,7 +27,7 @@ class Pull:
     Attributes:
         card: The scorecard of n samples.
         made: Their advantages.
-        signs: The signs of those, 0 for what is no more than rounding.
+        signs: Their signs; 0 if an advantage is within rounding error.
     """
 
     card: Scorecard

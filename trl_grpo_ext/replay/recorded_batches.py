@@ -28,7 +28,7 @@ class RecordedBatches:
         numbers: Their numbers, in order.
         terms: The terms that the run had, of any session.
         left_out: How many batches the limit leaves out.
-        unreadable: The numbers of those that turned out to be unreadable.
+        unreadable: The numbers of the batches that could not be read.
     """
 
     def __init__(self, run: RecordedRun, selection: Selection) -> None:
@@ -76,7 +76,7 @@ class RecordedBatches:
                 f"--mode {'eval' if training else 'train'} replays those that it has."
             )
         known = [step for step in steps if step is not None]
-        span = f"its batches are of the steps {min(known)} to {max(known)}" if known else "nobody knows its steps"
+        span = f"its batches are of the steps {min(known)} to {max(known)}" if known else "its steps are unknown"
         return f"{folder} has no batches of the steps that were asked for; {span}."
 
 
@@ -118,7 +118,7 @@ class Selection:
             raise ValueError(f"The limit is a number of completions, 1 or more; got {self.limit}.")
 
     def has_step(self, step: int | None) -> bool:
-        """Whether a batch of this step is meant; one whose step nobody knows is, unless steps are asked for."""
+        """Whether a batch of this step is asked for; one whose step is unknown is, unless `steps` names some."""
         if step is None:
             return self.first_step == 0 and self.end_step is None
         return self.first_step <= step and (self.end_step is None or step < self.end_step)
@@ -158,7 +158,7 @@ class RunClock:
     """When a run ends.
 
     Attributes:
-        last_step: The optimizer steps of the whole run, 1 or more; None if nobody knows.
+        last_step: The optimizer steps of the whole run, 1 or more; None if it is unknown.
         ended: Whether training has come to its end.
     """
 
@@ -183,7 +183,7 @@ class RunClock:
         return cls(last_step=steps, ended=ended)
 
     def progress(self, step: int | None) -> float:
-        """The share of training that was done at a step, in [0, 1]; 0 where nobody knows."""
+        """The share of training that was done at a step, in [0, 1]; 0 if it is unknown."""
         if step is None or self.last_step is None:
             return 0.0
         return min(1.0, step / self.last_step)

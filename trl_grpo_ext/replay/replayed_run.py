@@ -29,7 +29,7 @@ class ReplayedRun:
         comparison: The recorded batches against the new ones.
         sources: By term of the new mix, where its verdicts are from.
         notes: What a reader must know to trust the figures, a sentence each.
-        steps: The first and the last optimizer step; None where nobody knows.
+        steps: The first and the last optimizer step; None if they are unknown.
         seconds: Wall time.
     """
 
@@ -73,8 +73,8 @@ def replay_run(
         watch: Wraps the batches' numbers, for a progress bar.
 
     Raises:
-        ValueError: for a run without batches of this kind, or rewards that nobody could train on, or that need what was
-            not recorded.
+        ValueError: for a run without batches of this kind, for rewards that cannot be trained on, and for rewards
+            that need what was not recorded.
     """
     started = time.perf_counter()
     settings = run.settings
@@ -167,7 +167,7 @@ class _Replay:
                 f"own step, on both sides, and mean totals are over batches with different weights."
             )
         if self.clock.last_step is None and any(_counts_progress(term.weight) for term in self.rewards.mix.terms):
-            yield "Nobody knows how long the run was to be, so weights over the progress are those of its beginning."
+            yield "The length of the run is unknown, so weights over the progress are those of its beginning."
         for term, old_term in self.rescorer.same.items():
             changed = self.comparison.verdicts.terms[term].changed
             if changed and term == old_term and term not in self.rescorer.reused:

@@ -86,7 +86,7 @@ def asset(name: str) -> str:
 
 def _joined(names: Sequence[str]) -> str:
     text = "\n".join(asset(name) for name in names)
-    if not text.isascii():  # the hash is over bytes, and nobody may guess which
+    if not text.isascii():  # the hash is over bytes, so the encoding must not matter
         raise ValueError(f"One of {list(names)} is not ASCII; write \\u escapes.")
     return text
 
@@ -105,7 +105,7 @@ _END = 50_000
 
 
 def rounded(value: float | None) -> float | None:
-    """The number to a few significant digits; None for what is none.
+    """The number to a few significant digits; None if it is not a number.
 
     Example:
         >>> rounded(1 / 3), rounded(float("nan")), rounded(None)

@@ -199,7 +199,7 @@ class ReportedFindings:
     """What the checks have found.
 
     Attributes:
-        sentence: What holds the reward back; None where nobody could say.
+        sentence: What holds the reward back; None if the diagnosis failed.
         findings: Plain dicts as `Finding.to_record` makes them, in order of their steps. `holds` is True for those
             that hold at the end; `about` is what the documentation says of them, by paragraphs.
         not_checked: By the code of a check, what it lacked.
@@ -259,6 +259,6 @@ def _about(code: str) -> list[str]:
 def _diagnosis(run: RecordedRun, seconds: float) -> Diagnosis | None:
     try:
         return diagnose(run, most_examples=0, seconds=seconds)
-    except Exception as error:  # the rest of the page is worth having
+    except Exception as error:  # the rest of the page is still useful
         logger.warning("No diagnosis for %s: %s", run.folder, error)
         return None

@@ -25,7 +25,7 @@ from trl_grpo_ext.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
-# What reading a part raises that is torn, has just been thinned out, or is none of ours.
+# What reading a part raises if it is torn, has just been thinned out, or was not written by a recorder.
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException)
 
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
@@ -69,7 +69,7 @@ class RecordedRun:
     def logs(self) -> list[dict[str, Any]]:
         """TRL's logs, one dict a logging step, with `step`; a later session's take the place of those it repeats.
 
-        Lines that were cut off, or that nobody here has written, are passed over.
+        Lines that were cut off, or that this package has not written, are skipped.
         """
         return list(self.iterate_logs())
 

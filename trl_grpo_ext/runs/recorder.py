@@ -160,9 +160,9 @@ class About:
     """What a part says of its whole batch, in the parquet file's own metadata.
 
     Attributes:
-        step: The optimizer step, None if nobody knew it.
+        step: The optimizer step, None if it was unknown.
         mode: Training or evaluation.
-        session: How many times the run had been started before: batches of a later one take the place of those that it
+        session: How many times the run had been started before: a batch of a later session replaces the batch that it
             repeats.
         weights: The weights in force, of terms without a verdict in this batch too.
         conversational: Whether prompts are conversations, stored as JSON.
@@ -219,7 +219,7 @@ def _write_part(
 
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
-    """Values that parquet holds: null for what is no number, and what is not text in a column of text as JSON."""
+    """Values that parquet holds: null for NaN and infinity, and JSON for other values in a text column."""
     if pa.types.is_floating(kind):
         return [value if value is not None and math.isfinite(value) else None for value in values]
     return [_text(value) for value in values] if pa.types.is_string(kind) else values
@@ -243,7 +243,7 @@ class LogRecorder(RunListener):
         self._has_failed = False
 
     def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
-        """Append the figures of a step; what is no finite number becomes null. After an error, nothing more."""
+        """Append the figures of a step; NaN and infinity become null. After an error, nothing more is written."""
         if self._has_failed:
             return
         try:

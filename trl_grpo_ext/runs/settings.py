@@ -78,7 +78,7 @@ NO_ARGUMENT = ("name",)  # the metric's key does not change a verdict
 
 
 class _UnknownError(Exception):
-    """Nobody can tell whether two of these are the same."""
+    """Raised for values that cannot be compared."""
 
 
 def verifier_identity(verifier: Verifier) -> str | None:
@@ -98,7 +98,7 @@ def verifier_identity(verifier: Verifier) -> str | None:
     """
     try:
         found = _identity(verifier)
-    except Exception:  # a verifier may be anybody's, and its attributes anything
+    except Exception:  # a user's verifier may have any attributes
         return None
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
     return f"{found[0]} {digest[:16]}"

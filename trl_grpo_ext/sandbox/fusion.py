@@ -54,7 +54,7 @@ class FusionSandbox:
         parallel: Programs at a time; by default 8 for each service.
 
     Raises:
-        ValueError: for what is no such address.
+        ValueError: for any other address.
     """
 
     def __init__(self, addresses: Sequence[str], *, parallel: int | None = None) -> None:

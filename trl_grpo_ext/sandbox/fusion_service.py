@@ -70,7 +70,7 @@ class FusionService:
         return self._nodes.ask(_request(code, stdin, limits, seconds), _read_run)
 
     def failures(self) -> list[str]:
-        """Why each of those that cannot run a program cannot."""
+        """Why each service that cannot run a program cannot."""
         return [why for node in self._nodes.all if (why := self._failure(node))]
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ def _request(code: str, stdin: str, limits: Limits, seconds: float) -> Request:
 def _read_run(body: bytes) -> Run:
     record = read_json(body)
     if not isinstance(record, dict) or record.get("status") not in ("Success", "Failed", "SandboxError"):
-        raise WireError("a status that there is not")
+        raise WireError("an unknown status")
     if record["status"] == "SandboxError":
         raise NodeError(f"the service failed: {_text(record, 'message')[-_SHOWN:]}")
     result = record.get("run_result")
@@ -133,7 +133,7 @@ def _read_run(body: bytes) -> Run:
     timed_out = result["status"] == "TimeLimitExceeded"
     code = -1 if timed_out else result.get("return_code")
     if type(code) is not int or not -256 < code < 256:
-        raise WireError("a return_code that there is not")
+        raise WireError("an impossible return_code")
     return Run(
         timed_out=timed_out,
         code=code,
@@ -154,5 +154,5 @@ def _seconds(found: Any) -> float:
     if found is None:
         return 0.0
     if type(found) not in (int, float) or not 0 <= found < 1e9:
-        raise WireError("an execution_time that there is not")
+        raise WireError("an impossible execution_time")
     return float(found)

@@ -49,11 +49,11 @@ class RemoteSandbox:
     Args:
         addresses: `http://host:port` or `https://host:port`, one or several.
         token: The secret shared with the servers; by default from the environment, see `access_token.read_token`. Over
-            `http` it can be read by whoever listens: use a network that you trust, a tunnel, or a proxy with `https`.
+            `http` anyone on the network can read it: use a network that you trust, a tunnel, or a proxy with `https`.
         attempts: How often a request may fail.
 
     Raises:
-        ValueError: for what is no such address, or no token.
+        ValueError: for any other address, or without a token.
     """
 
     def __init__(self, addresses: Sequence[str], *, token: str | None = None, attempts: int = ATTEMPTS) -> None:

@@ -68,7 +68,7 @@ def _make_remote(address: str, token: str | None) -> FusionSandbox | RemoteSandb
     if fusion:
         if len(fusion) < len(addresses):
             raise ValueError(f"Addresses of SandboxFusion and of others do not mix, got {address!r}.")
-        return FusionSandbox(fusion)  # the token is none of its business
+        return FusionSandbox(fusion)  # it must not see the token
     if not addresses:
         raise ValueError(f"A sandbox's address is like http://cpu-node:8750, got {address!r}.")
     return RemoteSandbox(addresses, token=token)

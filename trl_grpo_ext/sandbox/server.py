@@ -80,7 +80,7 @@ class SandboxServer(ThreadingHTTPServer):
         settings: What to take.
 
     Raises:
-        ValueError: for what is no token.
+        ValueError: for an invalid token.
         OSError: if the address cannot be had.
     """
 

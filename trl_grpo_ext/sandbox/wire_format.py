@@ -206,7 +206,7 @@ def _ending(name: str) -> Ending:
     try:
         return Ending(name)
     except ValueError:
-        raise WireError("an ending that there is not") from None
+        raise WireError("an unknown ending") from None
 
 
 def _read_limits(record: Any, maxima: Limits) -> Limits:

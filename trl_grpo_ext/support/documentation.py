@@ -17,7 +17,7 @@ def read_docs(reference: str) -> str:
         reference: `"math"`, `"findings#bad_data"`, or as a docstring has it, `"docs/findings.md#bad_data"`.
 
     Raises:
-        ValueError: for a page or a section that there is not, naming the nearest.
+        ValueError: for an unknown page or section; the message names the nearest.
 
     Example:
         >>> read_docs("findings#bad_data").splitlines()[0]

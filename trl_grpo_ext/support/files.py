@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, plain values for JSON, and earlier runs out of the way."""
+"""Files: writing them whole or not at all, plain values for JSON, and renaming what an earlier run recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def written_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write to, which gets its name only once it is complete and on the disk.
 
-    Whoever reads meets the old content or the new, also after a crash or a power cut. What fails leaves nothing.
+    A reader sees the old content or the new, also after a crash or a power cut. If writing fails, nothing is left.
     """
     target = Path(path)
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")

@@ -67,8 +67,8 @@ _LIBRARY = f"{Path(os.__file__).parent}{os.sep}"
 def error_text(error: BaseException) -> str:
     """The type, the message and the place of an exception, in at most `MAX_CHARS` characters that any file takes.
 
-    The place is the innermost line that belongs to no library: of a function that hands `json.loads` what is no JSON,
-    the line that does so.
+    The place is the innermost line that belongs to no library. If a function passes bad JSON to `json.loads`, it is
+    the line of that call.
 
     Example:
         >>> error_text(KeyError("colour"))

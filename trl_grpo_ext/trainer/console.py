@@ -121,7 +121,7 @@ def _shown(value: float | None) -> str:
 
 
 def use_console(trainer: Any, terms: Sequence[str]) -> None:
-    """Show the run by `ConsoleCallback` in place of the dicts that transformers prints."""
+    """Show the run by `ConsoleCallback` instead of the dicts that transformers prints."""
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(_ConsoleCallback(terms))

@@ -109,7 +109,7 @@ write_report([sys.argv[1]], seconds=float(sys.argv[3]))
 class BackgroundReport:
     """Keeps `report.html` of a run up to date. None of its methods raises.
 
-    Of a long run, a report is made of as many batches as can be read in `READING_SECONDS`.
+    A report of a long run is made from as many batches as can be read in `READING_SECONDS`.
 
     Args:
         run_folder: The run's `output_dir`.
@@ -133,7 +133,7 @@ class BackgroundReport:
             self._note_end()
             if self._process is None and time.monotonic() >= self._due:
                 self._begin()
-        except Exception as error:  # a report is worth no run
+        except Exception as error:  # a report that fails must not end the run
             logger.warning("The report of %s is given up: %s", self.folder, error)
             self._due = float("inf")
 

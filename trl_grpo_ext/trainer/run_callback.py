@@ -124,7 +124,7 @@ class CardListener(RunListener):
 
 
 def check_halt_on(codes: Sequence[str]) -> None:
-    """Raise a ValueError for what is no code of a finding.
+    """Raise a ValueError for an unknown code of a finding.
 
     Example:
         >>> check_halt_on(["bad_dat"])

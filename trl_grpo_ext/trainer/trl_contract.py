@@ -73,7 +73,7 @@ _VOID_ROWS = _VoidRowsOnce()
 
 
 def expect_unknown_figures_and_void_rows() -> None:
-    """Keep libraries from warning at every step of what is no mistake here.
+    """Keep libraries from warning at every step about what is intended here.
 
     TRL logs None for what was NaN all along; tensorboard's charts have a gap there, which is what it means. And a row
     for which all rewards are None is how a void row is left out.

@@ -178,13 +178,13 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         return output
 
     def _publish(self, card: Scorecard) -> None:
-        """Log what the card comes to, on every rank alike, and tell whoever listens to the run."""
+        """Log the card's figures on every rank, and tell the listeners."""
         figures = None
         try:
             figures = reduce_card(card, self._run_settings)
             own = {} if self.mix is None else self.mix.verifier_figures(card)
             self._log_figures(logged_figures(figures) | own)
-        except Exception as error:  # a figure is not worth a run
+        except Exception as error:  # a figure that fails must not end the run
             self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
         self.run_callback.on_batch(card, figures)
 

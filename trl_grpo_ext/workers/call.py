@@ -42,7 +42,7 @@ class CallResult:
     Attributes:
         value: What the function returned.
         failure: Why it returned nothing.
-        detail: Of a failure the exception's type, if there was one.
+        detail: The type of the exception that a failure raised, if any.
         error: What that exception said, and where.
         seconds: From its start in a worker.
     """

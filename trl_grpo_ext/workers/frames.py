@@ -97,7 +97,7 @@ class Channel:
         """Write one message as JSON; see `send_bytes`.
 
         Raises:
-            TypeError, ValueError, RecursionError: for what is no JSON; nothing is written then.
+            TypeError, ValueError, RecursionError: for a message that is not JSON; nothing is written then.
         """
         self.send_bytes(_encode(message).encode(), deadline)
 

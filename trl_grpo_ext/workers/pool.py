@@ -92,7 +92,7 @@ def _ask(worker: Worker, target: str, arguments: bytes, timeout: float) -> CallR
 
 
 def usable_cores() -> int:
-    """CPU cores that this rank may use: its share of those that the node's ranks have between them."""
+    """CPU cores that this rank may use: its share of the cores that the node's ranks may use together."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 

@@ -26,7 +26,7 @@ class ChildProcess:
 
     Args:
         command: What to start.
-        kind: Of the socket.
+        kind: The kind of the socket.
         options: Of `subprocess.Popen`.
     """
 

@@ -23,7 +23,7 @@ Kind = tuple[Blame, Status, str]
 def check(window: Window) -> CheckResult:
     """Among a term's recent verdicts, failures of the grader; else timeouts that completions have caused.
 
-    A shadow that fails is worth knowing, and holds nothing back.
+    A shadow that fails is information: it does not hold the reward back.
     """
     shadows = [term for term in window.terms if term not in window.in_force]
     for terms in (window.in_force, shadows):

@@ -63,8 +63,8 @@ def _has_been_learned(window: Window, term: str) -> bool:
 def _is_idle(window: Window, term: str) -> bool:
     """Whether it is a penalty with next to nothing to punish, or compares completions that do not differ: no trouble.
 
-    Both are worth 0 to nearly all. What tells them from a reward that nobody earns is that their verdicts pass, that
-    they weigh less than nothing, or that they have taken something away, if not lately.
+    Both give nearly every completion 0. They differ from a reward that no completion earns: their verdicts pass,
+    their weight is negative, or they have taken something away before.
     """
     facts = window.of_term(term)
     if not FLAT - 1 <= _mean(facts) <= 0:

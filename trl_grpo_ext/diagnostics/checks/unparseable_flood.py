@@ -1,4 +1,4 @@
-"""The model answers, and nobody can read it."""
+"""The model answers, and the verifier cannot read the answer."""
 
 from __future__ import annotations
 

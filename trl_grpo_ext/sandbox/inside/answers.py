@@ -201,7 +201,7 @@ class Answers:
         return None if number is None else self._handle(value)
 
     def _write(self, encoder: Encoder, value: Any) -> Json:
-        """The JSON for what is no plain data."""
+        """The JSON for an object that is not plain data."""
         if isinstance(value, Callback):
             return {"iterator" if isinstance(value, CallbackIterator) else "callback": value._number}
         if isinstance(value, type) and issubclass(value, BaseException):
@@ -236,7 +236,7 @@ class Answers:
         return object.__new__(self._made[name])
 
     def _read(self, decoder: Decoder, tag: str, data: Json) -> Any:
-        """What a tag that is none of plain data's stands for."""
+        """What a tag stands for that is not a tag of plain data."""
         if tag == "remote":
             return self._handles.objects[data]
         if tag in ("function", "callback", "iterator"):

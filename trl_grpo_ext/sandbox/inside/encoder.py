@@ -33,7 +33,7 @@ class Encoder:
 
     Args:
         shared: What both ends know by number.
-        other: Writes what is no plain data; the other end's `other` reads it.
+        other: Writes objects that are not plain data; the other end's `other` reads them.
         first: Asked before an instance of a subclass of a plain type is flattened; None to flatten it.
     """
 
@@ -67,7 +67,7 @@ class Encoder:
         return self.other(value)
 
     def other(self, value: Any) -> Json:
-        """The JSON for what is no plain data."""
+        """The JSON for an object that is not plain data."""
         return self._other(self, value)
 
     def encode_all(self, values: Iterable[Any]) -> list[Json]:

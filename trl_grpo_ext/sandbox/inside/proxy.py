@@ -91,7 +91,7 @@ class ProgramProxy:
         """What the program answers.
 
         Raises:
-            Fault: if it answers what is no answer, or not at all.
+            Fault: if its reply is not an answer, or does not come.
             BaseException: what it raised.
         """
         with self._lock:

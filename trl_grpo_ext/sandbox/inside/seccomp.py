@@ -161,7 +161,7 @@ def build(*, own_world: bool, pid: int = TEMPLATE_PID) -> bytes:
 
 
 def _segments(actions: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
-    """The actions as (first number, action), each up to the next's first number; what is not named fails."""
+    """The actions as (first number, action), each up to the next's first number; calls that are not named fail."""
     segments: list[tuple[int, list[Instruction]]] = []
     refuse = _fail(errno.EPERM)
     for number in range(max(actions) + 2):

@@ -23,7 +23,7 @@ _BUILTIN_FUNCTIONS = {
 
 
 class Translation:
-    """The judge's side of what is no plain data, for as long as it asks one program.
+    """The judge's side of objects that are not plain data, while it asks one program.
 
     Attributes:
         callbacks: Functions and iterators of the tests that the program may call, by number.
@@ -37,7 +37,7 @@ class Translation:
         self._handles: dict[int, Handle] = {}
 
     def write(self, encoder: Encoder, value: Any) -> Json:
-        """The JSON for what is no plain data."""
+        """The JSON for an object that is not plain data."""
         if isinstance(value, Handle):
             return {"remote": value._h_number}
         if isinstance(value, type) and issubclass(value, BaseException):
@@ -62,7 +62,7 @@ class Translation:
         return self.callbacks.add(value) if number is None else number
 
     def read(self, decoder: Decoder, tag: str, data: Json) -> Any:
-        """What a tag that is none of plain data's stands for."""
+        """What a tag stands for that is not a tag of plain data."""
         if tag == "handle":
             return self._handle(data)
         if tag in ("callback", "iterator"):

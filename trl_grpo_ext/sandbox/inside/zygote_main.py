@@ -10,7 +10,7 @@ Orders are JSON messages, with the descriptors of the children that they ask for
     {"end": [7]}                                   kill these children, and clean up
 
 Answers: `{"up": true}` or `{"failed": "why"}` once; `{"exit": 7, "status": .., "cpu": .., "memory_kb": ..}` for each
-child that ended; `{"ended": [...]}` with the exits of those that were killed.
+child that ended; `{"ended": [...]}` with the exits of the children that were killed.
 """
 
 from __future__ import annotations
