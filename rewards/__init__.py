@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.formats.json_format import json_reward as json_reward
     from trl_grpo_ext.rewards.formats.regex import RegexVerifier as RegexVerifier
     from trl_grpo_ext.rewards.formats.tags import TagsVerifier as TagsVerifier
-    from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier as ThinkFormatVerifier
-    from trl_grpo_ext.rewards.formats.think_format import think_format_reward as think_format_reward
+    from trl_grpo_ext.rewards.formats.tags import ThinkFormatVerifier as ThinkFormatVerifier
+    from trl_grpo_ext.rewards.formats.tags import think_format_reward as think_format_reward
     from trl_grpo_ext.rewards.formats.xml_format import XmlVerifier as XmlVerifier
     from trl_grpo_ext.rewards.language import LanguageVerifier as LanguageVerifier
     from trl_grpo_ext.rewards.language import language_reward as language_reward

@@ -50,7 +50,7 @@ class AllOf(Composition):
 
     Example:
         >>> from trl_grpo_ext.rewards.math import MathVerifier
-        >>> from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier
+        >>> from trl_grpo_ext.rewards.formats.tags import ThinkFormatVerifier
         >>> both = AllOf(verifiers=[ThinkFormatVerifier(), MathVerifier()])
         >>> both(["<think>2+2</think>4", "4", "<think>2+2</think>5"], solution=["4"] * 3)
         [1.0, 0.0, 0.0]

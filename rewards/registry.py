@@ -40,7 +40,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "regex": ("formats.regex", "RegexVerifier"),
     "repetition": ("repetition", "RepetitionVerifier", "repetition_reward"),
     "tags": ("formats.tags", "TagsVerifier"),
-    "think_format": ("formats.think_format", "ThinkFormatVerifier", "think_format_reward"),
+    "think_format": ("formats.tags", "ThinkFormatVerifier", "think_format_reward"),
     "token_budget": ("lengths", "TokenBudgetVerifier"),
     "unit_test": ("unit_tests.verifier", "UnitTestVerifier", "unit_test_reward"),
     "xml": ("formats.xml_format", "XmlVerifier"),

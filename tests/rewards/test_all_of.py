@@ -21,7 +21,7 @@ from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.rewards.compositions import AllOf, AnyOf, FirstScored
 from trl_grpo_ext.rewards.formats.regex import RegexVerifier
-from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier
+from trl_grpo_ext.rewards.formats.tags import ThinkFormatVerifier
 from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.verdict import as_verdict, grader_error, skipped
 

@@ -17,7 +17,7 @@ from judge_endpoint import Answer, JudgeEndpoint, Request, honest
 
 from trl_grpo_ext import Blame, Sample, Status
 from trl_grpo_ext.rewards.compositions import AllOf
-from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier
+from trl_grpo_ext.rewards.formats.tags import ThinkFormatVerifier
 from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
 
 Judge = Callable[..., LlmJudgeVerifier]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Status
-from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier, think_format_reward
+from trl_grpo_ext.rewards.formats.tags import ThinkFormatVerifier, think_format_reward
 
 WELL_FORMED = [
     "<think>2+2=4</think>4",

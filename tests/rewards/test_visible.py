@@ -15,8 +15,7 @@ from trl_grpo_ext.rewards.exact_text import ExactTextVerifier
 from trl_grpo_ext.rewards.formats.boxed import BoxedVerifier
 from trl_grpo_ext.rewards.formats.code_format import CodeFormatVerifier
 from trl_grpo_ext.rewards.formats.json_format import JsonVerifier
-from trl_grpo_ext.rewards.formats.tags import TagsVerifier
-from trl_grpo_ext.rewards.formats.think_format import ThinkFormatVerifier
+from trl_grpo_ext.rewards.formats.tags import TagsVerifier, ThinkFormatVerifier
 from trl_grpo_ext.rewards.formats.xml_format import XmlVerifier
 
 NOTHING = {
