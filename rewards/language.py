@@ -39,8 +39,8 @@ class LanguageVerifier(Verifier):
     Words of another script are foreign, down to one. Within a script, py3langid tells languages apart by a sentence or
     more (12 words), and the wanted language has the benefit of the doubt: a few foreign words in a sentence of the same
     script are not found, nor are comments in code. Two characters of Chinese or Japanese count as a word. Letters that
-    make no language are nobody's: this is no judge of sense. It takes some 40 ms for 8000 tokens, and the detector a
-    second and 100 MB, once a process.
+    make no words have the benefit of the doubt as well: sense is not judged. It takes some 40 ms for 8000 tokens, and
+    the detector a second and 100 MB, once a process.
 
     Args:
         language: The wanted language for all rows, as an ISO 639-1 code (`en`, `zh`, `pt-BR`); or

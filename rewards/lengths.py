@@ -160,10 +160,11 @@ class ConciseVerifier(GroupVerifier):
     It needs no budget: what is short is said by the group, and so by the task. Gate the term on accuracy; then only the
     right completions are ranked, each against the others. Without a gate the shortest wrong answer wins.
 
-    The score is the share of the others that are longer less the share that are shorter, halved. So one completion that
-    is very long moves nobody else's score, as it would in a score of distances (Kimi k1.5 places each length between
-    the shortest and the longest), and the scores of a group add up to 0: being ranked is worth nothing on average. Keep
-    the term's weight below that of accuracy, so that the longest right answer still beats a wrong one.
+    The score is the share of the others that are longer less the share that are shorter, halved. So one very long
+    completion does not move the other scores. It would in a score of distances, such as that of Kimi k1.5, which places
+    each length between the shortest and the longest. The scores of a group add up to 0, so that being ranked is worth
+    nothing on average. Keep the term's weight below that of accuracy, so that the longest right answer still beats a
+    wrong one.
 
     A completion is as long as its `completion_ids`; the end token counts. None of them is incorrect for its length: one
     with a score below 0 is PARTIAL, so that the shares of statuses are not read as wrong answers.

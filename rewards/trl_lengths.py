@@ -13,10 +13,13 @@ from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
+FACTORY, SINCE = "get_cosine_scaled_reward", "1.7"
 BOUNDS = ("min_value_wrong", "max_value_wrong", "min_value_correct", "max_value_correct")
-# TRL's callable judges mathematics itself. It gets an answer that is surely right, or surely wrong, instead of the
-# model's, which could hang it for ever; so the correctness is ours and the formula stays TRL's.
+
+# TRL's callable judges mathematics itself, and a model's answer could hang it for ever. Instead it gets an answer that
+# is surely right, or surely wrong. So the correctness is ours, and the formula is TRL's.
 STAND_IN = [{"role": "assistant", "content": r"\boxed{1}"}]
+RIGHT_GOLD, WRONG_GOLD = "$1$", "$2$"
 
 
 def trl_factory(name: str, *, since: str) -> Callable[..., Any]:
@@ -102,11 +105,6 @@ class OverlongVerifier(Verifier):
         if score == 0:
             return Verdict(status=Status.CORRECT, score=0.0)
         return Verdict(status=Status.INCORRECT, score=score, reason="near_limit" if score > -1 else "overlong")
-
-
-FACTORY, SINCE = "get_cosine_scaled_reward", "1.7"
-
-RIGHT_GOLD, WRONG_GOLD = "$1$", "$2$"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,10 @@ ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "a
 CONTAINER = (dict, list)
 MAX_SCHEMA_DEPTH = 100
 _FRAMES = 6_000  # Python calls that a validation may nest: far more than an honest schema needs at any allowed depth
-_PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})  # a value of each type, to see whether a validation ends
-MAX_DIGITS = 300  # of a number: every such number is finite as a float, too, and is read in linear time
-# The last alternatives take what is never closed to its end, so that no text is looked at twice.
+# A value of each type, to see whether a validation ends.
+_PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})
+MAX_DIGITS = 300  # of a number. Such a number is read in linear time, and is finite as a float, too.
+# The last alternatives take an unclosed text to its end, so that no text is looked at twice.
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 

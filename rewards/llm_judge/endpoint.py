@@ -177,7 +177,7 @@ class Client:
             return future.result()
         except concurrent.futures.CancelledError:
             raise EndpointError("judge_closed", is_down=False) from None
-        except BaseException:  # Ctrl-C: nobody waits for the replies any more
+        except BaseException:  # Ctrl-C: the replies are no longer waited for
             future.cancel()
             raise
 

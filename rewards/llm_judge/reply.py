@@ -1,4 +1,4 @@
-"""What a judge must reply, and reading it: strictly, since a reply that was talked into being lax is worth nothing."""
+"""The reply that a judge must give, and how its score is read: strictly, so that a lax reply gives no score."""
 
 from __future__ import annotations
 
