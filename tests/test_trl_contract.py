@@ -52,6 +52,7 @@ from trl_grpo_ext import VerifiedGRPOTrainer
 """
 
 
+@pytest.mark.slow
 def test_against_another_trl_the_trainer_fails_at_import_in_one_sentence_and_the_verifiers_work() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", OTHER_TRL], capture_output=True, text=True, check=False
