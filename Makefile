@@ -39,11 +39,12 @@ test-lowest: .venv-lowest/installed  ## run what touches TRL, and a small traini
 coverage: .venv/installed-dev  ## run the quick tests and print which lines they do not reach
 	$(PYTEST) -m "not slow and not wheel" --cov=trl_grpo_ext --cov=rewards --cov-report=term:skip-covered $(ARGS)
 
-check: .venv/installed-dev check-js  ## lint, format, types, and the layers of the house
+check: .venv/installed-dev check-js  ## lint, format, types, layers, sizes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/sizes.py
 
 check-js: $(if $(shell command -v npm),$(BIOME))  ## lint and format the report's scripts; needs npm
 	@if [ -x $(BIOME) ]; then $(BIOME) check --error-on-warnings $(SCRIPTS); \
