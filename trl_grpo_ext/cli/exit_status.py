@@ -1,4 +1,4 @@
-"""What a command's exit status says. A crash ends with 1, as Python ends it."""
+"""The exit statuses of commands. A crash ends with 1, as in any Python program."""
 
 from __future__ import annotations
 

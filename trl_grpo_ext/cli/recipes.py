@@ -1,4 +1,4 @@
-"""`trl-grpo-ext recipes`: the shipped recipes, as a list or one as its file, and what their `verifier:` may name."""
+"""`trl-grpo-ext recipes`: list the shipped recipes, print one of them, or list the names of verifiers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a run leaves behind and says of itself."""
+"""Checks of a run, their findings, and the answer to what holds the reward back."""

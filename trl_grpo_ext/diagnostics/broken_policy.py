@@ -1,4 +1,4 @@
-"""A policy that has broken: it was right now and then, and is no longer."""
+"""A policy that has broken: its score was above 0, and has fallen to nearly 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An example: a completion that shows what a finding is about, safe to print."""
+"""An example: a completion that shows a finding, made safe to print."""
 
 from __future__ import annotations
 

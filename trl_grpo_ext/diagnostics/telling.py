@@ -1,4 +1,4 @@
-"""Telling a finding: on the console, and as an alert of the trackers that the run is logged to."""
+"""Telling a finding: on the console, and as an alert of the trackers that are active."""
 
 from __future__ import annotations
 

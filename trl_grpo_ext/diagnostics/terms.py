@@ -1,4 +1,4 @@
-"""Terms of several batches together: which are primary, which are second opinions, and what they found how often."""
+"""Terms over several batches: which are primary, which are second opinions, and shares of their verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the programs of the corpus try to reach on this machine, and what they leave behind: laid out and looked at."""
+"""What the programs of the corpus try to reach on this machine, and checks of what they leave behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that attack a sandbox or its verdict, and programs that must not notice that there is one; run and checked.
+"""Programs that attack a sandbox or its verdict, and harmless programs that must run as if there were none.
 
 The corpus is data: `assets/sandbox_programs.jsonl`, or a folder of JSON files in the same form. Programs run inside the
 sandbox only, and only where a probe has shown that its walls hold: some would harm a machine without walls.

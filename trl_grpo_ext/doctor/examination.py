@@ -1,4 +1,4 @@
-"""What `trl-grpo-ext doctor` says: which walls hold on this machine and against which attacks, all of it tried."""
+"""The examination: which walls hold on this machine, and against which attacks. Everything is tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two terms go together in a batch: whether a shadow agrees with the primary term, how values move together."""
+"""Pairs of terms in a batch: how a shadow agrees with the primary term, and how values correlate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the primary verdicts of a batch say: of each sample, that of the first term in force that applies to it."""
+"""Figures of the primary verdicts: a sample's is that of the first term in force that applies to it."""
 
 from __future__ import annotations
 

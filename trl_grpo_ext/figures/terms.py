@@ -1,4 +1,4 @@
-"""What a term has found in a batch, in numbers, and how far a shadow agrees with what is trained on."""
+"""Figures of one term in a batch."""
 
 from __future__ import annotations
 

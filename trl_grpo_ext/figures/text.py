@@ -1,6 +1,6 @@
-"""What the text of completions is like: whether it repeats itself, and whether it leaves the prompt's script.
+"""Figures of the text of completions: how much is repeated, and how much is not in the prompt's script.
 
-A few completions of a batch stand for all, and the start of each for the whole, since this is done while training.
+Only a few completions of a batch are read, and only their start, because this runs during training.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The lab: a policy of ten actions, trained by the real trainer in seconds, where what GRPO does can be seen exactly.
+"""The lab: the real trainer trains a policy of ten actions in seconds, so that one sees exactly what GRPO does.
 
-It is a demonstration (`trl-grpo-ext lab`), and the place where diagnostics are proven on runs with planted faults. It
+It is a demonstration (`trl-grpo-ext lab`), and the place where faults are planted to test diagnostics. It
 shows nothing about length, format, language or credit over tokens: a completion is one token.
 """
 

@@ -1,4 +1,4 @@
-"""An action: what the lab's policy answers, and its verifier. It stands alone: the command's flags need no numpy."""
+"""An action, which the lab's policy answers, and its verifier. Apart from the rest: the flags need no numpy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A combination: a reward term that is made of other terms, where their sum is not what is wanted."""
+"""A combination: a reward term that is made of other terms, for cases where a sum is not wanted."""
 
 from __future__ import annotations
 

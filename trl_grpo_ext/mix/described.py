@@ -1,4 +1,4 @@
-"""A mix as it is described: the `rewards:` list of a recipe, made into terms."""
+"""A mix made from its description, the `rewards:` list of a recipe."""
 
 from __future__ import annotations
 

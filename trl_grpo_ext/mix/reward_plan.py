@@ -1,4 +1,4 @@
-"""What a trainer's `reward_funcs` come to: one mix of the verifiers, and TRL's list of reward functions."""
+"""The plan for a trainer's `reward_funcs`: one mix of the verifiers, and TRL's list of reward functions."""
 
 from __future__ import annotations
 

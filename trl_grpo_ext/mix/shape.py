@@ -1,4 +1,4 @@
-"""Shapes: what becomes of a verdict's score before it is weighed. The raw score stays in the verdict."""
+"""Shapes: functions that change a score before it is weighed. The raw score stays in the verdict."""
 
 from __future__ import annotations
 

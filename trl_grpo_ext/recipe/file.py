@@ -1,4 +1,4 @@
-"""A recipe as a file: where it lies, what is in it. Nothing here needs TRL, so `recipes` and typos answer at once."""
+"""A recipe as a file: its path and its keys. Nothing here needs TRL, so `recipes` and typos answer at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a recipe: data, trainer, evaluation before and after, training, and what it came to."""
+"""Running a recipe: data, trainer, evaluation before and after, training, summary."""
 
 from __future__ import annotations
 

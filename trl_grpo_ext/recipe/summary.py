@@ -1,4 +1,4 @@
-"""What a run came to: `summary.json`, and the small table at the end."""
+"""The summary of a run: `summary.json`, and the table at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advantage changes: which completions would be pushed the other way."""
+"""Advantage changes: which completions get an advantage of the other sign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replayed run as people read it: plain tables where the output is no terminal."""
+"""A replayed run as text for people: plain tables if the output is not a terminal."""
 
 from __future__ import annotations
 

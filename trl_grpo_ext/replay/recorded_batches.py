@@ -1,4 +1,4 @@
-"""What is replayed: the recorded batches that are meant, when in the run they were, and the rewards to try on them."""
+"""The input of a replay: the chosen batches, their place in the run, and the rewards to try on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdict changes: which verdicts of a term come out otherwise under the new rewards."""
+"""Verdict changes: which verdicts of a term differ under the new rewards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which groups of a run go into its page: all of a small run, of a larger one those that matter, and a sample."""
+"""Which groups go into a run's page: all of a small run; of a larger run the important ones and a sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What listens to a run while it goes on: a recorder, a watch, a report. It hears on the main process only."""
+"""Listeners of a run: a recorder, a watch, a report. They are called on the main process only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: each start of a run is one. What counts of a step is what the last session that came by has made of it."""
+"""Sessions: each start of a run is one. If several sessions have made a step, the last one counts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The settings of a run that its figures depend on, `scorecards/run.json`, the identities of its verifiers among them.
+"""The settings of a run that its figures depend on, `scorecards/run.json`, with its verifiers' identities.
 
-Two verifiers with one identity give the same verdicts, so recorded ones need not be made again. It is a digest, not a
-description: the arguments of a verifier may hold what does not belong in a run's folder.
+Two verifiers with one identity give the same verdicts, so recorded verdicts can be used again. An identity is a digest,
+not a description: a verifier's arguments may hold what does not belong in a run's folder.
 """
 
 from __future__ import annotations

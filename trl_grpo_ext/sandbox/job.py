@@ -1,4 +1,4 @@
-"""What a program under test may use."""
+"""A job for the sandbox: a program, its tests and its limits. And the result of a job."""
 
 from __future__ import annotations
 

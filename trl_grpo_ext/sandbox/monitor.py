@@ -1,4 +1,4 @@
-"""Waiting for what the processes of a run say, and for how they end; within time and memory."""
+"""Waiting for the output and the end of a run's processes, within limits of time and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines that answer over HTTP: one request to whichever has least to do, and again elsewhere if that one fails.
+"""Machines that answer over HTTP. A request goes to the least busy one, and to another if that one fails.
 
 No proxy is used and no redirect is followed: a token and programs go to the address that was named, or nowhere.
 """

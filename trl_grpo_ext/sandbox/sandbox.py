@@ -1,4 +1,4 @@
-"""What a sandbox is to the rest of the package, and those that a process shares."""
+"""The protocol of a sandbox, and the sandboxes that a process shares."""
 
 from __future__ import annotations
 

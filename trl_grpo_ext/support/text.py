@@ -1,4 +1,4 @@
-"""Texts for people: names that were mistyped, exceptions in a line, long texts cut, hostile texts made harmless."""
+"""Texts for people: the nearest known name, exceptions in one line, cut texts, hostile texts made harmless."""
 
 from __future__ import annotations
 

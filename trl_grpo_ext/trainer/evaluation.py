@@ -1,4 +1,4 @@
-"""An evaluation: what one pass over the test split came to, term by term."""
+"""An evaluation: the figures of one pass over the test split, term by term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a run before its model is loaded."""
+"""Checks of a run before its model is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TRL generated, as samples: whether a completion was cut, and what its prompt has begun for it."""
+"""TRL's completions as samples: whether one was cut, and which start of the answer its prompt holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of our own, and their lending to threads: the one pool under workers and sandboxes.
+"""Child processes, and the pool that lends them to threads. Workers and sandboxes both use it.
 
 A `Lender` starts processes when they are needed, lends each to one thread at a time, and ends those that fail.
 `spread` runs jobs on threads that live as long as the call. `shared` keeps one object a process, which is closed when

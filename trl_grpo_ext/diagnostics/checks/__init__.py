@@ -1,4 +1,4 @@
-"""The checks, a file each or a family of them a file, by their codes. Codes are stable: files and scripts hold them.
+"""The checks by their codes, one or one family a file. Codes are stable: files and scripts hold them.
 
 A new check is a file with a pure function of a `Window`, and a line here, at its place in the order of cause.
 """

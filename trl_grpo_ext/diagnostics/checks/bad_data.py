@@ -1,4 +1,4 @@
-"""Rows of the dataset that cannot be judged against."""
+"""Rows of the dataset that have nothing to judge against."""
 
 from __future__ import annotations
 

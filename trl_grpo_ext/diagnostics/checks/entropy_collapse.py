@@ -1,4 +1,4 @@
-"""The policy has stopped trying things, short of the goal."""
+"""The policy has stopped exploring before it has reached the goal."""
 
 from __future__ import annotations
 

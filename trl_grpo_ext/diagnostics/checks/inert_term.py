@@ -1,4 +1,4 @@
-"""Terms with weight that teach nothing: they never tell two completions of a group apart, or everything passes."""
+"""Terms with weight that teach nothing: a group's completions get the same value, or every completion passes."""
 
 from __future__ import annotations
 

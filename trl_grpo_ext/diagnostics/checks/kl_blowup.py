@@ -1,4 +1,4 @@
-"""The policy has left its reference far behind, and is no better for it."""
+"""The policy is far from its reference, and its reward is no better."""
 
 from __future__ import annotations
 

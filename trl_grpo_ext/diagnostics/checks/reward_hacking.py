@@ -1,4 +1,4 @@
-"""The reward rises and what it stands for does not; hacks that would fool a naive grader; verifiers that disagree."""
+"""A reward that rises alone; programs that would pass a naive grader; verifiers that disagree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells completions apart is not what the run is meant to teach: another term drives, or decides alone."""
+"""Advantages that come from another term than the primary one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The updates: there is something to learn and the weights do not move, or losses and gradients are no numbers."""
+"""The updates: weights that do not move, or losses and gradients that are not finite."""
 
 from __future__ import annotations
 
