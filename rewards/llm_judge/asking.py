@@ -38,7 +38,7 @@ _once = Once()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class NotScored:
     """A question that got no score, and why."""
 
     reason: str
@@ -48,7 +48,7 @@ class Failure:
 class Reply:
     """What came of a question, and how long it took."""
 
-    outcome: Scored | Failure
+    outcome: Scored | NotScored
     seconds: float = 0.0
 
 
@@ -76,13 +76,13 @@ async def ask_all(
         for task in tasks:
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    late = Reply(outcome=Failure(reason="judge_batch_timeout"), seconds=timeout)
+    late = Reply(outcome=NotScored(reason="judge_batch_timeout"), seconds=timeout)
     return [late if task in pending else _result(task) for task in tasks]
 
 
 def _result(task: asyncio.Task[Reply]) -> Reply:
     error = task.exception()
-    return task.result() if error is None else Reply(outcome=Failure(reason=f"raised_{type(error).__name__}"))
+    return task.result() if error is None else Reply(outcome=NotScored(reason=f"raised_{type(error).__name__}"))
 
 
 async def _ask(client: Client, question: Question, body: Mapping[str, Any]) -> Reply:
@@ -90,11 +90,11 @@ async def _ask(client: Client, question: Question, body: Mapping[str, Any]) -> R
     try:
         outcome = await _score(client, question, body)
     except EndpointError as error:
-        outcome = Failure(reason=error.reason)
+        outcome = NotScored(reason=error.reason)
     return Reply(outcome=outcome, seconds=time.monotonic() - started)
 
 
-async def _score(client: Client, question: Question, body: Mapping[str, Any]) -> Scored | Failure:
+async def _score(client: Client, question: Question, body: Mapping[str, Any]) -> Scored | NotScored:
     reason = ""
     for _ in range(ASKED):
         mark = question.fresh_mark()
@@ -104,7 +104,7 @@ async def _score(client: Client, question: Question, body: Mapping[str, Any]) ->
             return Scored(question.contract.read(reply, mark), excerpt(reply))
         except ReplyError as error:
             reason = str(error)
-    return Failure(reason=reason)
+    return NotScored(reason=reason)
 
 
 def reply_text(completion: Any) -> str:

@@ -65,7 +65,7 @@ class QuestionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkedText:
     """A text that goes between marks."""
 
     label: str
@@ -82,17 +82,17 @@ class Question:
         system_role: Whether the model takes a system message.
     """
 
-    pieces: tuple[str | Block, ...]
+    pieces: tuple[str | MarkedText, ...]
     contract: Contract
     system_role: bool
 
     @property
     def is_shortened(self) -> bool:
-        return any(isinstance(piece, Block) and piece.text[1] for piece in self.pieces)
+        return any(isinstance(piece, MarkedText) and piece.text[1] for piece in self.pieces)
 
     def fresh_mark(self) -> str:
         """A mark that no text of this question holds."""
-        blocks = [piece.text for piece in self.pieces if isinstance(piece, Block)]
+        blocks = [piece.text for piece in self.pieces if isinstance(piece, MarkedText)]
         return fresh_mark([text for head, _, tail in blocks for text in (head, tail)])
 
     def messages(self, mark: str) -> Messages:
@@ -190,12 +190,12 @@ class JudgePrompt:
             given["gold"] = str(row[self.column])
         if "question" in self.template.columns and _is_empty(given["question"]):
             raise QuestionError("question_missing")
-        pieces: list[str | Block] = []
+        pieces: list[str | MarkedText] = []
         for piece in self.template.pieces:
             if isinstance(piece, str):
                 pieces.append(piece)
             elif piece.column in LABELS:
-                pieces.append(Block(LABELS[piece.column], shortened(given[piece.column], self.max_chars)))
+                pieces.append(MarkedText(LABELS[piece.column], shortened(given[piece.column], self.max_chars)))
             elif piece.column == "rubric" and self.rubric is not None:
                 pieces.append(self.rubric)
             else:

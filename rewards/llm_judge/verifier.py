@@ -10,7 +10,7 @@ from typing import Any
 from trl_grpo_ext.protocol import DataProblem, Verifier
 from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.rewards.llm_judge import settings
-from trl_grpo_ext.rewards.llm_judge.asking import Failure, Reply, Scored, ask_all, request_key, shared_cache
+from trl_grpo_ext.rewards.llm_judge.asking import NotScored, Reply, Scored, ask_all, request_key, shared_cache
 from trl_grpo_ext.rewards.llm_judge.endpoint import REST_SECONDS, Endpoint, EndpointError, close_client, shared_client
 from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
 from trl_grpo_ext.rewards.llm_judge.reply import Contract, Form
@@ -251,11 +251,11 @@ class LlmJudgeVerifier(Verifier):
         try:
             return client.run(lambda: ask_all(client, questions, body=self._body, timeout=self.batch_timeout))
         except EndpointError as error:
-            failed = Reply(outcome=Failure(reason=error.reason), seconds=time.monotonic() - started)
+            failed = Reply(outcome=NotScored(reason=error.reason), seconds=time.monotonic() - started)
             return [failed] * len(questions)
 
     def _verdict(self, question: Question, reply: Reply, *, cached: bool) -> Verdict:
-        if isinstance(reply.outcome, Failure):
+        if isinstance(reply.outcome, NotScored):
             return grader_error(reply.outcome.reason, seconds=reply.seconds)
         judged = reply.outcome.score
         details = {"judge": self.model, "judged": f"{judged:g}", "reply": reply.outcome.reply}

@@ -21,7 +21,7 @@ from sympy import Expr
 from trl_grpo_ext.rewards.answers.latex import is_sentence, standard
 from trl_grpo_ext.rewards.answers.numbers import number
 from trl_grpo_ext.rewards.math.equality import Parsed, difference, equal, same_values
-from trl_grpo_ext.rewards.math.policy import has_stray_text, violation
+from trl_grpo_ext.rewards.math.refusals import has_stray_text, violation
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 # It warns once that timeouts are off; they are not.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
 from trl_grpo_ext.rewards.answers.latex import is_sentence, standard, without_text_commands
 from trl_grpo_ext.rewards.answers.numbers import base_number, has_decimal_comma, is_date, number
-from trl_grpo_ext.rewards.math.policy import SWITCHES, UNLIKE, bare_value, kind, violation
+from trl_grpo_ext.rewards.math.refusals import SWITCHES, UNLIKE, bare_value, kind, violation
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
 MAX_REMEMBERED = 1 << 16

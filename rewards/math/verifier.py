@@ -20,8 +20,8 @@ from trl_grpo_ext.rewards.answers.verifier import (
     unreadable,
 )
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
-from trl_grpo_ext.rewards.math.policy import SWITCHES
 from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
+from trl_grpo_ext.rewards.math.refusals import SWITCHES
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped

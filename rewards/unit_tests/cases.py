@@ -88,8 +88,8 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
         f"assert Expected({json.dumps(result)!r}{option}) == call({json.dumps(_arguments(given))!r})"
         for given, result in zip(inputs, results, strict=True)
     ]
-    setup = f"{inspect.getsource(function_case)}\ncall = Call({name!r})"
-    # No names: `Call` asks the module for what it needs, and a function called `same` must not replace ours.
+    setup = f"{inspect.getsource(function_case)}\ncall = SolutionCall({name!r})"
+    # No names: `SolutionCall` asks the module for what it needs, and a function called `same` must not replace ours.
     return CallSuite(setup=setup, tests=tuple(tests), names=(), code=packed(setup, tests))
 
 

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 
-class Call:
+class SolutionCall:
     """Calls a function of the solution, or the method of its class `Solution`, as LeetCode has it."""
 
     def __init__(self, name: str) -> None:

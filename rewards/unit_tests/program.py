@@ -29,7 +29,7 @@ _CODE_START = re.compile(r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FencedBlock:
     """A fenced block of code: the first word after its fence, in lower case, and what it holds."""
 
     tag: str
@@ -72,7 +72,7 @@ def _without_blank_lines(text: str) -> str | None:
     return text[start:]
 
 
-def fenced_blocks(text: str) -> list[Block]:
+def fenced_blocks(text: str) -> list[FencedBlock]:
     """The fenced blocks of a Markdown text, in order.
 
     A fence that opens a block with a tag also ends the one before it if that was left open. Fences around a whole
@@ -80,9 +80,9 @@ def fenced_blocks(text: str) -> list[Block]:
 
     Example:
         >>> fenced_blocks("~~~py\\n1\\n~~~")
-        [Block(tag='py', code='1\\n')]
+        [FencedBlock(tag='py', code='1\\n')]
     """
-    found: list[Block] = []
+    found: list[FencedBlock] = []
     opened: re.Match[str] | None = None
     lines: list[str] = []
     for line in text.split("\n"):
@@ -114,10 +114,10 @@ def _tag(fence: re.Match[str]) -> str:
     return tag[1].lower() if tag else ""
 
 
-def _block(opened: re.Match[str], lines: list[str]) -> Block:
+def _block(opened: re.Match[str], lines: list[str]) -> FencedBlock:
     indent = opened[1]
     code = "\n".join(line.removeprefix(indent) for line in lines) if indent else "\n".join(lines)
-    return Block(_tag(opened), code if not code or code.endswith("\n") else code + "\n")
+    return FencedBlock(_tag(opened), code if not code or code.endswith("\n") else code + "\n")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Math answers: golds of every form, policies, verdicts with reasons, bounded time."""
+"""Math answers: golds of every form, refusals, verdicts with reasons, bounded time."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_completion_that_contradicts_itself_is_ambiguous_and_one_that_is_wrong
     assert MathVerifier(mode="boxed")(completions, solution=["3"] * 3) == [1.0, 0.0, 1.0]
 
 
-POLICIES = [
+REFUSALS = [
     ("accept_unevaluated", "391", r"17 \times 23", "unevaluated"),
     ("accept_unevaluated", "5050", r"\sum_{k=1}^{100} k", "unevaluated"),
     ("accept_unevaluated", "6", r"\gcd(12,18)", "unevaluated"),
@@ -156,8 +156,8 @@ POLICIES = [
 ]
 
 
-@pytest.mark.parametrize(("switch", "gold", "answer", "reason"), POLICIES)
-def test_each_policy_turns_down_its_kind_of_answer_unless_switched_off(
+@pytest.mark.parametrize(("switch", "gold", "answer", "reason"), REFUSALS)
+def test_each_refusal_turns_down_its_kind_of_answer_unless_switched_off(
     switch: str, gold: str, answer: str, reason: str
 ) -> None:
     (verdict,) = math_reward.judge([boxed(answer)], solution=[gold])

@@ -1,6 +1,6 @@
-"""Answers that equal the gold and still do not answer: named policies, each with a switch.
+"""Answers that equal the gold and still do not answer: the kinds that are refused, each with a switch.
 
-math-verify does the problem for the policy where it can: it evaluates a sum that only repeats the question, keeps the
+math-verify does the problem for the model where it can: it evaluates a sum that only repeats the question, keeps the
 last side of a false equation, drops text as if it were a unit. Each function here says whether an answer is of such a
 kind; they are asked only when the values are equal.
 """
@@ -167,7 +167,7 @@ def _unit_words(text: str) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Refusal:
     """A kind of answer that is turned down though its value is right.
 
     Attributes:
@@ -181,18 +181,18 @@ class Policy:
     applies: Callable[[str, str], bool]
 
 
-POLICIES = (
-    Policy("accept_stray_text", "stray_text", has_stray_text),
-    Policy("accept_stray_text", "negated", is_negated),
-    Policy("accept_other_units", "other_unit", has_other_unit),
-    Policy("accept_other_case", "other_symbols", has_other_case),
-    Policy("accept_unevaluated", "unevaluated", is_unevaluated),
+REFUSALS = (
+    Refusal("accept_stray_text", "stray_text", has_stray_text),
+    Refusal("accept_stray_text", "negated", is_negated),
+    Refusal("accept_other_units", "other_unit", has_other_unit),
+    Refusal("accept_other_case", "other_symbols", has_other_case),
+    Refusal("accept_unevaluated", "unevaluated", is_unevaluated),
 )
 
 
 def violation(gold: str, answer: str, accepted: frozenset[str]) -> str:
-    """The reason code of the first policy that turns this answer down; empty if none does."""
-    for policy in POLICIES:
-        if policy.switch not in accepted and policy.applies(gold, answer):
-            return policy.reason
+    """The reason code of the first refusal that applies to this answer; empty if none does."""
+    for refusal in REFUSALS:
+        if refusal.switch not in accepted and refusal.applies(gold, answer):
+            return refusal.reason
     return ""
