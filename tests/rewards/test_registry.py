@@ -122,7 +122,7 @@ def test_a_broken_package_is_an_error_only_where_it_is_named(install: Install) -
         mix_of("absent")
     with pytest.raises(ValueError, match="cannot be imported: AttributeError"):
         mix_of("nameless")
-    with pytest.raises(ValueError, match="'no_verifier' is no verifier"):
+    with pytest.raises(ValueError, match="'no_verifier' is not a verifier"):
         mix_of("no_verifier")
 
 

@@ -20,7 +20,9 @@ def add_recipes_parser(commands: Any) -> None:
     )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--show", metavar="NAME", help="print this recipe's YAML")
-    shown.add_argument("--verifiers", action="store_true", help="list what `verifier:` may name, other packages' too")
+    shown.add_argument(
+        "--verifiers", action="store_true", help="list the names for `verifier:`, also those of other packages"
+    )
 
 
 def run_recipes_command(arguments: argparse.Namespace) -> int:

@@ -29,10 +29,12 @@ def add_replay_parser(commands: Any) -> None:
     )
     parser.add_argument("run", metavar="RUN", help="the output_dir of a run that recorded scorecards")
     parser.add_argument("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
-    parser.add_argument("--steps", metavar="A:B", help="batches from step A up to, and without, step B")
+    parser.add_argument("--steps", metavar="A:B", help="batches of the steps from A to B, without B")
     parser.add_argument("--limit", type=int, metavar="N", help="at most N completions, in batches spread over the run")
     parser.add_argument("--mode", choices=("train", "eval"), default="train", help="batches of training (the default)")
-    parser.add_argument("--rescore", action="store_true", help="judge again what the same verifier has judged already")
+    parser.add_argument(
+        "--rescore", action="store_true", help="judge again, even if the same verifier has judged already"
+    )
     parser.add_argument("--examples", type=int, default=2, metavar="N", help="examples of each kind of change (2)")
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE too; - prints only JSON")
 

@@ -25,7 +25,7 @@ def add_report_parser(commands: Any) -> None:
         type=int,
         default=5000,
         metavar="N",
-        help="about how many completions to put in; of a larger run those that matter, and a sample (default: 5000)",
+        help="about how many completions to show; of a larger run the important ones and a sample (default: 5000)",
     )
 
 

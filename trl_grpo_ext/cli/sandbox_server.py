@@ -67,7 +67,7 @@ def _add_most(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=usual.max_waiting,
         metavar="N",
-        help=f"requests at a time; to more the server says that it is busy ({usual.max_waiting})",
+        help=f"requests at a time; others are told that the server is busy ({usual.max_waiting})",
     )
     parser.add_argument(
         "--max-seconds",
@@ -95,7 +95,7 @@ def _serve(flags: argparse.Namespace) -> int:
     _warn_of_readers(flags.token_file)
     missing = [folder for folder in flags.packages if not Path(folder).is_dir()]
     if missing:
-        raise ValueError(f"--packages names {missing[0]!r}, which is no folder.")
+        raise ValueError(f"--packages names {missing[0]!r}, which is not a folder.")
     settings = _settings(flags)
     workers = usable_cores() if flags.workers is None else flags.workers
     sandbox = LocalSandbox(workers, packages=flags.packages, allow_unsafe=flags.allow_unsafe)

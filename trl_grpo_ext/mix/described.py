@@ -102,7 +102,7 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
             )
         return found
     if not (isinstance(found, type) and issubclass(found, Verifier)):
-        raise ValueError(f"{name!r} is no verifier; make one of a function with @verifier.")
+        raise ValueError(f"{name!r} is not a verifier; make one of a function with @verifier.")
     valid = list(inspect.signature(found).parameters)
     for key in arguments:
         if key not in valid:

@@ -122,7 +122,7 @@ def _check_flags(flags: Sequence[str], parser: TrlParser) -> None:
         if not name.startswith("--") or name in valid:
             continue
         if name.removeprefix("--") in FILE_ONLY_KEYS:
-            raise ValueError(f"`{name}` is no flag: `{name.removeprefix('--')}` is set in the recipe's file.")
+            raise ValueError(f"`{name}` is not a flag: `{name.removeprefix('--')}` is set in the recipe's file.")
         short = name.removeprefix("--")
         nearest = f"Did you mean `--{SHORT[short]}`?" if short in SHORT else did_you_mean(name, valid)
         raise ValueError(f"Unknown flag `{name}`. {nearest}")

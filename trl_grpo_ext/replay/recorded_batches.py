@@ -149,7 +149,7 @@ def parse_steps(text: str) -> tuple[int, int | None]:
     """
     match = re.fullmatch(r"(\d*):(\d*)", text.strip(), re.ASCII)
     if match is None:
-        raise ValueError(f"Steps are a range such as 10:20, :20 or 10:, up to and without the second; got {text!r}.")
+        raise ValueError(f"Steps are a range such as 10:20, :20 or 10:, without the second number; got {text!r}.")
     return int(match[1] or 0), int(match[2]) if match[2] else None
 
 

@@ -51,7 +51,7 @@ class RecordedRun:
         object.__setattr__(self, "folder", Path(self.folder))
         if not (self.folder / "scorecards").is_dir():
             raise FileNotFoundError(
-                f"{os.fspath(self.folder)!r} holds no scorecards/ folder, so it is no run that was recorded. Name the "
+                f"{os.fspath(self.folder)!r} holds no scorecards/ folder, so it is not a recorded run. Name the "
                 f"output_dir of a run; record_scorecards must have been on."
             )
 

@@ -113,12 +113,12 @@ class FusionSandbox:
 
     def _run_case(self, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
         if not _is_text(case.stdin):
-            raise UnsupportedError("a test's standard input is no UTF-8")
+            raise UnsupportedError("a test's standard input is not UTF-8")
         run = self._service.run(job.program, case.stdin, job.limits, seconds)
         if not run.timed_out and run.code == 0 and _is_cut_short(run.stdout, case.stdout):
             run = self._service.run(job.program, case.stdin, job.limits, seconds)
         if run.timed_out and len(case.stdout) > _CARRIED_BYTES:
-            raise UnsupportedError("what the program is to print is too long for the service to carry")
+            raise UnsupportedError("the expected output is too long for the service")
         return _case_result(run, case, job.limits), max(0.0, run.seconds - _FREE_SECONDS)
 
     def _run_calls(self, zygotes: Lender[Zygote], job: Job, suite: CallSuite) -> RunResult:

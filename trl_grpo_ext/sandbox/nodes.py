@@ -144,7 +144,7 @@ class Nodes:
                 failures += 1
                 if failures >= self._attempts or stop.is_set():
                     raise
-                logger.warning("A sandbox failed, and the request goes on: %s", error)
+                logger.warning("A sandbox failed; the request goes to another one: %s", error)
             tried.add(node)
             if len(tried | refused) == len(self.all):
                 tried.clear()

@@ -159,7 +159,7 @@ def _check_health(address: str, body: bytes) -> str:
     except WireError:
         record = None
     if not isinstance(record, dict) or record.get("status") != "ok" or not isinstance(record.get("isolation"), str):
-        raise RemoteError(f"What answers at {address} is no `trl-grpo-ext sandbox-server`. Check host and port.")
+        raise RemoteError(f"The server at {address} is not a `trl-grpo-ext sandbox-server`. Check host and port.")
     if record.get("format") != FORMAT:
         raise RemoteError(
             f"The sandbox server at {address} speaks another format of messages than this client. Install the same "
@@ -173,4 +173,4 @@ def _check_health(address: str, body: bytes) -> str:
 def _refusal(address: str, error: RefusedError) -> str:
     if error.status in (401, 403):
         return f"The sandbox server at {address} does not take this token. {HOW_TO_MAKE_A_TOKEN}"
-    return f"What answers at {address} is no `trl-grpo-ext sandbox-server`. Check host and port. ({error})"
+    return f"The server at {address} is not a `trl-grpo-ext sandbox-server`. Check host and port. ({error})"

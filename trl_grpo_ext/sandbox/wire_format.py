@@ -152,11 +152,11 @@ def outcome_from_record(record: Any, job: Job) -> RunResult:
     """
     found = _fields(record, _OUTCOME, "an outcome")
     if any(not 0 <= found[name] < math.inf for name in ("seconds", "cpu_seconds")):
-        raise WireError("an outcome that took no time that there is")
+        raise WireError("an outcome with an impossible time")
     ending, detail = _ending(found["ending"]), found["detail"][:MAX_DETAIL]
     if ending in _NOT_OF_A_PROGRAM:
         if found["tests"]:
-            raise WireError("an outcome that says nothing of the program, and of its tests something")
+            raise WireError("an outcome that says nothing about the program, but something about its tests")
         outcome = RunResult(ending=ending, detail=detail)
     else:
         outcome = _judged(found["tests"], ending, job)

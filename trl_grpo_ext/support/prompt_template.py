@@ -67,7 +67,7 @@ class PromptTemplate:
         for column in self.columns:
             if column not in columns:
                 raise ValueError(
-                    f"The dataset has no column `{column}` to make prompts of (prompt_template). "
+                    f"The dataset has no column `{column}` to make prompts from (prompt_template). "
                     f"{did_you_mean(column, columns)}"
                 )
 
@@ -120,7 +120,7 @@ def _text(value: Any, place: Place) -> str:
         return "\n".join(_text(item, place) for item in value)
     if isinstance(value, Mapping):
         raise ValueError(
-            f"`{place}` (prompt_template) is no text but has the keys {', '.join(map(str, value))}: name one of them, "
+            f"`{place}` (prompt_template) is not text; it has the keys {', '.join(map(str, value))}: name one of them, "
             f"as in `{{{place.column}[{next(iter(value), 'key')}]}}`."
         )
     return str(value)

@@ -54,8 +54,8 @@ def _check_eval_batch(args: Any) -> None:
     if size % group:
         raise ValueError(
             f"An evaluation batch must hold whole groups: {size} completions (per_device_eval_batch_size over all "
-            f"processes) are no multiple of {group} generations. Set per_device_eval_batch_size to a multiple of it, "
-            f"or num_generations_eval."
+            f"processes) are not a multiple of {group} generations. Set per_device_eval_batch_size to a multiple of "
+            f"it, or num_generations_eval."
         )
 
 
