@@ -436,7 +436,7 @@ def test_the_time_to_wait_follows_from_the_limits_of_the_jobs(start: Start, monk
 
 
 def test_what_is_no_sandbox_server_fails_the_check(start: Start) -> None:
-    with pytest.raises(RemoteError, match=r"is no `trl-grpo-ext sandbox-server`"):
+    with pytest.raises(RemoteError, match=r"is not a `trl-grpo-ext sandbox-server`"):
         sandbox(start(answering(b"", health=b'{"pong": true}'))).check()
     health = b'{"status": "ok", "isolation": "none", "format": 2}'
     with pytest.raises(RemoteError, match="same version"):
