@@ -23,7 +23,7 @@ def refuse(reason: object) -> int:
 
 
 def print_text(text: str) -> None:
-    """Print, with one newline at the end; a reader that has seen enough is no error."""
+    """Print, with one newline at the end; a reader that closes the pipe early is not an error."""
     try:
         print(text.rstrip("\n"), flush=True)
     except BrokenPipeError:

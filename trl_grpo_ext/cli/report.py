@@ -16,7 +16,7 @@ def add_report_parser(commands: Any) -> None:
         usage="trl-grpo-ext report RUN [RUN] [--output FILE] [--completions N]",
         allow_abbrev=False,
         description="Write what a run has recorded as one HTML file that opens offline: RUN/report.html. The run may "
-        "be going on. Of two runs, FIRST/report-vs-SECOND.html lays them side by side.",
+        "be going on. For two runs, FIRST/report-vs-SECOND.html shows them side by side.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="the output_dir of a run")
     parser.add_argument("--output", metavar="FILE", help="where to write")

@@ -49,7 +49,7 @@ class Diagnosis:
         sentence: The answer.
         causes: The findings that hold at the end of the run, the first cause first.
         findings: All findings as they began, oldest first.
-        not_checked: By the code of a check, what it lacked at the end.
+        not_checked: What each check lacked at the end, by its code.
         examples: A few completions that show the first cause.
         step: The last step that was recorded; None if it is unknown.
         batches: The training batches that were read.

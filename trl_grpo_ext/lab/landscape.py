@@ -50,7 +50,7 @@ def single_peak(at: int = 7) -> Landscape:
     """1.0 at one action, less and less beside it.
 
     Raises:
-        ValueError: for a peak that is no action.
+        ValueError: for a peak that is not an action.
     """
     _check_action(at)
     return Landscape(name=f"single peak at {at}", rewards=tuple(_bump(action, at) for action in ACTIONS))

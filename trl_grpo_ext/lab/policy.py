@@ -28,7 +28,7 @@ from trl_grpo_ext.lab.action import ACTIONS
 PROMPT = "<go>"
 END = "<end>"
 VOCABULARY = (*map(str, ACTIONS), PROMPT, END)
-NEVER = -1e9  # the logit of tokens that are no action
+NEVER = -1e9  # the logit of tokens that are not an action
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not typed here
@@ -76,7 +76,7 @@ class LabPolicy(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
     def prepare_inputs_for_generation(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **_: Any
     ) -> dict[str, Any]:
-        # `attention_mask` is a parameter because generate() refuses arguments that are no parameters.
+        # `attention_mask` is a parameter because generate() refuses arguments that are not parameters.
         return {"input_ids": input_ids}
 
     @property

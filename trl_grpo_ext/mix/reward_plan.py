@@ -54,7 +54,7 @@ def plan_rewards(
     Raises:
         ValueError: for two mixes, a mix beside `reward_weights`, a wrong number of weights, two rewards with one
             name, weights that are all 0, or no reward at all.
-        TypeError: for something that is no reward.
+        TypeError: for something that is not a reward.
     """
     entries = _as_list(reward_funcs)
     mixes = [entry for entry in entries if isinstance(entry, RewardMix)]

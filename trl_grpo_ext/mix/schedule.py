@@ -23,7 +23,7 @@ class Schedule:
 
     Attributes:
         points: Pairs of (when, weight), in order; weights are finite, and may be negative.
-        curve: From a point to the next in a straight line, along half a cosine, or holding the earlier weight.
+        curve: The way from a point to the next: a straight line, half a cosine, or the earlier weight held.
         unit: What `when` counts: `"progress"`, the share of the run's `max_steps` that is done, in [0, 1], or
             `"step"`, optimizer steps from 0, which do not stretch when a run is made longer.
 

@@ -40,7 +40,7 @@ class RewardTerm:
 
     Raises:
         ValueError: for a name that cannot be a key, a weight, gate, routing or policy that cannot be.
-        TypeError: for a verifier or a shape that is none.
+        TypeError: for another object in the place of a verifier or a shape.
 
     Example:
         >>> from trl_grpo_ext.rewards import MathVerifier

@@ -61,7 +61,7 @@ def set_environment(file: RecipeFile) -> None:
     """Set the environment variables of a recipe's `env`; libraries read some of them when they are imported.
 
     Raises:
-        ValueError: if `env` is no mapping.
+        ValueError: if `env` is not a mapping.
     """
     variables = file.keys.get("env") or {}
     if not isinstance(variables, dict):

@@ -18,7 +18,7 @@ from trl_grpo_ext.support.prompt_template import PromptTemplate
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 
-# Keys of the file that are no flags: nested, or done before the flags are read.
+# Keys of the file that are not flags: nested, or done before the flags are read.
 FILE_ONLY_KEYS = ("rewards", "env")
 # What people write from memory, and no comparison of letters finds.
 SHORT = {

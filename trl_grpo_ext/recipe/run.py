@@ -127,7 +127,7 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
 
 
 def _model_error(name: str, error: Exception) -> Exception:
-    """What to say of a model that cannot be loaded: of a path, that it is none."""
+    """What to say of a model that cannot be loaded; for a path, that the folder is missing."""
     if name.startswith(("/", ".", "~")) and not Path(name).is_dir():
         return ValueError(f"There is no folder {name} to load the model from (model_name_or_path).")
     return error

@@ -113,7 +113,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.end_step is not None and self.end_step <= self.first_step:
-            raise ValueError(f"There are no steps from {self.first_step} up to, and without, {self.end_step}.")
+            raise ValueError(f"There are no steps from {self.first_step} to before {self.end_step}.")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"The limit is a number of completions, 1 or more; got {self.limit}.")
 

@@ -27,7 +27,7 @@ class ReplayedRun:
     Attributes:
         folder: The run's folder.
         comparison: The recorded batches against the new ones.
-        sources: By term of the new mix, where its verdicts are from.
+        sources: Where the verdicts of each term of the new mix come from.
         notes: What a reader must know to trust the figures, a sentence each.
         steps: The first and the last optimizer step; None if they are unknown.
         seconds: Wall time.
@@ -144,7 +144,7 @@ class _Replay:
             raise ValueError(f"{error} A replay has the dataset columns that the run had.") from None
 
     def sources(self) -> dict[str, str]:
-        """By term of the new mix, where its verdicts are from."""
+        """Where the verdicts of each term of the new mix come from."""
         found = {}
         for term in self.rewards.mix.terms:
             reused = self.rescorer.reused.get(term.name)

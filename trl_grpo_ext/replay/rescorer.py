@@ -25,11 +25,11 @@ class Rescorer:
         rescore: Judge everything again, even where a recorded verdict is that of the same verifier.
 
     Attributes:
-        same: By term of the mix, the recorded term that had the same verifier, and so has the same verdicts. Terms that
-            compare the completions of a group have none: a verdict of theirs depends on which were compared.
-        reused: Those of them whose verdicts are taken over.
-        stops: By term whose `on_unscored` is `raise`, and which would have ended the run, the step of the batch.
-        failures: By term and reason, how many completions the grader has failed on now, and had not in the run.
+        same: For each term of the mix, the recorded term with the same verifier, which has the same verdicts. Terms
+            that compare the completions of a group have none: their verdicts depend on which were compared.
+        reused: The terms of `same` whose recorded verdicts are used.
+        stops: The step at which each term whose `on_unscored` is `raise` would have ended the run.
+        failures: How many completions the grader has failed on now and had not in the run, by term and reason.
         revived: How many completions were void, and are not now, of a run with other reward functions.
     """
 
@@ -96,7 +96,7 @@ class Rescorer:
 
 
 def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[str, str]:
-    """By term of the mix, a recorded one with the same verifier: that of the same name, if there are several."""
+    """For each term of the mix, a recorded one with the same verifier; if there are several, that of the same name."""
     reusable = {}
     for term, verifier in mix.verifiers:
         identity = None if isinstance(verifier, GroupVerifier) else verifier_identity(verifier)

@@ -56,7 +56,7 @@ class GroupView:
 
     @property
     def characters(self) -> int:
-        """About how many characters it takes in the page, but for columns that are no text."""
+        """About how many characters it takes in the page, without columns that are not text."""
         samples = self.card.samples
         first = samples[self.members[0]]
         columns = (value for value in islice(first.row.values(), MOST_COLUMNS) if isinstance(value, str))
@@ -84,7 +84,7 @@ class GroupView:
         return max(abs(self._advantage(row) or 0.0) for row in self.members)
 
     def _advantage(self, row: int) -> float | None:
-        """The advantage of a member, 0 where it is no more than rounding; None where none is known."""
+        """The advantage of a member, 0 if it is within rounding error; None if it is unknown."""
         advantages = self.card.advantages
         if advantages is None:
             return None

@@ -202,7 +202,7 @@ class ReportedFindings:
         sentence: What holds the reward back; None if the diagnosis failed.
         findings: Plain dicts as `Finding.to_record` makes them, in order of their steps. `holds` is True for those
             that hold at the end; `about` is what the documentation says of them, by paragraphs.
-        not_checked: By the code of a check, what it lacked.
+        not_checked: What each check lacked, by its code.
     """
 
     sentence: str | None = None

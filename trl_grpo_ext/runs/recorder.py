@@ -54,7 +54,7 @@ class Recorder(RunListener):
 
     Args:
         run_folder: The run's `output_dir`.
-        keep_every: Of older training batches, only each n-th is kept, the first few that checks compare with, and
+        keep_every: Only each n-th of the older training batches is kept, the first few that checks compare with, and
             those that `cite` named; 1 keeps all. Evaluations are always kept.
 
     Raises:

@@ -146,7 +146,7 @@ def _read_run(body: bytes) -> Run:
 def _text(record: dict[str, Any], name: str) -> str:
     found = record.get(name)
     if found is not None and not isinstance(found, str):
-        raise WireError(f"a {name} that is no text")
+        raise WireError(f"a {name} that is not text")
     return found or ""
 
 

@@ -113,7 +113,7 @@ class Ending(StrEnum):
 class TestResult:
     """How one test ended, and a line that says why."""
 
-    __test__ = False  # pytest, this is no test
+    __test__ = False  # tells pytest that this is not a test
 
     ending: Ending
     detail: str = ""

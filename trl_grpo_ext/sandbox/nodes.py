@@ -69,7 +69,7 @@ class Node:
         """The node at `http(s)://host[:port][/path]`.
 
         Raises:
-            ValueError: if it is no such address.
+            ValueError: for any other address.
         """
         try:
             url = urlsplit(address)
@@ -154,7 +154,7 @@ class Nodes:
         """The answer of one node, asked once.
 
         Raises:
-            NodeError: if there is none that can be used.
+            NodeError: if no answer can be used.
         """
         return self._exchange(node, request, self._stop)
 
@@ -262,7 +262,7 @@ def _check_status(node: Node, response: http.client.HTTPResponse, data: bytes) -
 
 
 def _reason(data: bytes) -> str:
-    """What an answer that is no success says, in short."""
+    """What the answer to a failed request says, in short."""
     try:
         record = read_json(data)
     except WireError:

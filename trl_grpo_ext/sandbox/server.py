@@ -1,7 +1,7 @@
 """`trl-grpo-ext sandbox-server`: the sandbox of this machine for others, over HTTP with a token.
 
 `POST /v1/run` runs jobs, see `wire_format`; `GET /v1/health` says what the server is. Both want the token. Every
-refusal is `{"error": "why"}`: 400 what came is no request, 401 no token or another, 404 no such path, 408 it came too
+refusal is `{"error": "why"}`: 400 not a request, 401 no token or a wrong one, 404 no such path, 408 it came too
 slowly, 411 and 413 its length, 422 a job that asks for more than the server gives, 503 too much to do, with
 `Retry-After`.
 

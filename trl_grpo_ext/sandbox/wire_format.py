@@ -2,7 +2,7 @@
 
 A request is `{"format": 1, "jobs": [...]}`, each job as `Job.to_record` gives it; its answer is
 `{"format": 1, "isolation": "...", "outcomes": [...]}`, each outcome as `RunResult.to_record` gives it. Every key must
-be there, none may be added, and every value has the type that it has here: `true` is no number, `"1"` neither.
+be there, none may be added, and every value has the type that it has here: `true` and `"1"` are not numbers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OUTCOME: _Kinds = {
     "seconds": _NUMBER,
     "cpu_seconds": _NUMBER,
 }
-_LARGEST = 1 << 53  # of an integer: larger ones are no floats
+_LARGEST = 1 << 53  # a larger integer may have no float
 _NOT_OF_A_PROGRAM = (Ending.BAD_TESTS, Ending.NO_VERDICT)
 # Generous sizes of an answer, so that only one that is out of all proportion is cut off.
 _ANSWER_BYTES, _BYTES_A_JOB, _BYTES_A_TEST = 1 << 16, 1 << 14, 1 << 13
@@ -66,7 +66,7 @@ def read_json(body: bytes) -> Any:
     """The JSON in `body`.
 
     Raises:
-        WireError: if it is none, or nested too deeply.
+        WireError: if it is not JSON, or nested too deeply.
     """
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
@@ -97,7 +97,7 @@ def read_jobs(body: bytes, *, most: int, maxima: Limits) -> list[Job]:
     """The jobs of a request.
 
     Raises:
-        WireError: if it is no request, or one for more than `most` jobs.
+        WireError: if it is not a request, or one for more than `most` jobs.
         OverLimitError: if a job asks for more than `maxima`.
     """
     record = _fields(read_json(body), {"format": int, "jobs": list}, "the request")
@@ -111,7 +111,7 @@ def job_from_record(record: Any, *, maxima: Limits) -> Job:
     """The job that `Job.to_record` was called on.
 
     Raises:
-        WireError: if it is none.
+        WireError: if it is not a job.
         OverLimitError: if it asks for more than `maxima`: were it given less, the verdict would be a wrong one.
     """
     found = _fields(record, _JOB, "a job")
@@ -148,7 +148,7 @@ def outcome_from_record(record: Any, job: Job) -> RunResult:
     """The outcome of `job` that `RunResult.to_record` was called on.
 
     Raises:
-        WireError: if it is none, or it contradicts itself.
+        WireError: if it is not an outcome, or contradicts itself.
     """
     found = _fields(record, _OUTCOME, "an outcome")
     if any(not 0 <= found[name] < math.inf for name in ("seconds", "cpu_seconds")):

@@ -14,7 +14,7 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
 
     Args:
         package: The package's `__name__`; it has an `__all__`.
-        homes: By exported name, the module within the package that it is in, such as `terms.term`.
+        homes: The module of each exported name within the package, such as `terms.term`.
 
     Example:
         >>> find, names = lazy_exports("trl_grpo_ext", {"Status": "verdict"})

@@ -46,7 +46,7 @@ class PromptTemplate:
         """Read a template.
 
         Raises:
-            ValueError: for a brace that is no part of a place, such as a format, and for a template without places.
+            ValueError: for a brace that is not part of a place, such as a format, and for a template without places.
         """
         pieces = tuple(_piece(match[0]) for match in _PIECE.finditer(template))
         if not any(isinstance(piece, Place) for piece in pieces):
@@ -75,7 +75,7 @@ class PromptTemplate:
         """The prompt of a row.
 
         Raises:
-            ValueError: if the row has nothing at a place, or something that is no text.
+            ValueError: if the row has nothing at a place, or something that is not text.
         """
         return "".join(piece if isinstance(piece, str) else _value(piece, row) for piece in self.pieces)
 

@@ -21,13 +21,13 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
 
     Attributes:
         record_scorecards: Write every generation batch to `output_dir/scorecards/`.
-        keep_scorecards_every: Of older training batches keep only each n-th on disk, the first four, and those that a
-            finding has looked at.
+        keep_scorecards_every: Keep on disk only each n-th of the older training batches, the first four, and those
+            that a finding has looked at.
         write_report: Keep `output_dir/report.html` up to date from the scorecards.
         drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
             anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
             tokens they would make the other groups' count for less.
-        run_checks: Check the run while it goes, and write what is wrong to `output_dir/findings.jsonl`.
+        run_checks: Check the run while it trains, and write findings to `output_dir/findings.jsonl`.
         halt_on: Codes of findings that end the run, with a checkpoint, such as `["nonfinite_updates"]`.
 
     Example:
@@ -45,15 +45,15 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     keep_scorecards_every: int = field(
         default=1,
         metadata={
-            "help": "Of training batches older than the last 64, keep only each n-th on disk, the first four, and the "
-            "16 that each finding has looked at. Evaluations are always kept. 1 keeps everything."
+            "help": "Keep only each n-th of the training batches older than the last 64 on disk, the first four, and "
+            "the 16 that each finding has looked at. Evaluations are always kept. 1 keeps everything."
         },
     )
     write_report: bool = field(
         default=True,
         metadata={
-            "help": "Whether to make `output_dir/report.html` from the scorecards, by a process of its own while the "
-            "run goes on, and when it ends."
+            "help": "Whether to make `output_dir/report.html` from the scorecards, in a process of its own during the "
+            "run, and when it ends."
         },
     )
     drop_dead_groups: bool = field(
@@ -66,7 +66,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     run_checks: bool = field(
         default=True,
         metadata={
-            "help": "Whether to check the run while it goes: what begins to be wrong is shown once, and written to "
+            "help": "Whether to check the run while it trains. A finding is shown once, and written to "
             "`output_dir/findings.jsonl`. `trl-grpo-ext docs findings` lists what is looked for."
         },
     )

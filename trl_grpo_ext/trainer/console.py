@@ -53,7 +53,7 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
 
     def _open(self, args: Any, state: Any, total: int | None, what: str) -> None:
         if state.is_world_process_zero:
-            # None: no bar where stderr is no terminal.
+            # None: no bar if stderr is not a terminal.
             hidden = True if getattr(args, "disable_tqdm", False) else None
             self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=hidden)
 

@@ -70,7 +70,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
             self.listeners.remove(listener)
 
     def tell(self, hear: Callable[[RunListener], None]) -> None:
-        """Tell every listener; one that fails, on a full disk perhaps, is no reason to end the run."""
+        """Tell every listener. If one fails, for example on a full disk, the run goes on."""
         for listener in self.listeners if self.is_main else ():
             try:
                 hear(listener)

@@ -268,8 +268,8 @@ def serve(control: int, rpc: int) -> None:
     """Load the program that comes by `control`, then answer the judge's calls until it closes `rpc`.
 
     Args:
-        control: To the trainer, which is told that the program is about to run.
-        rpc: To the judge, which is told first whether the program was loaded.
+        control: The channel to the trainer, which is told that the program is about to run.
+        rpc: The channel to the judge, which is told first whether the program was loaded.
     """
     trainer, judge = Channel(control), Channel(rpc)
     trainer.send({"ready": True})

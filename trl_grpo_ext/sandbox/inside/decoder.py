@@ -34,7 +34,7 @@ class Decoder:
 
     Args:
         shared: What both ends know by number.
-        other: Reads the tags that are none of plain data's.
+        other: Reads the other tags.
     """
 
     __slots__ = ("_depth", "_other", "shared", "touched")

@@ -54,7 +54,7 @@ def judge(control: int, rpc: int) -> None:
 
     Args:
         control: From and to the trainer.
-        rpc: To the program, which may send anything.
+        rpc: The channel to the program, which may send anything.
     """
     trainer = Channel(control)
     tests = Tests(trainer.receive())
@@ -153,7 +153,7 @@ def _check_setup(program: ProgramProxy, setup: CodeType, names: list[str]) -> No
     """Run the setup with nothing of the program in reach.
 
     Raises:
-        BadTestsError: if it fails even so. What fails because of the program is no fault of the tests, or a program
+        BadTestsError: if it fails even so. What fails because of the program is not the tests' fault, or a program
             could have its verdict thrown out.
     """
     program.untouchable, program.missed = True, False

@@ -254,7 +254,7 @@ class ProgramProxy:
         except (MemoryError, RecursionError):
             self._end("protocol", "too much data")
         if type(message) is not dict:
-            self._end("protocol", "a message that is no object")
+            self._end("protocol", "a message that is not an object")
         found: dict[str, Json] = message
         return found
 
