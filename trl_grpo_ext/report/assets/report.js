@@ -129,7 +129,7 @@ function answerOf(run) {
   );
 }
 
-/** What can be said of a run that nobody has diagnosed. */
+/** What to say of a run without a diagnosis. */
 function bareAnswer(run) {
   if (!run.batches) return "No batch has been recorded yet.";
   const pass = ends(run[run.main_mode].figures.pass);
