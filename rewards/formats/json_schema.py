@@ -10,9 +10,10 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from threading import get_ident
 from typing import Any, NoReturn
 
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, right, unreadable, wrong
@@ -21,6 +22,7 @@ from trl_grpo_ext.verdict import Status, Verdict, skipped
 ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
 CONTAINER = (dict, list)
 MAX_SCHEMA_DEPTH = 100
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _FRAMES = 6_000  # Python calls that a validation may nest: far more than an honest schema needs at any allowed depth
 # A value of each type, to see whether a validation ends.
 _PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})
@@ -212,7 +214,7 @@ def _read_schema(schema: str) -> Any:
 def _validator(schema: Any) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for
+    from jsonschema.validators import extend, validator_for
     from jsonschema_specifications import REGISTRY
 
     dialect = schema.get("$schema") if isinstance(schema, dict) else None
@@ -220,12 +222,30 @@ def _validator(schema: Any) -> Any:
     if found is None:
         raise SchemaError(f"the dialect {dialect!r} is not known", path=["$schema"])
     found.check_schema(schema, format_checker=found.FORMAT_CHECKER)  # which also compiles its patterns
+    following = {keyword: _ending(follow) for keyword, follow in found.VALIDATORS.items() if keyword in _REFERENCES}
     # A registry of our own: the default one fetches what it does not know.
-    validator = found(schema, registry=REGISTRY)
+    validator = extend(found, following)(schema, registry=REGISTRY)
     for part in _parts(found, schema):
         for probe in _PROBES:  # a RecursionError tells of a schema that refers to itself without an end
             next(validator.evolve(schema=part).iter_errors(probe), None)
     return validator
+
+
+def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """A reference, with a RecursionError where it returns to itself; Python's own may panic the compiled registry."""
+    followed: set[tuple[int, int, int]] = set()
+
+    def follow_once(validator: Any, reference: object, instance: object, schema: object) -> Iterator[Any]:
+        step = (get_ident(), id(schema), id(instance))
+        if step in followed:
+            raise RecursionError
+        followed.add(step)
+        try:
+            yield from follow(validator, reference, instance, schema)
+        finally:
+            followed.remove(step)
+
+    return follow_once
 
 
 def _is_known(dialect: object) -> bool:

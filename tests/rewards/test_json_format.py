@@ -240,6 +240,17 @@ def test_without_jsonschema_a_schema_is_refused_with_the_extra_that_has_it(monke
         JsonVerifier(schema=NAMED)
 
 
+def test_a_schema_that_refers_to_itself_is_refused_however_deep_the_stack_is() -> None:
+    def refused_at(depth: int, count: int) -> bool:
+        if depth:
+            return refused_at(depth - 1, count)
+        with pytest.raises(ValueError, match="refers to itself"):
+            JsonVerifier(schema={"description": f"new {count}", "anyOf": [{"type": "object"}, {"$ref": "#"}]})
+        return True
+
+    assert all(refused_at(count, count) for count in range(300))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
