@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.lengths import ConciseVerifier as ConciseVerifier
     from trl_grpo_ext.rewards.lengths import TokenBudgetVerifier as TokenBudgetVerifier
     from trl_grpo_ext.rewards.lengths import concise_reward as concise_reward
+    from trl_grpo_ext.rewards.llm_judge.cascade import CascadeVerifier as CascadeVerifier
     from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier as LlmJudgeVerifier
     from trl_grpo_ext.rewards.math import MathVerifier as MathVerifier
     from trl_grpo_ext.rewards.math import math_reward as math_reward

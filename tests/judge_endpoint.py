@@ -23,6 +23,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
     finish_reason: str = "stop"
+    tokens: int = 0
     hangs: bool = False
     drips: bool = False
 
@@ -51,7 +52,11 @@ class Request:
     @property
     def response(self) -> str:
         """What stands between the marks of the response."""
-        found = re.search(rf"\[BEGIN RESPONSE {self.mark}\]\n(.*)\n\[END RESPONSE {self.mark}\]", self.text, re.DOTALL)
+        return self.between("RESPONSE")
+
+    def between(self, label: str) -> str:
+        """What stands between the marks of a text."""
+        found = re.search(rf"\[BEGIN {label} {self.mark}\]\n(.*)\n\[END {label} {self.mark}\]", self.text, re.DOTALL)
         assert found is not None
         return found[1]
 
@@ -150,7 +155,10 @@ def _completion(answer: Answer) -> bytes:
         return json.dumps({"error": {"message": "no", "type": "test"}}).encode()
     message = {"role": "assistant", "content": answer.content}
     choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
-    record = {"id": "1", "object": "chat.completion", "created": 1, "model": "judge", "choices": [choice]}
+    record: dict[str, Any] = {"id": "1", "object": "chat.completion", "created": 1, "model": "judge"}
+    record["choices"] = [choice]
+    if answer.tokens:
+        record["usage"] = {"prompt_tokens": answer.tokens - 1, "completion_tokens": 1, "total_tokens": answer.tokens}
     return json.dumps(record).encode()
 
 

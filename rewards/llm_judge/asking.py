@@ -46,10 +46,19 @@ class NotScored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of a question, and how long it took."""
+    """What came of a question, and what it cost.
+
+    Attributes:
+        outcome: The score, or why there is none.
+        seconds: How long it took.
+        calls: Replies of the endpoint; 0 for a score that was remembered.
+        tokens: Tokens of these calls, both ways; 0 where the endpoint does not count them.
+    """
 
     outcome: Scored | NotScored
     seconds: float = 0.0
+    calls: int = 0
+    tokens: int = 0
 
 
 def request_key(question: Question, *, base_url: str, body: Mapping[str, Any]) -> str:
@@ -87,24 +96,33 @@ def _result(task: asyncio.Task[Reply]) -> Reply:
 
 async def _ask(client: Client, question: Question, body: Mapping[str, Any]) -> Reply:
     started = time.monotonic()
-    try:
-        outcome = await _score(client, question, body)
-    except EndpointError as error:
-        outcome = NotScored(reason=error.reason)
-    return Reply(outcome=outcome, seconds=time.monotonic() - started)
-
-
-async def _score(client: Client, question: Question, body: Mapping[str, Any]) -> Scored | NotScored:
-    reason = ""
-    for _ in range(ASKED):
+    outcome: Scored | NotScored = NotScored(reason="")
+    calls = tokens = 0
+    while calls < ASKED and isinstance(outcome, NotScored):
         mark = question.fresh_mark()
-        completion = await client.chat({**body, "messages": question.messages(mark)})
         try:
-            reply = reply_text(completion)
-            return Scored(question.contract.read(reply, mark), excerpt(reply))
-        except ReplyError as error:
-            reason = str(error)
-    return NotScored(reason=reason)
+            completion = await client.chat({**body, "messages": question.messages(mark)})
+        except EndpointError as error:
+            outcome = NotScored(reason=error.reason)
+            break
+        calls += 1
+        tokens += tokens_used(completion)
+        outcome = _outcome(completion, question, mark)
+    return Reply(outcome=outcome, seconds=time.monotonic() - started, calls=calls, tokens=tokens)
+
+
+def _outcome(completion: Any, question: Question, mark: str) -> Scored | NotScored:
+    try:
+        reply = reply_text(completion)
+        return Scored(question.contract.read(reply, mark), excerpt(reply))
+    except ReplyError as error:
+        return NotScored(reason=str(error))
+
+
+def tokens_used(completion: Any) -> int:
+    """The tokens that a call took, its prompt included; 0 if the endpoint does not say."""
+    total = getattr(getattr(completion, "usage", None), "total_tokens", None)
+    return total if isinstance(total, int) and total > 0 else 0
 
 
 def reply_text(completion: Any) -> str:

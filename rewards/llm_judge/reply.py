@@ -37,7 +37,7 @@ class Contract:
     Attributes:
         form: A last line with the score, or a JSON object.
         low: The worst score.
-        high: The best.
+        high: The best. It is the smaller number where the question is what is wrong: 0 of 1 is then the best.
 
     Example:
         >>> Contract(form="score_line", low=0, high=10).read("Sound.\\nSCORE 1a2b3c4d: 7", "1a2b3c4d")
@@ -71,14 +71,18 @@ class Contract:
         if said is None or not said.strip():
             raise ReplyError("judge_reply_empty")
         score = _json_score(said, mark) if self.form == "json" else self._line_score(said, mark)
-        if not self.low <= score <= self.high:
+        if not self.holds(score):
             raise ReplyError("judge_reply_out_of_range")
         return score
+
+    def holds(self, score: float) -> bool:
+        """Whether a score is on the scale."""
+        return min(self.low, self.high) <= score <= max(self.low, self.high)
 
     def _line_score(self, said: str, mark: str) -> float:
         last = said.rstrip().removesuffix("```").rstrip().rpartition("\n")[2]
         found = _SCORE_LINE.fullmatch(last) if len(last) <= MAX_LINE_CHARS else None
-        if found is None or (found[3] is not None and float(found[3]) != self.high):
+        if found is None or (found[3] is not None and float(found[3]) != max(self.low, self.high)):
             raise ReplyError("judge_reply_unparseable")
         if (found[1] or "").lower() != mark:
             raise ReplyError("judge_reply_wrong_mark")

@@ -229,37 +229,51 @@ class LlmJudgeVerifier(Verifier):
             return skipped(str(error))
 
     def _verdicts(self, questions: Mapping[str, Question]) -> dict[str, Verdict]:
-        """The verdict on each question, by its key; only those that are new are asked."""
-        cache = shared_cache(self.cache_size, self.cache_folder)
-        verdicts = {}
-        for key, question in questions.items():
-            scored = cache.get(key)
-            if scored is not None and self.min_score <= scored.score <= self.max_score:  # a file may hold anything
-                verdicts[key] = self._verdict(question, Reply(outcome=scored), cached=True)
-        rest = [key for key in questions if key not in verdicts]
-        for key, reply in zip(rest, self._replies([questions[key] for key in rest]), strict=True):
-            if isinstance(reply.outcome, Scored):
-                cache.put(key, reply.outcome)
-            verdicts[key] = self._verdict(questions[key], reply, cached=False)
-        return verdicts
+        """The verdict on each question, by its key."""
+        replies = self.ask(list(questions.values()))
+        return {key: self._verdict(questions[key], reply) for key, reply in zip(questions, replies, strict=True)}
 
-    def _replies(self, questions: Sequence[Question]) -> list[Reply]:
+    def ask(self, questions: Sequence[Question], *, seconds: float | None = None) -> list[Reply]:
+        """The reply to each of several questions that differ; only those that are new are sent.
+
+        Args:
+            questions: What to ask.
+            seconds: For all of them; by default `batch_timeout`.
+        """
+        cache = shared_cache(self.cache_size, self.cache_folder)
+        known = {question: scored for question in questions if (scored := self.remembered(question)) is not None}
+        new = [question for question in questions if question not in known]
+        replies = {question: Reply(outcome=scored) for question, scored in known.items()}
+        for question, reply in zip(
+            new, self._replies(new, self.batch_timeout if seconds is None else seconds), strict=True
+        ):
+            if isinstance(reply.outcome, Scored):
+                cache.put(self._key(question), reply.outcome)
+            replies[question] = reply
+        return [replies[question] for question in questions]
+
+    def remembered(self, question: Question) -> Scored | None:
+        """The score that the judge has given to this question before, or None."""
+        scored = shared_cache(self.cache_size, self.cache_folder).get(self._key(question))
+        return scored if scored is not None and question.contract.holds(scored.score) else None  # a file holds anything
+
+    def _replies(self, questions: Sequence[Question], seconds: float) -> list[Reply]:
         if not questions:
             return []
         started = time.monotonic()
         client = shared_client(self._endpoint)
         try:
-            return client.run(lambda: ask_all(client, questions, body=self._body, timeout=self.batch_timeout))
+            return client.run(lambda: ask_all(client, questions, body=self._body, timeout=seconds))
         except EndpointError as error:
             failed = Reply(outcome=NotScored(reason=error.reason), seconds=time.monotonic() - started)
             return [failed] * len(questions)
 
-    def _verdict(self, question: Question, reply: Reply, *, cached: bool) -> Verdict:
+    def _verdict(self, question: Question, reply: Reply) -> Verdict:
         if isinstance(reply.outcome, NotScored):
             return grader_error(reply.outcome.reason, seconds=reply.seconds)
         judged = reply.outcome.score
         details = {"judge": self.model, "judged": f"{judged:g}", "reply": reply.outcome.reply}
-        details |= {"cached": "yes"} if cached else {}
+        details |= {"cached": "yes"} if not reply.calls else {}
         details |= {"shortened": "yes"} if question.is_shortened else {}
         share = (judged - self.min_score) / (self.max_score - self.min_score)
         reason = ""

@@ -1,0 +1,207 @@
+"""Rules first, and a model for what they cannot decide."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
+from trl_grpo_ext.rewards.answers.finder import FinalAnswer, final_answer
+from trl_grpo_ext.rewards.answers.verifier import gold_texts
+from trl_grpo_ext.rewards.llm_judge import settings
+from trl_grpo_ext.rewards.llm_judge.askable import why_not_asked
+from trl_grpo_ext.rewards.llm_judge.opinion import Case, Opinion, opinions, pose
+from trl_grpo_ext.rewards.llm_judge.question import QuestionError, question_text
+from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Status, Verdict, grader_error
+
+NOT_EQUAL = "not_equal"
+TEXT_GOLDS = ("gold_unparseable", "gold_not_a_number")  # what rules say of a gold that they cannot read
+ANY_GOLD = "\nor: "  # between golds of which any will do
+OF_THE_QUESTIONS = ("rubric", "prompt", "column", "min_score", "max_score", "pass_mark", "include_thinking")
+ASKED = ("same", "different", "divided", "failed")
+_PLAIN = re.compile(r"[-+]?[0-9]+|[A-Za-z]")  # whole numbers and choices, which the rules compare for certain
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeVerifier(Verifier):
+    r"""Compares answers by rules, and asks a model about those that the rules cannot decide.
+
+    A model is asked where the rules have compared an answer to the end and said `not_equal`, and where the gold is a
+    text that they cannot read. It is not asked about an answer that
+
+    * the rules turn down for another reason: several answers, doubts, another unit, work left undone, nothing found;
+    * does not look like an answer to the question, but like a text for graders (`askable.why_not_asked`), or does not
+      stand in the completion as it is;
+    * is a whole number or one letter, where the gold is one too.
+
+    It is asked twice: whether the answer is the same as the gold, and, in another order, what is wrong with it. Its yes
+    counts only if it finds the two the same, and nothing wrong. It sees the question, the gold and the final answer,
+    not the rest of the completion. Whatever goes wrong with it is the grader's fault: no score, never 0.
+
+    **The model can be wrong.** Begin with a cascade of weight 0 beside the rules, and read what it overturns.
+
+    Args:
+        rules: A verifier that compares final answers, such as `MathVerifier` or `ExactTextVerifier`.
+        llm: The model and how it is asked. The questions are the cascade's own, so that `rubric`, `prompt`, `column`,
+            the scale, `pass_mark` and `include_thinking` are left out.
+        budget: Answers that are new to the model and that it may be asked about in a batch, in each process; each takes
+            one question or two. The answers that most completions give go first.
+        name: The metric key.
+
+    | rules | the same? what is wrong? | verdict | reason |
+    |---|---|---|---|
+    | CORRECT, or a reason other than those below | not asked | the rules' | the rules' |
+    | `not_equal` | yes; nothing | CORRECT, 1 | `judged_same` |
+    | `not_equal` | yes; something | INCORRECT, 0 | `judge_divided` |
+    | `not_equal` | no | INCORRECT, 0 | `not_equal` |
+    | `not_equal` | not asked, this is no answer | INCORRECT, 0 | `not_equal` |
+    | `gold_unparseable` | yes; nothing | CORRECT, 1 | `judged_same` |
+    | `gold_unparseable` | yes; something | INCORRECT, 0 | `judge_divided` |
+    | `gold_unparseable` | no | INCORRECT, 0 | `judged_different` |
+    | `gold_unparseable` | not asked, this is no answer | INCORRECT, 0 | `not_an_answer` |
+    | both | not asked, the budget is spent | the rules' | `over_judge_budget` |
+    | both | one has no reply | ERROR, none | `judge_http_500`, `judge_timeout`, ... |
+
+    Raises:
+        ValueError: for rules that compare no answers, a model with questions of its own, or a budget below 1.
+
+    Example:
+        >>> from trl_grpo_ext.rewards.math import MathVerifier
+        >>> llm = LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1")
+        >>> cascade = CascadeVerifier(rules=MathVerifier(), llm=llm)
+        >>> cascade([r"\boxed{\frac{1}{2}}", r"\boxed{3}"], solution=["0.5", "2"])  # no question is asked
+        [1.0, 0.0]
+    """
+
+    rules: Verifier
+    llm: LlmJudgeVerifier
+    budget: int = 64
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rules, Verifier) or not hasattr(self.rules, "gold_columns"):
+            raise ValueError(
+                f"rules must be a verifier that compares final answers, such as MathVerifier(); got {self.rules!r}. "
+                f"A composition may hold a cascade, but a cascade holds no composition."
+            )
+        if not isinstance(self.llm, LlmJudgeVerifier):
+            raise ValueError(f"llm must be an LlmJudgeVerifier, which says where the model is; got {self.llm!r}.")
+        for each in fields(self.llm):
+            if each.name in OF_THE_QUESTIONS and getattr(self.llm, each.name) != each.default:
+                raise ValueError(f"A cascade asks questions of its own: leave `{each.name}` out of its llm.")
+        settings.check_counts(budget=(self.budget, 1))
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        self.rules.check_columns(columns)
+
+    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """The rows that neither the rules nor a model can judge."""
+        found = self.rules.check_rows(rows, thorough=thorough)
+        return [problem for problem in found if problem.reason not in TEXT_GOLDS]
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.judge_samples([sample])[0]
+
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        ruled = self.guarded_batch(self.rules.judge_samples, samples)
+        read = [self.guarded(self._read, pair) for pair in zip(samples, ruled, strict=True)]
+        wanted = Counter(each for each in read if isinstance(each, Case))
+        cases = [each for each, _ in wanted.most_common()]
+        found = self.guarded(lambda asked: opinions(self.llm, asked, budget=self.budget), cases)
+        if isinstance(found, Verdict):  # asking raised
+            return [each if isinstance(each, Verdict) else found for each in read]
+        verdicts = []
+        for each, verdict in zip(read, ruled, strict=True):
+            if isinstance(each, Verdict):
+                verdicts.append(each)
+            else:
+                verdicts.append(_decided(verdict, found[each]))
+                found[each] = found[each].repeated
+        return verdicts
+
+    def _read(self, pair: tuple[Sample, Verdict]) -> Verdict | Case:
+        """What to ask about a sample, or the verdict on one about which there is nothing to ask."""
+        sample, ruled = pair
+        if ruled.reason not in (NOT_EQUAL, *TEXT_GOLDS):
+            return ruled
+        golds = gold_texts(first_value(sample.row, self.rules.gold_columns))  # type: ignore[attr-defined]
+        found = final_answer(
+            sample.text, prefill=sample.prefill, answer_from=getattr(self.rules, "answer_from", "marked")
+        )
+        answer = ruled.answer if ruled.answer is not None else "".join(found.answers[:1])
+        if all(_PLAIN.fullmatch(text.strip()) for text in (answer, *golds)):
+            return ruled
+        gold = ANY_GOLD.join(golds)
+        if refused := self._refused(sample, found, answer, gold):
+            details = {**ruled.details, "opinion": "refused", "refused": refused}
+            return _wrong(ruled, NOT_EQUAL if ruled.reason == NOT_EQUAL else "not_an_answer", details)
+        try:
+            return pose(self.llm, prompt=sample.prompt, gold=gold, answer=answer)
+        except QuestionError as error:  # without a prompt there is no problem that two answers could be the same to
+            return replace(ruled, details={**ruled.details, "opinion": str(error)})
+
+    def _refused(self, sample: Sample, found: FinalAnswer, answer: str, gold: str) -> str:
+        """Why a model is not asked about an answer, or about what the finder took it from; empty if it is."""
+        if len(found.answers) > 1:
+            return "several_answers"
+        question = question_text(sample.prompt)[: self.llm.max_chars]
+        for text in (answer, *found.answers):
+            if refused := why_not_asked(text, gold=gold, question=question):
+                return refused
+        # Rules may put an answer together, of boxes with "or" between them.
+        return "" if " ".join(answer.split()) in " ".join(sample.text.split()) else "not_as_written"
+
+    def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
+        """Shares of the samples, and what one cost on average.
+
+        * `asked`: the model was asked about the answer, in this batch or before.
+        * `overturned`: the rules said `not_equal`, and the model that it is the same.
+        * `divided`: the model contradicted itself.
+        * `refused`: the answer was none to ask about.
+        * `over_budget`: the budget was spent.
+        * `calls`, `tokens`: replies of the endpoint, and their tokens in and out, if it counts them.
+        """
+        details = [verdict.details for verdict in verdicts if verdict is not None]
+        said = Counter(each.get("opinion") for each in details)
+        overturned = sum(each.get("opinion") == "same" and each["rules"] == NOT_EQUAL for each in details)
+        totals = {"asked": sum(said[each] for each in ASKED), "overturned": overturned}
+        totals |= {each: said[each] for each in ("divided", "refused", "over_budget")}
+        totals |= {cost: sum(int(each.get(cost, 0)) for each in details) for cost in ("calls", "tokens")}
+        return {key: total / max(len(verdicts), 1) for key, total in totals.items()}
+
+    def facts(self) -> dict[str, str]:
+        return {**self.rules.facts(), **self.llm.facts()}
+
+    def close(self) -> None:
+        """Close the rules and the model's client, also if closing one fails."""
+        with ExitStack() as stack:
+            stack.callback(self.rules.close)
+            stack.callback(self.llm.close)
+
+
+def _decided(ruled: Verdict, opinion: Opinion) -> Verdict:
+    """The verdict of the rules and a model."""
+    details = {**ruled.details, "rules": ruled.reason, **opinion.details}
+    ruled = replace(ruled, seconds=ruled.seconds + opinion.seconds)
+    if opinion.said == "over_budget":
+        return replace(ruled, reason="over_judge_budget", details=details)
+    if opinion.said == "failed":
+        failed = grader_error(opinion.reason, seconds=ruled.seconds)
+        return replace(failed, answer=ruled.answer, details=details)
+    if opinion.said == "same":
+        return replace(_wrong(ruled, "judged_same", details), status=Status.CORRECT, score=1.0)
+    if opinion.said == "divided":
+        return _wrong(ruled, "judge_divided", details)
+    return _wrong(ruled, NOT_EQUAL if ruled.reason == NOT_EQUAL else "judged_different", details)
+
+
+def _wrong(ruled: Verdict, reason: str, details: Mapping[str, str]) -> Verdict:
+    return Verdict(
+        status=Status.INCORRECT, score=0.0, reason=reason, answer=ruled.answer, seconds=ruled.seconds, details=details
+    )

@@ -1,0 +1,136 @@
+"""A model's opinion whether an answer is the gold: two questions, posed in two ways, of which both must be answered so.
+
+A model that says the same to both, whatever it is shown, contradicts itself. In the first the higher score is good for
+the answer, in the second the lower one; the first begins with the gold, the second with the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trl_grpo_ext.rewards.llm_judge.asking import NotScored, Reply, Scored
+from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question
+from trl_grpo_ext.rewards.llm_judge.reply import Contract
+from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
+from trl_grpo_ext.sample import Prompt
+
+SAME = """\
+The reference is the right answer to the question. Is the response the same answer?
+How it is written does not matter: the form of a number, the order of things that have no order, the names of free \
+variables, a unit that the question has fixed. All else matters. A response that says more or less than the reference, \
+offers several answers, or leaves work to be done is another answer.
+The rubric: 1 if the response is the same answer; 0 if it is another answer, or none.
+
+{question}
+
+{gold}
+
+{answer}"""
+WRONG = """\
+The response was handed in as a final answer. Look for what is wrong with it: a value, a sign, a case, a condition, a \
+unit or a part that is missing, or that differs from the reference, which is right.
+The rubric is how wrong the response is: 1 if there is such a thing, or if it is no answer; 0 if the response and the \
+reference say the same thing in two ways.
+
+{answer}
+
+{question}
+
+{gold}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The two questions about one answer."""
+
+    same: Question
+    wrong: Question
+
+
+def pose(judge: LlmJudgeVerifier, *, prompt: Prompt | None, gold: str, answer: str) -> Case:
+    """The questions to a judge about an answer.
+
+    Raises:
+        QuestionError: if there is no prompt.
+    """
+
+    def question(template: str, low: float, high: float) -> Question:
+        return JudgePrompt.parse(template, rubric=None, column="gold", max_chars=judge.max_chars).question(
+            {"gold": gold},
+            prompt=prompt,
+            answer=answer,
+            contract=Contract(form=judge.reply, low=low, high=high),
+            system_role=judge.system_role,
+        )
+
+    return Case(same=question(SAME, 0, 1), wrong=question(WRONG, 1, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a model says of an answer.
+
+    Attributes:
+        said: `same`, `different`, `divided` (it contradicts itself), `failed` or `over_budget`.
+        replies: To the questions that were asked.
+        reason: Why it failed, as a code.
+    """
+
+    said: str
+    replies: tuple[Reply, ...] = ()
+    reason: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """How long the replies took."""
+        return sum(reply.seconds for reply in self.replies)
+
+    @property
+    def details(self) -> dict[str, str]:
+        """What the model said and what that cost, for a verdict."""
+        calls, tokens = (sum(getattr(reply, cost) for reply in self.replies) for cost in ("calls", "tokens"))
+        details = {"opinion": self.said, "calls": str(calls), "tokens": str(tokens)}
+        for name, reply in zip(("reply", "second_reply"), self.replies, strict=False):
+            if isinstance(reply.outcome, Scored):
+                details[name] = reply.outcome.reply
+        return details
+
+    @property
+    def repeated(self) -> Opinion:
+        """The same, for another sample with this answer: a call is counted once."""
+        return replace(self, replies=tuple(replace(reply, calls=0, tokens=0) for reply in self.replies))
+
+
+def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> dict[Case, Opinion]:
+    """The opinion on each of several cases that differ. The second question follows a yes to the first.
+
+    Args:
+        judge: What is asked; a whole batch takes at most its `batch_timeout`.
+        cases: The important ones first.
+        budget: Cases that may be new to the judge; the rest are `over_budget`.
+    """
+    started = time.monotonic()
+    new = [case for case in cases if judge.remembered(case.same) is None]
+    found = {case: Opinion("over_budget") for case in new[budget:]}
+    asked = [case for case in cases if case not in found]
+    for case, reply in zip(asked, judge.ask([case.same for case in asked]), strict=True):
+        found[case] = _opinion(reply)
+    agreed = [case for case in asked if found[case].said == "same"]
+    left = judge.batch_timeout - (time.monotonic() - started)
+    replies = judge.ask([case.wrong for case in agreed], seconds=max(left, 0.0))
+    for case, reply in zip(agreed, replies, strict=True):
+        found[case] = _opinion(*found[case].replies, reply)
+    return found
+
+
+def _opinion(*replies: Reply) -> Opinion:
+    """What the reply to the first question comes to, or to both."""
+    for reply in replies:
+        if isinstance(reply.outcome, NotScored):
+            return Opinion("failed", replies, reply.outcome.reason)
+    scores = [reply.outcome.score for reply in replies if isinstance(reply.outcome, Scored)]
+    if scores[0] != 1:
+        return Opinion("different", replies)
+    return Opinion("same" if scores[1:] in ([], [0.0]) else "divided", replies)
