@@ -29,8 +29,8 @@ MOST_SEARCHED = 8  # of the last batches, for examples
 # What still matters where the score is at its ceiling: whether it can be believed, and what it costs.
 BEYOND_CEILING = frozenset(
     (
-        *("grader_trouble", "starved_grader", "inconsistent_verifier", "bad_data", "all_right_groups"),
-        *("reward_hacking", "label_hacks", "verifier_disagreement", "nonfinite_updates"),
+        *("grader_trouble", "starved_grader", "inconsistent_verifier", "noisy_verifier", "bad_data"),
+        *("all_right_groups", "reward_hacking", "label_hacks", "verifier_disagreement", "nonfinite_updates"),
     )
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.report.page import rounded
@@ -25,6 +26,7 @@ LOGGED = (
     "clip_ratio/region_mean",
     "clip_ratio/low_mean",
     "clip_ratio/high_mean",
+    *(f"{rate}{bound}" for rate in (FALSE_REJECTS, FALSE_ACCEPTS) for bound in ("", "_low", "_high")),
 )
 
 Key = tuple[str, ...]  # what a figure is, then of which term, status or kind of group

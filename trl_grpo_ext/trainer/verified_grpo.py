@@ -28,6 +28,7 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.trainer.config import default_config
 from trl_grpo_ext.trainer.judge import JUDGING_SECONDS, Judge, Moment, add_share_of_judging, leave_dead_groups_out
+from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.preflight import check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
@@ -88,6 +89,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._groups_seen = 0
         self._template_prefill: str | None = None
         self._once = Once()
+        self._noise: NoiseMeter | None = None
         super().__init__(model, plan.functions, args, train_dataset, eval_dataset, **kwargs)
         # Only our own entries: TRL has appended the weights of environments that score themselves.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
@@ -104,6 +106,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     def _listen(self, args: Any) -> None:
         """Have the run recorded, watched and reported, as far as it is asked for."""
         recorder = add_listeners(self.run_callback, args, self._run_settings, has_verdicts=self.mix is not None)
+        if self.mix is not None and getattr(args, "measure_noise", True):
+            self._noise = NoiseMeter(self.mix, args.output_dir)
+            self.run_callback.listeners.append(self._noise)
         if recorder is not None:
             self._groups_seen = ask_main(self.accelerator, recorder.groups_recorded)
 
@@ -178,7 +183,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         return output
 
     def _publish(self, card: Scorecard) -> None:
-        """Log the card's figures on every rank, and tell the listeners."""
+        """Log the card's figures on every rank, tell the listeners, and log what the noise meter then knows."""
         figures = None
         try:
             figures = reduce_card(card, self._run_settings)
@@ -187,6 +192,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         except Exception as error:  # a figure that fails must not end the run
             self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
         self.run_callback.on_batch(card, figures)
+        if self._noise is not None and card.mode == "train":
+            self._log_figures(self._noise.figures)
 
     def _log_figures(self, figures: Mapping[str, float]) -> None:
         """Into the step that TRL is about to log; `log_metric` would keep them for the next, scoring being over."""

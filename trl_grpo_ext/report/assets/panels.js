@@ -29,6 +29,7 @@ function panelsOf(run) {
   const panels = [
     ...rewardPanels(run),
     ...verdictPanels(run),
+    ...noisePanels(run),
     ...groupPanels(run),
     ...lengthPanels(run),
     ...policyPanels(run),
@@ -127,6 +128,39 @@ function verdictPanels(run) {
         STATUSES.map((status) => [status, status, `--${status}`]),
       ),
     }));
+}
+
+function noisePanels(run) {
+  const { steps, figures } = run.logs;
+  const rates = [
+    ["false_rejects", "right answers turned down", "--timeout"],
+    ["false_accepts", "wrong answers accepted", "--incorrect"],
+  ];
+  const bounds = [
+    ["", ""],
+    ["_low", ", at least"],
+    ["_high", ", at most"],
+  ];
+  const series = rates.flatMap(([rate, label, tint]) =>
+    bounds.map(([bound, more]) => ({
+      label: label + more,
+      color: tint,
+      dash: bound !== "",
+      values: figures[`verified/noise/${rate}${bound}`] || [],
+    })),
+  );
+  return [
+    {
+      section: "verdicts",
+      id: "noise",
+      kind: "lines",
+      title: "Noise of the verifier",
+      note: "Of right answers in another form, and of answers to other prompts. Dashed: the 95 % interval.",
+      format: percent,
+      x: steps,
+      series: series.filter((one) => present(one.values).length),
+    },
+  ];
 }
 
 function weightNote(main, term) {

@@ -1,0 +1,186 @@
+"""The noise meter: how often a verifier turns down right answers of a run's completions, and accepts wrong ones.
+
+Right answers are restyled and must keep their score. Then they are judged by another row's gold and must lose it. Only
+answers count that are the gold itself, but for blanks: among what a verifier accepts there may be wrong ones. The meter
+changes no verdict, and draws no random numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS, NOISE_SECONDS, rate_figures
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier
+from trl_grpo_ext.rewards.restyled import is_surely, restyled, surely_differ
+from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.verdict import Status, Verdict
+
+SHARE = 0.01  # of a step's time, at most
+WINDOW = 2_000  # answers: a rate of 5 % has a standard error of half a point
+MOST_REMEMBERED = 1 << 16  # questions, so that none is asked twice
+MOST_MISTAKES = 100  # that are written down, each with the end of its completion
+END_CHARS = 200
+FILE = "noise.jsonl"
+
+Comparing = MathVerifier | AnswerVerifier[Any]  # what compares an answer with a gold, without state
+
+
+class _Right(NamedTuple):
+    """A right answer: its sample, the verifier, the row's column with the gold, and the rows of the other groups."""
+
+    sample: Sample
+    verifier: Comparing
+    answer: str
+    column: str
+    others: list[Sample]
+
+
+class NoiseMeter(RunListener):
+    """Measures the primary verifiers that compare answers, in at most a hundredth of a step's time.
+
+    It asks about one right answer a group, and asks nothing twice. What takes longer than its share is made up for at
+    the next steps. Rates are of the last 2,000 answers of each kind. The verifier's mistakes are in `noise.jsonl`.
+
+    Args:
+        mix: The run's rewards.
+        run_folder: Its `output_dir`.
+        share: Of the time between two batches, what measuring may take.
+
+    Attributes:
+        mistakes: By the rate's name, of each answer that was asked about whether the verifier was wrong.
+    """
+
+    def __init__(self, mix: RewardMix, run_folder: str | os.PathLike[str], *, share: float | None = None) -> None:
+        self.mistakes = {name: deque[bool](maxlen=WINDOW) for name in (FALSE_REJECTS, FALSE_ACCEPTS)}
+        self._verifiers = {
+            term.name: one for term, one in mix.verifiers if isinstance(one, MathVerifier | AnswerVerifier)
+        }
+        self._path = Path(run_folder) / FILE
+        self._share = SHARE if share is None else share
+        self._since = time.perf_counter()
+        self._left = 0.0  # seconds that may be used; below 0, that are owed
+        self._used = math.nan  # seconds at the latest batch
+        self._cost = Estimate.one(0.0)  # seconds a question
+        self._asked: set[int] = set()
+        self._written = 0
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The rates, their intervals and the seconds, by their names in logs; NaN for what is unknown.
+
+        Only the main rank measures. The others have the same names; a mix without verifiers to measure has none.
+        """
+        rates = {name: Estimate.share(sum(found), len(found)) for name, found in self.mistakes.items()}
+        named = {key: number for name, rate in rates.items() for key, number in rate_figures(name, rate).items()}
+        return named | {NOISE_SECONDS: self._used} if self._verifiers else {}
+
+    def on_train_begin(self, *, quiet: bool) -> None:
+        self._since = time.perf_counter()
+
+    def on_evaluate(self) -> None:
+        self._since = time.perf_counter()  # an evaluation is no part of a step
+
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        if card.mode != "train":
+            return
+        began = time.perf_counter()
+        # Saved up is the time of a question, no more: no step may take the time of many.
+        self._left = min(self._left, self._cost.mean) + self._share * (began - self._since)
+        self._since, self._used = began, 0.0
+        questions = ((rate, right) for right in self._right_answers(card) for rate in self._rarest_first())
+        while self._used + self._cost.mean < self._left and (question := next(questions, None)) is not None:
+            self._ask(*question)
+            used = time.perf_counter() - began
+            self._cost, self._used = self._cost + Estimate.one(used - self._used), used
+        self._used = time.perf_counter() - began  # with the search for answers
+        self._left -= self._used
+
+    def _rarest_first(self) -> list[str]:
+        return sorted(self.mistakes, key=lambda rate: len(self.mistakes[rate]))
+
+    def _right_answers(self, card: Scorecard) -> Iterator[_Right]:
+        """Of each group the first answer that is right, and surely the gold."""
+        for place, rows in enumerate(card.members):
+            nearest = card.members[place + 1 :] + card.members[:place]
+            for row in rows:
+                sample, verdict = card.samples[row], card.primary[row]
+                verifier = self._verifiers.get(card.primary_terms[row] or "")
+                if verifier is None or verdict is None or verdict.status is not Status.CORRECT or not verdict.answer:
+                    continue
+                column = _gold_column(verifier, sample)
+                if column is not None and is_surely(verdict.answer, sample.row[column]):
+                    others = [card.samples[first] for first, *_ in nearest]
+                    yield _Right(sample, verifier, verdict.answer, column, others)
+                    break
+
+    def _ask(self, rate: str, right: _Right) -> None:
+        """Ask the verifier the first question that is new, if there is one."""
+        questions = _swapped(right) if rate == FALSE_ACCEPTS else _restyled(right, turn=len(self.mistakes[rate]))
+        new = ((form, sample) for form, sample in questions if self._is_new(sample, right.column))
+        form, sample = next(new, ("", None))
+        if sample is None:
+            return
+        (verdict,) = right.verifier.judge_samples([sample])
+        if verdict.score is None:  # the grader has failed, or the data
+            return
+        is_mistake = (verdict.status is Status.CORRECT) == (rate == FALSE_ACCEPTS)
+        self.mistakes[rate].append(is_mistake)
+        if is_mistake and self._written < MOST_MISTAKES:
+            self._write(form, sample, right.column, verdict)
+
+    def _write(self, form: str, sample: Sample, column: str, verdict: Verdict) -> None:
+        """Write a mistake down; the first of this process replaces the file of another."""
+        about = {"step": sample.step, "form": form, "gold": str(sample.row[column])}
+        about |= {"completion": sample.text[-END_CHARS:], "answer": verdict.answer, "reason": verdict.reason}
+        with open(self._path, "a" if self._written else "w", encoding="utf-8") as file:
+            file.write(json.dumps(about) + "\n")
+        self._written += 1
+
+    def _is_new(self, sample: Sample, column: str) -> bool:
+        """Whether a question has not been asked yet; from now on it has."""
+        key = hash((sample.text, str(sample.row[column])))
+        if key in self._asked:
+            return False
+        if len(self._asked) >= MOST_REMEMBERED:
+            self._asked.clear()
+        self._asked.add(key)
+        return True
+
+
+def _restyled(right: _Right, turn: int) -> Iterator[tuple[str, Sample]]:
+    """The completion with its answer in other forms, beginning with another form at each turn."""
+    mode = right.verifier.mode if isinstance(right.verifier, MathVerifier) else None
+    if mode not in (None, "last_number"):
+        forms = list(restyled(right.sample.text, right.answer, concludes=mode == "auto"))
+        first = turn % max(1, len(forms))
+        yield from ((form, replace(right.sample, text=text)) for form, text in forms[first:] + forms[:first])
+
+
+def _swapped(right: _Right) -> Iterator[tuple[str, Sample]]:
+    """The completion with the golds of other groups that surely differ, beginning with the next group's."""
+    row, verifier = right.sample.row, right.verifier
+    # Numbers that the verifier takes for the same on purpose do not differ.
+    absolute = getattr(verifier, "absolute", 10.0 ** -getattr(verifier, "decimals", 6))
+    relative = getattr(verifier, "relative", 0.0)
+    for other in right.others:
+        column = _gold_column(verifier, other)
+        if column is not None and surely_differ(row[right.column], other.row[column], absolute, relative):
+            yield "other_gold", replace(right.sample, row={**row, right.column: other.row[column]})
+
+
+def _gold_column(verifier: Comparing, sample: Sample) -> str | None:
+    return next((column for column in verifier.gold_columns if sample.row.get(column) is not None), None)
