@@ -78,8 +78,9 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
 
     A name that is read as a global and bound nowhere is the solution's, unless it is a builtin's, that of a module
     of the standard library of which only attributes are used, or one that is commonly imported, such as `Counter`.
-    The last kind is the solution's after all if the code calls it and takes nothing else. The entry point is always
-    the solution's, even if it has the name of a builtin, and so is what was imported from it.
+    The last kind is the solution's after all if the code calls it and takes nothing else. So is a builtin function,
+    if it is the only one whose result the code hands to a helper of its own. The entry point is always the solution's,
+    even if it has the name of a builtin, and so is what was imported from it.
 
     Example:
         >>> from trl_grpo_ext.rewards.unit_tests.source import statements
@@ -97,7 +98,7 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
     certain = {*imported, *([entry_point] if entry_point else [])}
     remote |= certain
     if not remote and not imports_solution:
-        remote = _called(nodes) & set(common)
+        remote = _called(nodes) & set(common) or _handed_on(nodes)
     local = {name: line for name, line in (modules | common).items() if name not in remote}
     names = sorted(remote, key=lambda name: (name != entry_point, name))
     return Taken(tuple(names), tuple(sorted(local.values())), imports_solution)
@@ -111,7 +112,14 @@ def is_solution_import(node: ast.AST) -> bool:
 def _imports_solution(node: ast.AST) -> bool:
     if isinstance(node, ast.Import):
         return any(alias.name == SOLUTION for alias in node.names)
+    if isinstance(node, ast.Call) and _last_name(node.func) in {"import_module", "__import__"}:
+        return any(isinstance(value, ast.Constant) and value.value == SOLUTION for value in node.args)
     return is_solution_import(node)
+
+
+def _last_name(node: ast.expr) -> str | None:
+    """The name, or the attribute's name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
 def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
@@ -136,6 +144,19 @@ def _uses(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
 
 def _called(nodes: Iterable[ast.AST]) -> set[str]:
     return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+
+def _handed_on(nodes: Iterable[ast.AST]) -> set[str]:
+    """The builtin function whose result goes to a function of the code's own, as in `check(sum(1, 2), 3)`.
+
+    None if there are several. A builtin class does not count: `set` only converts a result.
+    """
+    nodes = list(nodes)
+    helpers = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    handed = _called(part for call in calls if _called([call]) & helpers for part in call.args)
+    found = {name for name in handed & _BUILTINS - helpers if not isinstance(getattr(builtins, name, None), type)}
+    return found if len(found) == 1 else set()
 
 
 def _starred_names(node: ast.stmt) -> frozenset[str]:

@@ -59,7 +59,8 @@ class UnitTestVerifier(Verifier):
         sandbox: `local`, or the address of a `trl-grpo-ext sandbox-server`, such as `http://cpu-node:8750`, or
             `sandboxfusion+http://...` for a SandboxFusion service.
         workers: Programs to run at a time on this machine; by default one for each core that this rank may use.
-        packages: Folders of packages that programs may import besides Python's own library.
+        packages: Folders of packages that programs may import besides Python's own library and, where it is installed,
+            numpy.
         reference_column: The column of a solution, for `check-data`; by default the first of `canonical_solution`,
             `reference`, `solution`, `code` and `gold_standard_solution`.
         allow_unsafe: Run programs without walls where this machine has none. They can then do what you can.

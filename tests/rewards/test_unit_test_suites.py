@@ -302,6 +302,42 @@ def test_an_entry_point_makes_a_builtins_name_the_solutions() -> None:
     assert run(suite, "def sum(a, b): return 6") == ["passed"]
 
 
+HELPER = "def check_equal(got, expected):\n    assert all([got == expected])\n"
+
+
+def test_a_builtins_name_is_the_solutions_where_a_helper_of_the_tests_gets_what_it_returns() -> None:
+    """As in MBPP+, whose tests of a function called `sum` take nothing else from the solution."""
+    loop = "for pair, expected in zip([(10, 15)], [6]):\n    check_equal(sum(*pair), expected)"
+    suite = call_suite({"test": HELPER + loop})
+    assert suite.names == ("sum",)
+    assert run(suite, "def sum(a, b): return 6") == ["passed"]
+    assert run(suite, "def sum(a, b): return 7") == ["AssertionError"]
+    assert run(suite, "def zip(a, b): return []") != ["passed"]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "check_equal(set([1]), {1})",  # a class only converts
+        "check_equal(sum([1]), 1)\ncheck_equal(max([1]), 1)",  # which of the two?
+        "print(sum([1]))\ncheck_equal(1, 1)",
+    ],
+)
+def test_without_such_a_name_tests_with_helpers_call_nothing(test: str) -> None:
+    assert reason_of({"test": HELPER + test}) == "tests_call_nothing"
+
+
+def test_what_a_helper_calls_is_the_solutions_however_the_tests_reach_it() -> None:
+    for test in (
+        "def run(x):\n    return double(x)\ndef test_two():\n    assert run(1) == 2",
+        "run = lambda x: double(x)\nassert run(1) == 2",
+        "import importlib\ndef run(x):\n    return importlib.import_module('solution').double(x)\nassert run(1) == 2",
+    ):
+        suite = call_suite({"tests": test})
+        assert run(suite, "def double(x): return 2 * x") == ["passed"]
+        assert run(suite, "def double(x): return x") == ["AssertionError"]
+
+
 def test_importing_the_solution_as_a_module_is_enough() -> None:
     suite = call_suite({"tests": ["import solution\nassert solution.sum([1]) == 1"]})
     assert suite.names == () and run(suite, "x = 1") == ["AttributeError"]

@@ -22,7 +22,7 @@ from trl_grpo_ext.sandbox.monitor import (
 from trl_grpo_ext.sandbox.zygote import JudgeSession, Zygote
 from trl_grpo_ext.workers.frames import DeadlineError, Inbox
 
-MESSAGE_BYTES = 4 << 20  # one value that a solution returns
+_PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, than as JSON
 JUDGE_RUNS = 32  # programs that one judge judges, before another takes its place
 _REPORT_BYTES = 8 << 20  # what a judge may say of one program
 # After these, the program has left nothing in the judge that another could meet.
@@ -113,6 +113,11 @@ def judge_limits(limits: Limits, cpu_seconds: float) -> dict[str, Any]:
     return replace(limits, cpu_seconds=cpu_seconds, memory_mb=max(512, limits.memory_mb)).to_record()
 
 
+def message_bytes(limits: Limits) -> int:
+    """The longest message of a program, such as one value that it returns, as JSON."""
+    return (limits.memory_mb << 20) // _PART_OF_MEMORY
+
+
 def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
     """What a judge is told of its tests."""
     return {
@@ -121,7 +126,7 @@ def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
         "code": suite.code,
         "names": suite.names,
         "stop_at_first": job.stop_at_first,
-        "message_bytes": MESSAGE_BYTES,
+        "message_bytes": message_bytes(job.limits),
     }
 
 

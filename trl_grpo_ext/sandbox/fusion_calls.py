@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.sandbox.call_run import (
-    MESSAGE_BYTES,
     JudgeLostError,
     conclude,
     judge_limits,
@@ -41,6 +40,7 @@ MAX_REQUESTS = 64
 """The most messages of a judge to one program: each is a run of it, as long as all before together."""
 
 ANSWER_CHARS = 120_000  # packed; SandboxFusion stalls a program that prints more than about 190 kB
+_UNPACKED_BYTES = 4 << 20  # of an answer: the trainer itself unpacks it
 _CALLS_BYTES, _REPORT_BYTES = 64 << 20, 8 << 20  # what a judge may say of one program
 _WRITE_SECONDS = 30.0
 _MAIN = "trl_grpo_ext.sandbox.inside.fusion_main"
@@ -227,6 +227,6 @@ def _unpack(text: str) -> bytes:
         return b"\xff\xff\xff\xff"
     try:
         packed = base64.b64decode(text, validate=True)
-        return zlib.decompressobj().decompress(packed, MESSAGE_BYTES + 1)
+        return zlib.decompressobj().decompress(packed, _UNPACKED_BYTES)
     except (ValueError, zlib.error):
         return b""

@@ -31,7 +31,7 @@ class LocalSandbox:
     Args:
         size: Zygotes; each runs one job at a time.
         isolation: The walls to put up; the strongest that hold here by default.
-        packages: Folders of packages that programs may import, besides Python's own library.
+        packages: Folders of packages that programs may import, besides Python's own library and an installed numpy.
         allow_unsafe: Whether to run programs without walls where no walls hold.
 
     Example:

@@ -33,7 +33,7 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
 
     Args:
         workers: Programs to run at a time; by default one for each core that this rank may use.
-        packages: Folders of packages that programs may import, besides Python's own library.
+        packages: Folders of packages that programs may import, besides Python's own library and an installed numpy.
         allow_unsafe: Whether to run programs without walls where this machine has none.
     """
     from trl_grpo_ext.sandbox.local import LocalSandbox

@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ _BOOT = (
     "import sys; root = sys.argv.pop(1); sys.path.insert(0, root); "
     "from trl_grpo_ext.sandbox.inside.zygote_main import main; sys.path.remove(root); main()"
 )
+# What tests import as if it were Python's own, as those of HumanEval+ and MBPP+ do.
+_INSTALLED = ("numpy",)
 # Where a Python finds its own shared libraries; everything else of the environment stays outside.
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH",)
 
@@ -76,7 +79,7 @@ class Zygote(ChildProcess):
 
     Args:
         isolation: The walls that its children get.
-        packages: Folders of packages that they may import, besides Python's own library.
+        packages: Folders of packages that they may import, besides Python's own library and an installed numpy.
 
     Raises:
         IsolationError: if this machine does not have these walls; the message says which is missing.
@@ -92,6 +95,7 @@ class Zygote(ChildProcess):
             "filtered": isolation is not Isolation.NONE,
             "scratch": self._folder,
             "packages": [os.path.realpath(folder) for folder in packages],
+            "installed": installed_folders(),
         }
         self.exits: dict[int, Exit] = {}
         """How children ended by themselves, by their number."""
@@ -195,6 +199,18 @@ class Zygote(ChildProcess):
                 number=left["exit"], status=left["status"], cpu_seconds=left["cpu"], memory_kb=left["memory_kb"]
             )
         return answer
+
+
+def installed_folders() -> list[str]:
+    """The folders of the packages that programs and tests find without being given them, where this Python has them.
+
+    Beside a package that was installed as a wheel lies the folder of its shared libraries.
+    """
+    # Not `importlib.util.find_spec`, which believes whatever stands in `sys.modules`.
+    specs = [PathFinder.find_spec(name) for name in _INSTALLED]
+    found = [Path(spec.origin).resolve().parent for spec in specs if spec and spec.origin]
+    beside = [folder.with_name(f"{folder.name}.libs") for folder in found]
+    return [str(folder) for folder in (*found, *beside) if folder.is_dir()]
 
 
 def remove_stale_folders() -> None:

@@ -209,6 +209,10 @@ class Answers:
         if isinstance(value, BaseException):
             number = self._shared.errors.number(value) if self._shared is not None else None
             return self._exceptions.encode_error(value, encoder) if number is None else {"my_error": number}
+        scalars: Any = getattr(sys.modules.get("numpy"), "generic", ())
+        if isinstance(value, scalars):
+            plain = value.item()
+            return self._handle(value) if type(plain) is type(value) else encoder.encode(plain)
         return self._handle(value)
 
     def _handle(self, value: Any) -> Json:

@@ -97,6 +97,8 @@ _REACHING = frozenset(
         "basicConfig",
         "register",
         "install",
+        "seterr",
+        "set_printoptions",
     }
 )
 _SETS = frozenset({opmap["STORE_ATTR"], opmap["DELETE_ATTR"]})

@@ -28,8 +28,8 @@ from trl_grpo_ext.sandbox.inside.handle import Handle, SolutionModule
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.workers.frames import Channel
 
-TOTAL_BYTES = 64 << 20
-"""The most that the program may send in all."""
+MESSAGES_IN_ALL = 16
+"""The most that the program may send in all, in messages of the longest kind."""
 
 _RECURSION_LIMIT = 4000
 
@@ -65,7 +65,8 @@ def judge(control: int, rpc: int) -> None:
     trainer.send({"ready": True})
     with socket.socket(fileno=control) as channels:
         while rpc >= 0:
-            channel = Channel(rpc, frame_bytes=tests.message_bytes, total_bytes=TOTAL_BYTES)
+            most = tests.message_bytes
+            channel = Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most)
             trainer.send(_judge_one(tests, trainer, channel) | {"clean": baseline.restore() and tests.confined})
             kind, descriptors, _, _ = socket.recv_fds(channels, 1, 1)
             os.close(rpc)  # not before: the program would wake up to end itself, when it is about to be killed
@@ -194,8 +195,16 @@ def _lacks_module(error: ModuleNotFoundError, tests: Tests) -> bool:
 
 _MAX_DETAIL = 500
 _MAX_SOURCE = 200
+_MAX_BITS = 10_000
 
-_short = reprlib.Repr()
+
+class _Short(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        """Of a large integer only what it is: to write it takes time that grows with the square of its digits."""
+        return super().repr_int(x, level) if x.bit_length() < _MAX_BITS else f"<{type(x).__name__}>"
+
+
+_short = _Short()
 _short.maxstring = _short.maxother = 60
 _short.maxlong = 40
 

@@ -9,6 +9,8 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside import filesystem, kernel
@@ -28,7 +30,7 @@ def set_up(config: dict[str, Any]) -> Cell:
     version = filesystem.landlock_abi() if config["landlock"] else 0
     if config["landlock"] and not version:
         raise OSError("Landlock: this kernel does not have it, or it is off")
-    readable = filesystem.readable_paths(config["packages"])
+    readable = filesystem.readable_paths([*config["packages"], *config["installed"]])
     scratch, user, tasks = config["scratch"], None, None
     if config["namespaces"]:
         user = enter_namespaces(scratch, readable)
@@ -131,6 +133,25 @@ def _spare_user(readable: list[str], scratch: str) -> int | None:
         return None
     os.chown(scratch, user, user)
     return user
+
+
+class PackageFinder:
+    """Finds packages whose own folders may be read, but not the folder that they are installed in.
+
+    Args:
+        folders: Those of the packages. One that cannot be read after all is not found.
+    """
+
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = {os.path.basename(folder): folder for folder in folders}
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """How to load a package, or None; its modules are found in its folder, as those of any package."""
+        folder = self._folders.get(name, "")
+        start = f"{folder}/__init__.py"
+        if not folder or not os.access(start, os.R_OK):
+            return None
+        return spec_from_file_location(name, start, submodule_search_locations=[folder])
 
 
 def check_packages(packages: list[str], user: int | None) -> None:

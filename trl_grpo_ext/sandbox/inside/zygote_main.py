@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 from trl_grpo_ext.sandbox.inside import answers, judge, kernel, program
 from trl_grpo_ext.sandbox.inside.filesystem import clear, unnamed_bytes, used_bytes
 from trl_grpo_ext.sandbox.inside.jail import Cell
-from trl_grpo_ext.sandbox.inside.namespaces import check_packages, set_up
+from trl_grpo_ext.sandbox.inside.namespaces import PackageFinder, check_packages, set_up
 from trl_grpo_ext.workers.frames import Channel
 
 MESSAGE_BYTES = 1 << 16
@@ -288,8 +288,10 @@ def main() -> None:
         control.send(json.dumps({"failed": str(error)}).encode())
         return
     sys.path += config["packages"]
+    sys.meta_path.append(PackageFinder(config["installed"]))
     os.environ.clear()
     os.environ |= {"HOME": cell.scratch, "TMPDIR": cell.scratch, "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # numpy starts one a core else
     signal.signal(signal.SIGINT, signal.default_int_handler)
     rehearse()
     gc.collect()
