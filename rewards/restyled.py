@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from trl_grpo_ext.rewards.answers.verifier import gold_texts
+from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, gold_texts
 from trl_grpo_ext.rewards.numeric import NumericVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status
@@ -63,14 +63,17 @@ def _in_dollars(said: str) -> str:
 
 
 _BOX = "\\boxed{"
+MARK_CHARS = 60  # no mark before an answer is longer
 _OPENED = re.compile(r"(?:\\boxed\{|<answer>|####\s*|answer(?:\s+is|:)\**\s*\$?)\s*\Z", re.IGNORECASE)
-_CLOSED = re.compile(r"\s*(?:\}|</answer>|\$?[.*]*\s*\Z)", re.IGNORECASE)
+_CLOSED = re.compile(r"\s*+(?:\}|</answer>|\$?[.*]*\s*\Z)", re.IGNORECASE)
 _MARK = re.compile(r"boxed|answer|####|</think>", re.IGNORECASE)  # which may say something else
 _BEGUN = re.compile(r"(?:\\\[|\$\$?|\\\(|\*\*)\s*\Z")
 
 
 def restyled(text: str, answer: str, *, concludes: bool = True) -> Iterator[tuple[str, str]]:
     r"""Completions that give an answer in another form, each with the form's name; none where the answer is not marked.
+
+    It takes time linear in the length of the text, which runs in the trainer's process.
 
     Args:
         text: A completion.
@@ -82,8 +85,8 @@ def restyled(text: str, answer: str, *, concludes: bool = True) -> Iterator[tupl
         ['So \\boxed{5.0}', 'So \\boxed{x = 5}', 'So \\boxed{ 5 }']
     """
     head, found, tail = text.rpartition(answer)
-    opened, closed = _OPENED.search(head), _CLOSED.match(tail)
-    if not (answer and found and opened and closed) or _MARK.search(tail, closed.end()):
+    opened, closed = _OPENED.search(head, max(0, len(head) - MARK_CHARS)), _CLOSED.match(tail)
+    if not (0 < len(answer) < SHOWN_CHARS and found and opened and closed) or _MARK.search(tail, closed.end()):
         return
     for name, form in (VALUES | IN_BOXES if head.endswith(_BOX) else VALUES).items():
         if (said := form(answer)) != answer:
