@@ -12,7 +12,7 @@ from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 WARN, CRITICAL = 0.02, 0.10
 
 SAYS = {
-    FALSE_ACCEPTS: "accepts {rate} of right answers of other prompts, which are wrong",
+    FALSE_ACCEPTS: "accepts {rate} of the answers that are right for another prompt only",
     FALSE_REJECTS: "turns down {rate} of right answers that are written in another form",
 }
 
