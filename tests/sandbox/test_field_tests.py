@@ -110,6 +110,26 @@ def test_a_scalar_of_numpy_is_a_number(sandbox: LocalSandbox) -> None:
     assert endings(sandbox, calls(tests, names="f"), program) == [Ending.PASSED]
 
 
+def test_arrays_of_the_tests_reach_the_program_and_its_own_stay_there(sandbox: LocalSandbox) -> None:
+    program = """
+import numpy as np
+def double(x): return x * 2
+def kind(x): return [type(x).__name__, str(x.dtype), x.shape]
+"""
+    tests = (
+        "r = double(np.array([[1, 2], [3, 4]])); assert np.array_equal(r, [[2, 4], [6, 8]]) and r.shape == (2, 2)",
+        "assert np.allclose(double(np.array([0.5, np.inf])), [1.0, np.inf])",
+        "assert (double(np.arange(3)) == np.array([0, 2, 4])).all()",
+        "assert not np.array_equal(double(np.arange(3)), [0, 2, 5])",
+        "assert kind(np.zeros((0, 3), dtype='float32')) == ['ndarray', 'float32', (0, 3)]",
+        "assert kind(np.array(['a', None], dtype=object)) == ['ndarray', 'object', (2,)]",
+        "assert double(np.int64(4)) == 8 and double(np.float32(0.5)) == 1.0 and double(np.bool_(True)) == 2",
+    )
+    suite = calls(*tests, names="double kind", setup="import numpy as np")
+    (result,) = sandbox.run([Job(program=program, suite=suite, limits=LONG, stop_at_first=False)])
+    assert [test.detail for test in result.tests] == [""] * len(tests)
+
+
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

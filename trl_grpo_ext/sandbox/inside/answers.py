@@ -20,7 +20,7 @@ from trl_grpo_ext.sandbox.inside.exceptions import Exceptions
 from trl_grpo_ext.sandbox.inside.handle import flags_of
 from trl_grpo_ext.sandbox.inside.operations import OPERATIONS, on_names
 from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
-from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, Shared, Table
+from trl_grpo_ext.sandbox.inside.values import MISSING, Json, MalformedError, Shared, Table, plain_scalar
 from trl_grpo_ext.workers.frames import Channel
 
 _BUILTINS = dict(vars(__import__("builtins")))
@@ -209,11 +209,8 @@ class Answers:
         if isinstance(value, BaseException):
             number = self._shared.errors.number(value) if self._shared is not None else None
             return self._exceptions.encode_error(value, encoder) if number is None else {"my_error": number}
-        scalars: Any = getattr(sys.modules.get("numpy"), "generic", ())
-        if isinstance(value, scalars):
-            plain = value.item()
-            return self._handle(value) if type(plain) is type(value) else encoder.encode(plain)
-        return self._handle(value)
+        plain = plain_scalar(value)
+        return self._handle(value) if plain is MISSING else encoder.encode(plain)
 
     def _handle(self, value: Any) -> Json:
         kind = type(value)
@@ -254,6 +251,11 @@ class Answers:
             return self._exceptions.decode_error(data, decoder, self._shared or Shared())
         if tag in ("exception", "my_exception"):
             return self._exceptions.decode_class(tag, data)
+        if tag == "ndarray":
+            import numpy
+
+            kind, shape, items = data
+            return numpy.array(decoder.decode_all(items), dtype=kind).reshape(shape)
         raise MalformedError(tag)
 
     def _read_callback(self, decoder: Decoder, tag: str, data: Json) -> Callback:

@@ -11,7 +11,16 @@ from trl_grpo_ext.sandbox.inside.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.exceptions import Exceptions
 from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, make_handle
-from trl_grpo_ext.sandbox.inside.values import Json, MalformedError, Shared, Table, checked
+from trl_grpo_ext.sandbox.inside.values import (
+    MISSING,
+    Json,
+    MalformedError,
+    Shared,
+    Table,
+    checked,
+    of_numpy,
+    plain_scalar,
+)
 
 _MAX_NAME = 100
 
@@ -84,7 +93,11 @@ class Translation:
 
 
 def _by_value(encoder: Encoder, value: Any) -> Json:
-    """An object of the tests' own classes: a copy of its attributes goes to the program."""
+    """An object of the tests' own classes, or of numpy's: a copy of what it holds goes to the program."""
+    if (plain := plain_scalar(value)) is not MISSING:
+        return encoder.encode(plain)
+    if isinstance(value, of_numpy("ndarray")) and value.dtype.kind != "V":  # a record has no plain form
+        return {"ndarray": [value.dtype.str, list(value.shape), encoder.encode_all(value.ravel().tolist())]}
     try:
         object.__new__(type(value))
     except TypeError:

@@ -11,6 +11,7 @@ Reading trusts nothing: nothing is imported, evaluated or called by a name that 
 from __future__ import annotations
 
 import builtins
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -75,6 +76,17 @@ def is_field(name: str) -> bool:
 
 
 MISSING: Any = object()
+
+
+def of_numpy(name: str) -> Any:
+    """A class of numpy, for `isinstance`; none where this process has not imported numpy, so that it has no objects."""
+    return getattr(sys.modules.get("numpy"), name, ())
+
+
+def plain_scalar(value: Any) -> Any:
+    """A scalar of numpy as Python has it; MISSING for any other object."""
+    plain = value.item() if isinstance(value, of_numpy("generic")) else MISSING
+    return MISSING if type(plain) is type(value) else plain  # of a long double, there is none
 
 
 class Table:
