@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.latex import TEXT_COMMAND, strip_delimiters
 from trl_grpo_ext.rewards.answers.said import without_invisible
+from trl_grpo_ext.rewards.answers.spelling import TEXT_COMMAND, strip_delimiters
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
 from trl_grpo_ext.verdict import Verdict
 

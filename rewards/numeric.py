@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.latex import standard, without_text_commands
-from trl_grpo_ext.rewards.answers.numbers import leading_number, read_number, unit
+from trl_grpo_ext.rewards.answers.reader import Answer, read
+from trl_grpo_ext.rewards.answers.spelling import strip_delimiters
+from trl_grpo_ext.rewards.answers.tree import Apply, Node, Number, Quantity, Relation, Symbol, Words
+from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, gold_texts, right, unreadable, wrong
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
@@ -21,53 +22,27 @@ Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
 MAX_CHARS = 400  # no honest number is longer
 
-_LEAD = re.compile(
-    r"(?:\\?[A-Za-z](?:_\{?\w{1,10}\}?)?\s*)?(?:=|≈|~|\\approx(?![a-z])|\\simeq(?![a-z]))\s*"
-    r"|(?:approximately|about|around|roughly)\s+",
-    re.IGNORECASE,
-)
-_DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?")
-_BLANK = re.compile(r"\\ |(?<=\S)~")
-_CURRENCY = re.compile(r"\A([+-]?)\s*\\?\$\s*|\s*\\?\$\Z")  # other signs have no place in standard notation
-_PERCENT = re.compile(r"\s*(?:\\?%|per\s?cent\b)\Z", re.IGNORECASE)
-_UNIT = re.compile(r"(?:[^\W_]|[°\\])(?:[^\W_]|[°\\/^{}·.* -])*")
-_POWER_OF_UNIT = re.compile(r"(?:(?<=[A-Za-zµμ^{])|(?<=[\^{]-))\d(?!\d)")
-# Words that make another number of the one before them; no unit has them.
-_STRAY = frozenset(
-    """
-    and or not no nor to than minus plus times over maybe perhaps about approximately roughly negative positive
-    pi tau phi π τ φ e i x y z factorial power root sqrt log ln exp sin cos tan mod modulo infinity infinite
-    percent percentage permille pct bps ppm ppb twice thrice double doubled triple tripled halved score gross grand
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
-    """.split()  # noqa: SIM905  # readable as prose
-)
-_SCALES = frozenset(  # these in the plural as well
-    """
-    dozen hundred thousand lakh lac crore myriad million milliard billion billiard trillion quadrillion quintillion
-    sextillion septillion octillion nonillion decillion googol tausend millionen milliarden mil mio mrd bn mn tn
-    half halve third quarter fourth fifth sixth seventh eighth ninth tenth eleventh twelfth hundredth thousandth
-    millionth billionth trillionth
-    """.split()  # noqa: SIM905  # readable as prose
-)
-_SCALE_SIGNS = frozenset(("k", "K", "M", "B", "T"))  # which may be units too: kelvin, molar, bytes, tesla
 _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
+_IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")  # 5 (km)
+_HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
+_KELVIN = unit("K")
+_CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
 
 
-class Quantity(NamedTuple):
+class Amount(NamedTuple):
     """A number as it was written.
 
     Attributes:
         values: What it may mean; with `percent: either` more than one.
-        unit: What stands after it, without a percent sign; empty if nothing does.
+        unit: Its unit, or what it counts.
     """
 
     values: tuple[Fraction, ...]
-    unit: str
+    unit: Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
+class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
     r"""Compares the completion's final number with the gold, to within a tolerance.
 
     For measurements, estimates and plain arithmetic. Numbers are read by rule and compared as exact fractions, so that
@@ -84,10 +59,10 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
         relative: The largest difference that is accepted as a share of the gold, 0 or more and below 1: 0.01 is 1 %.
             A difference within either tolerance is accepted. A gold of 0 has no relative one.
         percent: `28%` is 0.28 (`fraction`), 28 (`number`), or any of the two (`either`), in golds and answers alike.
-        units: What may stand after a number: a list of units, or `any`, up to three words. Units are not converted: a
-            known unit other than the gold's is wrong. With `any`, words that scale a number or go on with it
-            (`million`, `crore`, `hundredths`, `pi`, `squared`) are none. By default nothing may; percent and currency
-            signs always may.
+        units: What may stand after a number: a list of units, or `any`. With `any` it is a unit that is known, which is
+            converted to the gold's, or what the number counts: common words, and plurals. Words that scale a number
+            (`million`, `crore`, `hundredths`) are neither, unless they are listed. By default nothing may; percent and
+            currency signs always may.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
@@ -95,11 +70,12 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
     |---|---|---|
     | `1500`, `1,500.00`, `1.5e3`, `\boxed{1.5 \times 10^3}`, `Answer: $1490` | CORRECT, 1 | |
     | `1400` | INCORRECT, 0 | `not_equal` |
-    | `\boxed{1500} or rather \boxed{1600}` | INCORRECT, 0 | `ambiguous` |
+    | `<answer>1500</answer> or <answer>1600</answer>` | INCORRECT, 0 | `ambiguous` |
     | `1500 apples`, `1000 + 500`, `1500 or 1600` | UNPARSEABLE, 0 | `not_a_number` |
-    | `1500 km` with `units="any"` and the gold `1500 m` | INCORRECT, 0 | `other_unit` |
-    | `1500 M` with `units="any"` | INCORRECT, 0 | `other_unit`; with this unit in the gold 1 |
-    | `1500 thousands`, `1500 lakh`, `1500 pi` with `units="any"` | UNPARSEABLE, 0 | `not_a_number` |
+    | `1.5 km` with `units="any"` and the gold `1500 m` | CORRECT, 1 | |
+    | `1500 km`, `1500 kg`, `1500 apples` with these | INCORRECT, 0 | `other_unit` |
+    | `1500 K` with `units="any"` | INCORRECT, 0 | `other_unit`: it may be thousands; with this unit in the gold 1 |
+    | `1500 thousands`, `1500 M`, `1500 pi` with `units="any"` | UNPARSEABLE, 0 | `not_a_number` |
     | `nan`, `inf`, `1/0` | UNPARSEABLE, 0 | `not_a_number` |
     | `1e999999999` | UNPARSEABLE, 0 | `out_of_range` |
     | `I do not know.` | UNPARSEABLE, 0 | `not_a_number` |
@@ -142,67 +118,68 @@ class NumericVerifier(AnswerVerifier[tuple[Quantity, ...]]):
                 raise ValueError(f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}.")
             object.__setattr__(self, "units", tuple(self.units))
 
-    def read_gold(self, row: Mapping[str, Any]) -> tuple[Quantity, ...] | str:
+    def read_gold(self, row: Mapping[str, Any]) -> tuple[Amount, ...] | str:
         golds = [self._gold(gold) for gold in self.golds(row)]
         return tuple(gold for gold in golds if gold is not None) or ("gold_not_a_number" if golds else "gold_missing")
 
-    def _gold(self, gold: Any) -> Quantity | None:
+    def _gold(self, gold: Any) -> Amount | None:
         # Of a float the decimal that it is shown as.
         texts = gold_texts(gold) if isinstance(gold, str) else (str(gold),)
         if not texts or isinstance(gold, bool):
             return None
         read = self._read(texts[0])
-        return read if isinstance(read, Quantity) else None
+        return read if isinstance(read, Amount) else None
 
-    def judge_answer(self, answer: str, gold: tuple[Quantity, ...]) -> Verdict:
+    def judge_answer(self, answer: str, gold: tuple[Amount, ...]) -> Verdict:
         said = self._read(answer)
-        if not isinstance(said, Quantity):
+        if not isinstance(said, Amount):
             return unreadable(said)
-        near = [
-            one for one in gold if any(self._is_near(value, wanted) for value in said.values for wanted in one.values)
-        ]
-        if not near:
-            return wrong("not_equal", answer=answer)
-        if all(_units_differ(one, said) for one in near):
-            return wrong("other_unit", answer=answer)
-        return right(answer)
+        differences = {self._difference(one, said) for one in gold}
+        if "" in differences:
+            return right(answer)
+        return wrong("other_unit" if "other_unit" in differences else "not_equal", answer=answer)
 
-    def _is_near(self, value: Fraction, gold: Fraction) -> bool:
+    def _difference(self, gold: Amount, said: Amount) -> str:
+        """The reason code why an amount is not the gold's; empty if it is."""
+        if _counts_others(gold, said):
+            return "other_unit" if self._is_near(gold, said) else "not_equal"
+        scale = said.unit.factor / gold.unit.factor if NONE not in (gold.unit, said.unit) else Fraction(1)
+        if self._is_near(gold, said, scale):
+            return ""
+        return "other_unit" if self._is_near(gold, said) else "not_equal"
+
+    def _is_near(self, gold: Amount, said: Amount, scale: Fraction = Fraction(1)) -> bool:
+        """Whether a value, times the scale, is the gold's to within the tolerances."""
         # As written: a tolerance of 0.1 is a tenth, not the float that is near to it.
-        tolerance = max(Fraction(str(self.absolute)), Fraction(str(self.relative)) * abs(gold))
-        return abs(value - gold) <= tolerance
+        absolute, relative = Fraction(str(self.absolute)), Fraction(str(self.relative))
+        return any(
+            abs(value * scale - wanted) <= max(absolute, relative * abs(wanted))
+            for value in said.values
+            for wanted in gold.values
+        )
 
-    def _read(self, text: str) -> Quantity | str:
+    def _read(self, text: str) -> Amount | str:
         """The number that a text is, or the reason code why it is none."""
         if len(text) > MAX_CHARS:
             return "not_a_number"
-        plain = _plain(text)
-        plain = _LEAD.sub("", plain, count=1) if _LEAD.match(plain) else plain
-        plain = _CURRENCY.sub(r"\1", plain).strip()
-        percent = _PERCENT.search(plain)
-        plain = plain[: percent.start()].strip() if percent else plain
-        plain, measure = self._without_unit(plain)
-        found = read_number(plain)
-        if isinstance(found, str):
-            return found
-        value = found.value
-        if not percent:
-            return Quantity((value,), measure)
+        said = _said(text)
+        node, measure = _measured(said.node)
+        value, is_percent = _value(node)
+        if value is None:
+            return "out_of_range" if _HUGE.search(text) else "not_a_number"
+        if not self._may_stand(measure, said):
+            return "not_a_number"
         shares = {"fraction": (value / 100,), "number": (value,), "either": (value / 100, value)}
-        return Quantity(shares[self.percent], measure)
+        return Amount(shares[self.percent] if is_percent else (value,), measure)
 
-    def _without_unit(self, text: str) -> tuple[str, str]:
-        """The text without the unit at its end, if one may stand there, and the unit."""
-        plain, rest = leading_number(text)
-        rest = rest.strip()
-        rest = rest[1:-1].strip() if rest.startswith("(") and rest.endswith(")") else rest
-        return (plain, rest) if self.units and plain and rest and self._is_unit(rest) else (text, "")
-
-    def _is_unit(self, rest: str) -> bool:
-        if self.units != "any":
-            return _unit_form(rest) in {_unit_form(_plain(unit)) for unit in self.units}
-        sober = _UNIT.fullmatch(rest) and not re.search(r"\d", _POWER_OF_UNIT.sub("", rest))
-        return bool(sober) and len(rest.split()) <= 3 and _names_a_unit(rest)
+    def _may_stand(self, measure: Unit, said: Answer) -> bool:
+        """Whether the unit and the words beside a number may stand there."""
+        words = said.stray | said.counted
+        if self.units == "any":
+            return not said.stray
+        listed = [_said(f"1 {one}") for one in self.units]
+        units = {NONE, *_CURRENCIES, *(_measured(one.node)[1] for one in listed)}
+        return measure in units and words <= frozenset().union(*(one.stray | one.counted for one in listed))
 
 
 def _check_tolerance(name: str, value: object) -> None:
@@ -211,37 +188,42 @@ def _check_tolerance(name: str, value: object) -> None:
         raise ValueError(f"{name} is a tolerance, a finite number that is 0 or more; got {value!r}.")
 
 
-def _plain(text: str) -> str:
-    r"""The text in standard notation: no Markdown, nothing in `\text{}`, no parentheses around it."""
-    text = without_text_commands(standard(_BOLD.sub("", text).replace("`", "")))
-    text = _BLANK.sub(" ", _DEGREE.sub("°", text))
-    text = " ".join(text.split()).rstrip(".,;").strip()
-    return text[1:-1].strip() if text.startswith("(") and text.endswith(")") else text
+def _said(text: str) -> Answer:
+    """What a text says where no letter is a variable: `5 m` is a length."""
+    text = strip_delimiters(_BOLD.sub("", text).replace("`", ""))
+    return read("\\text{" + _IN_BRACKETS.sub(r" \1", text) + "}")
 
 
-def _names_a_unit(text: str) -> bool:
-    """Whether no word of a text makes another number of the one before it, as `pi`, `millions` and `tenths` do."""
-    text = unicodedata.normalize("NFKC", text)
-    words = [word.casefold() for word in re.findall(r"[^\W\d_]+", text)]
-    if re.match(r"squared|cubed|[kKMBT]\.?\s", text) or any(char.isnumeric() and not char.isascii() for char in text):
-        return False
-    scaled = any(word in _STRAY or word in _SCALES or word.removesuffix("s") in _SCALES for word in words)
-    return bool(words or "°" in text) and not scaled
+def _measured(node: Node) -> tuple[Node, Unit]:
+    """The amount, and its unit, of a value that may have a name: `x = 5 km`."""
+    match node:
+        case Relation(("=" | "~",), (Words() | Symbol(), value)):
+            return _measured(value)
+        case Quantity(amount, measure):
+            return amount, measure
+    return node, NONE
 
 
-def _units_differ(gold: Quantity, said: Quantity) -> bool:
-    """Whether both have a unit and not the same; a unit that is left out is fine, unless it may be a scale: `5 M`."""
-    if said.unit in _SCALE_SIGNS and said.unit != gold.unit:
-        return True
-    one, other = _unit_form(gold.unit), _unit_form(said.unit)
-    if not one or not other or one.removesuffix("s") == other.removesuffix("s"):
-        return False
-    return unit(f"1 {one}") is None or unit(f"1 {one}") != unit(f"1 {other}")
+def _value(node: Node) -> tuple[Fraction | None, bool]:
+    """The number that an amount is, and whether it is a percentage; no number for what has to be worked out."""
+    match node:
+        case Number(value):
+            return value, False
+        case Apply("%", (Number(value),)):
+            return value, True
+        case Apply("/", (Number(above, places), Number(below))) if below and (places or above.denominator == 1):
+            return above / below, False
+        case Apply("-", (Apply("%" | "/") as inner,)):
+            amount, is_percent = _value(inner)
+            return (None if amount is None else -amount), is_percent
+    return None, False
 
 
-def _unit_form(text: str) -> str:
-    text = " ".join(re.sub(r"[{}.]", "", text).split()).casefold()
-    return re.sub(r"(?<=[a-z])\s*\^?(-?\d)", r"^\1", text)  # cm2 is cm^2
+def _counts_others(gold: Amount, said: Amount) -> bool:
+    """Whether both say what they count, and not the same; kelvins must be the gold's, for `5 K` may be 5000."""
+    if NONE not in (gold.unit, said.unit):
+        return gold.unit.measures != said.unit.measures
+    return said.unit == _KELVIN
 
 
 numeric_reward = NumericVerifier(name="numeric_reward")

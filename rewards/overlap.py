@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.latex import strip_delimiters, without_text_commands
+from trl_grpo_ext.rewards.answers.spelling import strip_delimiters, without_text_commands
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, unreadable, wrong
 from trl_grpo_ext.rewards.exact_text import normal_text
 from trl_grpo_ext.support.text import did_you_mean

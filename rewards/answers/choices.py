@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from trl_grpo_ext.rewards.answers.latex import strip_delimiters, without_text_commands
 from trl_grpo_ext.rewards.answers.said import without_invisible
+from trl_grpo_ext.rewards.answers.spelling import strip_delimiters, without_text_commands
 
 MAX_CHARS = 2_000  # no honest choice is longer, its option's text included
 MAX_LINES = 200  # nor has an explanation below it more of them

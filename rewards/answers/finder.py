@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from trl_grpo_ext.rewards.answers.marks import Mark, box_answers, boxes, concluding, tags, without
+from trl_grpo_ext.rewards.answers.hedges import REACH, doubted_before, taken_back
+from trl_grpo_ext.rewards.answers.marks import Mark, box_answers, boxes, concluding, tags
 from trl_grpo_ext.rewards.answers.phrases import formal, informal, unmarked, without_mark
 from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.support.text import did_you_mean
@@ -19,9 +20,11 @@ from trl_grpo_ext.support.text import did_you_mean
 AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
 ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 
+HEDGES = ("hedged", "taken_back")  # problems of a completion that gives an answer, and leaves it open
 MAX_CHARS = 50_000  # of a completion, from its end
 MAX_ANSWERS = 20  # no honest completion gives more of them
 
+_SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
 
@@ -55,18 +58,21 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     |---|---|
     | `boxed` | the last `\boxed{}`; boxes close together, joined by commas or `and`, are one answer |
     | `boxed_only` | the same, if there is exactly one |
-    | `answer_tag` | what the last `<answer>` holds, or the boxes in it; a tag beside it counts as well |
+    | `answer_tag` | what the last `<answer>` holds, or the last box in it; a tag beside it counts as well |
     | `phrase` | what follows the last "Answer:" on its line, "final answer is" or `####`; a phrase beside it counts |
     | | as well; without these, the last "answer is" |
     | `last_number` | the last number |
     | `last_line` | the last line that is not empty |
     | `text` | all of the text |
-    | `marked` | tags and phrases as above, and all boxes outside of tags; of the phrases before the last box or tag |
-    | | "final answer is" alone, and "answer is" only without other marks; without any mark, all of the text |
+    | `marked` | the last tag, box or phrase, and those beside it; without these the last "answer is"; without any |
+    | | mark all of the text |
 
-    What ends with `</think>` is thinking, even if none is seen to begin. Several answers are ambiguous unless a
-    verifier takes them for the same. Only the first sentence counts of what follows a phrase, or the bulleted list
-    below it, and the last 50,000 characters of a completion. Phrases are English.
+    What a completion concludes with is its answer: the last mark wins, and what stands before it is working. Marks
+    stand beside each other if no word but "and" or "or" is between them. Such answers are ambiguous unless a verifier
+    takes them for the same. Words around the conclusion that leave it open or take it back ("maybe", "is not", "or 6",
+    "is wrong") make it none. What ends with `</think>` is thinking, even if none is seen to begin. Only the first
+    sentence counts of what follows a phrase, or the bulleted list below it, and the last 50,000 characters of a
+    completion. Phrases are English.
 
     Args:
         completion: Its text.
@@ -78,8 +84,10 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
         ('B',)
         >>> final_answer("<answer>A</answer> No, it is <answer>B</answer>").answers
         ('B',)
-        >>> final_answer(r"\boxed{A} is wrong. Final answer: B").answers
-        ('A', 'B')
+        >>> final_answer("<answer>A</answer> or <answer>B</answer>").answers
+        ('B', 'A')
+        >>> final_answer(r"It is not \boxed{A}").problem, final_answer(r"\boxed{A} is wrong").problem
+        ('hedged', 'taken_back')
         >>> final_answer("<think>so it is B").problem
         'unclosed_think'
     """
@@ -107,29 +115,22 @@ def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM)
 
 
 def _boxed(text: str) -> Found | str:
-    return [(answer, "boxed") for answer in box_answers(text)[-1:]] or "no_boxed"
+    return _concluded(text, _of("boxed", box_answers(text))[-1:]) or "no_boxed"
 
 
 def _boxed_only(text: str) -> Found | str:
     found = boxes(text)
     if len(found) > 1:
         return "several_boxed"
-    return [(box.content, "boxed") for box in found] or "no_boxed"
+    return _concluded(text, _of("boxed", found)) or "no_boxed"
 
 
 def _answer_tag(text: str) -> Found | str:
-    return _in_tags(text, tags(text)) or "no_answer_tag"
-
-
-def _in_tags(text: str, marks: list[Mark]) -> Found:
-    """What the concluding tags hold: their boxes, or what follows an "Answer:" that one begins with, or all of it."""
-    held = [mark.content for mark in concluding(text, marks)]
-    answers = [answer for content in held for answer in box_answers(content)[::-1] or [without_mark(content)]]
-    return [(answer, "answer_tag") for answer in answers]
+    return _concluded(text, _of("answer_tag", tags(text))) or "no_answer_tag"
 
 
 def _phrase(text: str) -> Found | str:
-    return [(answer, "phrase") for answer in formal(text) or informal(text)] or "no_answer_phrase"
+    return _concluded(text, _of("phrase", formal(text) or informal(text))) or "no_answer_phrase"
 
 
 def _last_number(text: str) -> Found | str:
@@ -147,13 +148,36 @@ def _text(text: str) -> Found | str:
 
 
 def _marked(text: str) -> Found | str:
-    found = tags(text)
-    outside = without(text, found)
-    boxed = [(answer, "boxed") for answer in reversed(box_answers(outside))]
-    tagged_until = len(outside) - (len(text) - found[-1].end) if found else 0
-    said = [(answer, "phrase") for answer in formal(outside, max(tagged_until, outside.rfind(r"\boxed")))]
-    answers = [*_in_tags(text, found), *boxed, *said]
-    return answers or [(answer, "phrase") for answer in informal(text)] or _text(text)
+    tagged = tags(text)
+    outside = [box for box in box_answers(text) if not any(tag.start <= box.start < tag.end for tag in tagged)]
+    said = [mark for mark in formal(text) if not any(tag.start <= mark.start < tag.end for tag in tagged)]
+    found = [*_of("answer_tag", tagged), *_of("boxed", outside), *_of("phrase", said)]
+    return _concluded(text, sorted(found)) or _concluded(text, _of("phrase", informal(text))) or _text(text)
+
+
+def _of(kind: str, marks: list[Mark]) -> list[tuple[Mark, str]]:
+    return [(mark, kind) for mark in marks]
+
+
+def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
+    """What the last mark says and those beside it; a reason code if the words around it take that back."""
+    kinds = dict(found)
+    last = concluding(text, list(kinds))
+    if not last:
+        return []
+    before = _SENTENCE_BEGIN.split(text[max(0, last[-1].start - REACH) : last[-1].start])[-1]
+    if doubted_before(before):
+        return "hedged"
+    if taken_back(text[last[0].end : last[0].end + REACH]):
+        return "taken_back"
+    return [(answer, kinds[mark]) for mark in last for answer in _answers(mark, kinds[mark])]
+
+
+def _answers(mark: Mark, kind: str) -> list[str]:
+    """What a mark says: a tag its boxes, or what follows an "Answer:" that it begins with, or all of it."""
+    if kind != "answer_tag":
+        return [mark.content]
+    return [box.content for box in box_answers(mark.content)][::-1][:1] or [without_mark(mark.content)]
 
 
 _RULES: dict[str, Callable[[str], Found | str]] = {

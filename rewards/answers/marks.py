@@ -6,18 +6,30 @@ import re
 from typing import NamedTuple
 
 MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math-verify
+MAX_BOXED_WORDS = 8  # of a box; one with more of them holds steps of the work
 
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BOX = re.compile(r"\\\\?(?:boxed|fbox)\s*\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([0-9A-Za-z]+|\\[A-Za-z]+)")
 _BRACES = re.compile(_BOX.pattern + r"|\\[{}\\]|[{}]")
 _JOINED = re.compile(r"^[\s$,;\\()\[\]]*$|,|;|\band\b|\bor\b")
-_CORRECTED = re.compile(r"\b(?:then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b", re.IGNORECASE)
+_CORRECTED = re.compile(
+    r"\b(?:simplifies|equals?|becomes|gives|then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b",
+    re.IGNORECASE,
+)
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
+_OR = re.compile(r"\bor\b")
+_WORD = re.compile(r"[A-Za-z]{3,}")
+_BLANK = re.compile(r"\\(?:[hv]?phantom|[hv]space\*?)\s*\{[^{}]*\}|\\(?:q?quad|text\s*\{\s*\}|[,;:! ])|~")
 _PLACEHOLDER = re.compile(
     r"[\s.…_]*|(?:\\text\s*\{\s*)?\[?(?:your |the |final )*answer(?: here)?\]?(?:\s*\})?", re.IGNORECASE
 )
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
-_BESIDE = re.compile(r"[\W_]*(?:(?:and|or)\b[\W_]*)?", re.IGNORECASE)
+# Between marks that stand beside each other: no word that says anything.
+BESIDE = re.compile(
+    r"[\W_]*(?:(?:and|or|(?:I hope )?it is correct|the|my|so|thus|final|answer|is|in"
+    r"|text|quad|qquad|begin|end|align\w*|displaystyle)\b[\W_]*){0,6}",
+    re.IGNORECASE,
+)
 
 
 class Mark(NamedTuple):
@@ -75,30 +87,44 @@ def _unboxed(content: str) -> str:
     return content
 
 
-def box_answers(text: str) -> list[str]:
+def box_answers(text: str) -> list[Mark]:
     r"""What the boxes say, in order: those that stand close together, joined by commas or `and`, are one answer.
 
     Example:
-        >>> box_answers(r"\boxed{1}, \boxed{2}. No, it is \boxed{3}.")
+        >>> [mark.content for mark in box_answers(r"\boxed{1}, \boxed{2}. No, it is \boxed{3}.")]
         ['1, 2', '3']
     """
-    runs: list[list[str]] = []
-    previous_end: int | None = None
+    runs: list[list[Mark]] = []
     found = boxes(text)
-    meant = [box for box in found if not _PLACEHOLDER.fullmatch(box.content)]
-    for start, end, content in meant or found:
-        if previous_end is not None and _joins(text[previous_end:start]):
-            runs[-1].append(content)
+    meant = [box for box in found if not is_placeholder(box.content)]
+    for box in meant or found:
+        if runs and _joins(text[runs[-1][-1].end : box.start]) and not is_working(runs[-1][-1].content):
+            runs[-1].append(box)
         else:
-            runs.append([content])
-        previous_end = end
-    return [", ".join(dict.fromkeys(content.strip() for content in run)) for run in runs]
+            runs.append([box])
+    return [_joined(text, run) for run in runs]
+
+
+def _joined(text: str, run: list[Mark]) -> Mark:
+    gaps = text[run[0].end : run[-1].start]
+    contents = dict.fromkeys(box.content.strip() for box in run)
+    return Mark(run[0].start, run[-1].end, (" or " if _OR.search(gaps) else ", ").join(contents))
+
+
+def is_working(content: str) -> bool:
+    """Whether a box holds steps of the work instead of an answer, as where every line is boxed."""
+    return len(content) > MAX_GAP_CHARS or len(_WORD.findall(content)) > MAX_BOXED_WORDS
+
+
+def is_placeholder(content: str) -> bool:
+    r"""Whether a mark only shows where the answer goes, or holds nothing that is seen: `...`, `\phantom{2}`."""
+    return _PLACEHOLDER.fullmatch(_BLANK.sub("", content)) is not None
 
 
 def _joins(gap: str) -> bool:
-    if len(gap) > MAX_GAP_CHARS or _SENTENCE_END.search(gap) or _CORRECTED.search(gap):
+    if len(gap) > MAX_GAP_CHARS or _CORRECTED.search(gap):
         return False
-    return _JOINED.search(gap) is not None
+    return BESIDE.fullmatch(gap) is not None or (_JOINED.search(gap) is not None and not _SENTENCE_END.search(gap))
 
 
 def tags(text: str) -> list[Mark]:
@@ -131,10 +157,11 @@ def concluding(text: str, marks: list[Mark]) -> list[Mark]:
         >>> [mark.content for mark in concluding(text, tags(text))]
         ['3', '2']
     """
-    meant = [mark for mark in marks if not _PLACEHOLDER.fullmatch(mark.content)] or marks
+    meant = [mark for mark in marks if not is_placeholder(mark.content)] or marks
     last = meant[-1:]
     for mark in reversed(meant[:-1]):
-        if not _BESIDE.fullmatch(text, mark.end, last[-1].start):
+        gap = text[mark.end : last[-1].start]
+        if len(gap) > MAX_GAP_CHARS or not BESIDE.fullmatch(gap) or is_working(mark.content):
             break
         last.append(mark)
     return last

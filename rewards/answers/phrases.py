@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from trl_grpo_ext.rewards.answers.marks import Mark
+
+MAX_MARKS = 50  # that are looked at, from the end
 _MARKUP = r"[*_` \t]{0,8}"
 _ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
 # A mark that the completion sets on purpose: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
@@ -28,7 +30,6 @@ _INFORMAL = re.compile(
 _AGAIN = re.compile(
     rf"(?:so,?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:{_INFORMAL.pattern})", re.IGNORECASE
 )
-_FINAL = re.compile(rf"final[ \t]+answer{_MARKUP}(?:is\b|[:：=])", re.IGNORECASE)
 _NEGATED = re.compile(r"(?:not|n't|neither|none)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
@@ -36,55 +37,44 @@ _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: ma
 _LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
 _STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)")
 _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
+_DISPLAY = re.compile(r"\s*\\begin\{((?:align|equation|gather)(?:ed)?\*?)\}")  # a formula of several lines
 _OTHER_MARK = re.compile(r"\\boxed|<answer", re.IGNORECASE)
 _ABBREVIATIONS = frozenset(("st", "dr", "mr", "ms", "mrs", "vs", "inc", "ltd", "jr", "sr", "mt", "ft", "prof", "gen"))
 _INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
 
 
-class _Said(NamedTuple):
-    """An answer in words: where its mark begins, where the answer ends, and what it is."""
-
-    start: int
-    end: int
-    answer: str
-
-
-def formal(text: str, working: int = 0) -> list[str]:
-    """What the last mark says that is set on purpose; those that stand beside it count as well. The last comes first.
-
-    Args:
-        text: Any text.
-        working: Where its working ends. "Answer:" and "####" are headings there; "final answer is" always counts.
+def formal(text: str) -> list[Mark]:
+    """What each mark says that is set on purpose: "Answer: B", "final answer is B", "#### 42".
 
     Example:
-        >>> formal("Answer: 1. Hmm.\\nAnswer: 2\\nFinal answer: 3"), formal("The answer is 1.")
-        (['3', '2'], [])
+        >>> [mark.content for mark in formal("Answer: 1. Hmm.\\nFinal answer: 3")], formal("The answer is 1.")
+        (['1', '3'], [])
     """
-    marks = _FORMAL.finditer(text)
-    found = _all_said(mark for mark in marks if mark.start() >= working or _FINAL.search(mark[0]))
-    last = found[-1:]
-    for said in reversed(found[:-1]):
-        if not _BETWEEN.fullmatch(text, said.end, last[-1].start):
-            break
-        last.append(said)
-    return [said.answer for said in last]
+    return _all_said(_FORMAL.finditer(text))
 
 
-def informal(text: str) -> list[str]:
+def informal(text: str) -> list[Mark]:
     """What the last sentence says that has "answer is" and the like; a completion that reasons may correct itself."""
-    return [said.answer for said in _all_said(_INFORMAL.finditer(text)) if not _NEGATED.match(said.answer)][-1:]
+    found = [_corrected(said) for said in _all_said(_INFORMAL.finditer(text))]
+    return [said for said in found if not _NEGATED.match(said.content)][-1:]
+
+
+def _corrected(said: Mark) -> Mark:
+    """What is said after "not this but": that."""
+    denied, _, meant = said.content.rpartition(" but ")
+    return said._replace(content=meant) if _NEGATED.match(denied) else said
 
 
 def without_mark(content: str) -> str:
     """The content of another mark without the phrase that it may begin with: `<answer>The answer is 5.</answer>`."""
     mark = _AGAIN.match(content.strip())
     said = _said(mark, len(mark.string)) if mark else None
-    return said.answer if said else content
+    return said.content if said else content
 
 
-def _all_said(marks: Iterable[re.Match[str]]) -> list[_Said]:
+def _all_said(marks: Iterable[re.Match[str]]) -> list[Mark]:
     """What follows each mark, up to the next."""
-    found = list(marks)
+    found = list(marks)[-MAX_MARKS:]
     ends = [mark.start() for mark in found[1:]] + [len(found[-1].string)] if found else []
     said = [
         _said(mark, end)
@@ -95,7 +85,7 @@ def _all_said(marks: Iterable[re.Match[str]]) -> list[_Said]:
     return [one for one in said if one]
 
 
-def _said(mark: re.Match[str], end: int) -> _Said | None:
+def _said(mark: re.Match[str], end: int) -> Mark | None:
     """The first sentence after a mark, on its line or, if nothing follows there, on the next that is not empty.
 
     If a list begins there, it is all of the list. None if there is a box or a tag, which have rules of their own.
@@ -105,17 +95,21 @@ def _said(mark: re.Match[str], end: int) -> _Said | None:
     if stop < end and _NOTHING_YET.fullmatch(text, start, stop):
         listed = _LIST.match(text, stop, end)
         if listed and not _OTHER_MARK.search(listed[1]):
-            return _Said(mark.start(), listed.end(), listed[1].strip().rstrip("."))
+            return Mark(mark.start(), listed.end(), listed[1].strip().rstrip("."))
         start = _NOTHING_YET.match(text, start, end).end()  # type: ignore[union-attr]  # it matches nothing as well
         stop = _line_end(text, start, end)
     if _OTHER_MARK.search(text, start, stop):
         return None
+    display = _DISPLAY.match(text, start, stop)
+    closed = text.find(rf"\end{{{display[1]}}}", stop, end) if display else -1
+    if display and closed >= 0:
+        return Mark(mark.start(), closed, text[display.end() : closed].strip())
     line = text[start:stop].rstrip("*_` \t\r:")
     stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
     again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
     start = again.end() if again else start
     stop = _sentence_end(text, start, stop)
-    return _Said(mark.start(), stop, unmarked(text[start:stop]))
+    return Mark(mark.start(), stop, unmarked(text[start:stop]))
 
 
 def _line_end(text: str, start: int, end: int) -> int:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, required_column
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, final_answer
-from trl_grpo_ext.rewards.answers.latex import strip_delimiters
 from trl_grpo_ext.rewards.answers.marks import box_answers
+from trl_grpo_ext.rewards.answers.spelling import restored, strip_delimiters
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
@@ -100,11 +100,11 @@ def _gold_text(gold: object) -> str:
         if not math.isfinite(gold):
             return ""
         return str(int(gold)) if gold.is_integer() else repr(gold)
-    text = str(gold).strip()
+    text = restored(str(gold)).strip()
     if "####" in text:
         text = text.rpartition("####")[2].strip()
     boxed = box_answers(text)
-    return strip_delimiters(boxed[-1] if boxed else text)
+    return strip_delimiters(boxed[-1].content if boxed else text)
 
 
 G = TypeVar("G")

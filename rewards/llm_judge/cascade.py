@@ -21,7 +21,7 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 NOT_EQUAL = "not_equal"
-TEXT_GOLDS = ("gold_unparseable", "gold_not_a_number")  # what rules say of a gold that they cannot read
+TEXT_GOLDS = ("gold_unparseable", "gold_prose", "gold_not_a_number")  # what rules say of a gold that they cannot read
 ANY_GOLD = "\nor: "  # between golds of which any will do
 OF_THE_QUESTIONS = ("rubric", "prompt", "column", "min_score", "max_score", "pass_mark", "include_thinking")
 ASKED = ("same", "different", "divided", "failed")

@@ -1,187 +1,297 @@
-"""What a worker does with one gold and one answer. It may take for ever, and so runs nowhere else.
+"""Whether an answer says the same as a gold: decided by their types, and their values by an algebra.
 
-math-verify's own timeouts are off: they need signals and the main thread, and miss what hangs outside of them. The
-pool's deadline and SIGKILL take their place. Nothing of a model's text reaches `eval` or `parse_expr` here;
-math-verify hands the latter digits and operators only.
+The same code runs twice: in the trainer's process with `Literal`, an algebra that knows only numbers and what is
+written alike, and where that does not decide in a worker with all of sympy.
 """
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from itertools import combinations
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, TypeGuard
 
-import sympy
-from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
-from sympy import Expr
+from trl_grpo_ext.rewards.answers.tree import (
+    Apply,
+    Collection,
+    Logic,
+    Matrix,
+    Node,
+    Number,
+    Opaque,
+    Relation,
+    Symbol,
+    Words,
+    symbols,
+    walk,
+)  # fmt: skip
+from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
+from trl_grpo_ext.rewards.math.forms import (
+    approximated,
+    assigned,
+    can_be_region,
+    is_approximation,
+    is_equation,
+    is_function,
+    is_region,
+    items_of,
+    label_of,
+    measured,
+    named,
+    of_same_argument,
+    percentages,
+    plain,
+    same_words,
+    without_in,
+)
 
-from trl_grpo_ext.rewards.answers.latex import is_sentence, standard
-from trl_grpo_ext.rewards.answers.numbers import number
-from trl_grpo_ext.rewards.math.equality import Parsed, difference, equal, same_values
-from trl_grpo_ext.rewards.math.refusals import has_stray_text, violation
-from trl_grpo_ext.verdict import Status, Verdict, skipped
-
-# It warns once that timeouts are off; they are not.
-logging.getLogger("math_verify").setLevel(logging.ERROR)
+DECIMALS = 6
+CLOSE = Fraction(1, 1000)  # of its size: how far a decimal may be off, however few places it has
+MIN_ROUNDED = 3  # digits of a gold that may be a rounded value
+_NUMBERS_BY_NAME = (Symbol("pi"), Symbol("e"), Symbol("i"))
+_ANGLE = (("angle", 1),)
 
 
-_BOXED_FIRST = (LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig())
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-MAX_SIDES = 10  # of a chain of equations
+class UndecidedError(Exception):
+    """The algebra at hand cannot tell."""
 
 
-def compare(gold: str, answer: str, rule: str, accepted: Sequence[str], decimals: int) -> dict[str, Any]:
-    """The verdict's record for one answer.
+class Algebra(Protocol):
+    """What compares values that are not decided by how they are written."""
 
-    Args:
-        gold: The gold answer, its delimiters and box taken off, or a sentence that ends with it.
-        answer: What the rule found.
-        rule: The name of the rule; `last_expression` found a text in which the answer still has to be found.
-        accepted: The switches of the policies that are off.
-        decimals: Decimal places that numbers are rounded to.
+    def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
+        """Whether two expressions or matrices are equal."""
+
+    def same_equations(self, gold: Relation, answer: Relation) -> bool:
+        """Whether two equations or inequalities of several variables say the same."""
+
+    def same_regions(self, gold: Node, answer: Node) -> bool:
+        """Whether two nodes name the same set of numbers."""
+
+    def solves(self, gold: Relation, answer: Node) -> bool:
+        """Whether an expression is what an equation says of the variable that the expression lacks."""
+
+
+class Literal:
+    """The algebra of what is written alike: all else is undecided."""
+
+    def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
+        if gold == answer:
+            return True
+        raise UndecidedError
+
+    def same_equations(self, gold: Relation, answer: Relation) -> bool:
+        return self.same_values(gold, answer, DECIMALS)
+
+    def same_regions(self, gold: Node, answer: Node) -> bool:
+        return self.same_values(gold, answer, DECIMALS)
+
+    def solves(self, gold: Relation, answer: Node) -> bool:
+        return self.same_values(gold, answer, DECIMALS)
+
+
+def same_number(gold: Number, answer: Number, decimals: int = DECIMALS) -> bool:
+    """Whether two numbers are equal, decimals to within `decimals` places and a thousandth of their size.
+
+    A gold of three digits or more with a decimal point may be a rounded value: what rounds to it is equal.
+
+    Example:
+        >>> third, written = Number(Fraction(1, 3)), Number(Fraction("0.333333"), 6)
+        >>> same_number(third, written), same_number(Number(Fraction("6.67"), 2), Number(Fraction(20, 3)))
+        (True, True)
+        >>> same_number(Number(Fraction("0.5"), 1), Number(Fraction("0.53"), 2))
+        False
     """
-    golds = _parse_gold(gold)
-    if not golds:
-        return skipped("gold_unparseable").to_record()
-    try:
-        return _compare(gold, golds, answer, rule, frozenset(accepted), decimals)
-    except Exception as error:  # sympy fails in many ways on what models write; the gold has been read already
-        return _verdict(Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__})
+    if gold.value == answer.value:
+        return True
+    if gold.places is None and answer.places is None:
+        return False
+    distance = abs(gold.value - answer.value)
+    allowed = Fraction(1, 10**decimals)
+    close = CLOSE * abs(gold.value) if decimals >= DECIMALS else distance
+    return (distance <= allowed and distance <= close) or rounds_to(gold, answer.value, answer.places)
 
 
-def _compare(
-    gold: str, golds: Sequence[Parsed], answer: str, rule: str, accepted: frozenset[str], decimals: int
-) -> dict[str, Any]:
-    parsed, said = _parse_answer(answer, searched=rule == "last_expression")
-    if not parsed:
-        return _verdict(Status.UNPARSEABLE, "no_answer" if rule == "last_expression" else "unparseable_answer", said)
-    details = {"compared": "as mathematics", "read_as": standard(said)}
-    if not any(equal(one, other, decimals) for one in golds for other in parsed):
-        return _verdict(Status.INCORRECT, "not_equal", said, details)
-    reason = (
-        _false_equation(said, accepted) or violation(gold, said, accepted) or difference(golds[0], parsed[0], decimals)
-    )
-    if not reason and rule == "last_expression" and "accept_stray_text" not in accepted:
-        sentence = _SENTENCE_END.split(answer.strip())[-1]
-        reason = "stray_text" if sentence.endswith("?") or has_stray_text(gold, sentence) else ""
-    return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, said, details)
+def rounds_to(gold: Number, value: Fraction, places: int | None) -> bool:
+    """Whether a gold that is written as a decimal is this value, rounded to the gold's places."""
+    if gold.places is None or gold.places < 1 or (places is not None and places <= gold.places):
+        return False
+    digits = str(abs(gold.value.numerator * 10**gold.places // gold.value.denominator)).lstrip("0")
+    return len(digits) >= MIN_ROUNDED and abs(gold.value - value) * 2 <= Fraction(1, 10**gold.places)
 
 
-def check_gold(gold: str) -> dict[str, Any]:
-    """The verdict's record for a gold against itself; runs out of time if the gold is slow against any answer."""
-    golds = _parse_gold(gold)
-    if not golds:
-        return skipped("gold_unparseable").to_record()
-    equal(golds[0], sympy.Integer(1))
-    same = any(equal(one, other) for one in golds for other in _parse_gold.__wrapped__(gold))
-    return _verdict(Status.CORRECT, "", gold) if same else skipped("gold_not_itself", answer=gold).to_record()
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares values of all types.
 
-
-def _verdict(
-    status: Status, reason: str, answer: str | None, details: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    score = 1.0 if status is Status.CORRECT else 0.0
-    return Verdict(status=status, score=score, answer=answer, reason=reason, details=details or {}).to_record()
-
-
-@lru_cache(maxsize=1024)
-def _parse_gold(gold: str) -> tuple[Parsed, ...]:
-    # Raw LaTeX is misread unless it stands in a box (Math-Verify#56); a sentence is misread if it does.
-    return _literal(gold) or _expressions(_parse(gold) if is_sentence(gold) else _parse(_box(standard(gold))))
-
-
-def _parse_answer(answer: str, *, searched: bool) -> tuple[tuple[Parsed, ...], str]:
-    if not (searched or is_sentence(answer)):
-        return _literal(answer) or _expressions(_parse(_box(standard(answer)))), answer
-    found = _parse(_ESCAPED_DOLLAR.sub("", answer).replace("\N{MINUS SIGN}", "-"))
-    return _expressions(found), next((item for item in found if isinstance(item, str)), answer)
-
-
-_ESCAPED_DOLLAR = re.compile(r"\\\$(?=\s*\d)")
-
-
-def _literal(text: str) -> tuple[Parsed, ...]:
-    """A number without a decimal point, which needs no parser."""
-    found = number(text)
-    return (sympy.Rational(*found.value.as_integer_ratio()),) if found and found.exact else ()
-
-
-def _parse(text: str) -> list[Any]:
-    found: list[Any] = parse(text, _BOXED_FIRST, parsing_timeout=None)
-    return found
-
-
-def _expressions(found: list[Any]) -> tuple[Parsed, ...]:
-    return tuple(item for item in found if not isinstance(item, str))
-
-
-def _box(text: str) -> str:
-    return rf"\boxed{{{text}}}"
-
-
-def _false_equation(answer: str, accepted: frozenset[str]) -> str:
-    r"""`false_equation` if sides of `=` have different values: `4 = 5`, `6 = x = 5`, `x^3 = x^2`.
-
-    Sides that only name something, such as `x`, `f(3)` or `|A|`, have none.
+    Attributes:
+        algebra: What decides where the types do not.
+        decimals: Places that decimals are compared to.
     """
-    sides = standard(answer).split("=")
-    if "accept_false_equations" in accepted or not 2 <= len(sides) <= MAX_SIDES:
-        return ""
-    values = [value for value in map(_side_value, sides) if value is not None]
-    for one, other in combinations(values, 2):
-        if not one.free_symbols and not other.free_symbols:
-            if not verify(one, other, timeout_seconds=None):
-                return "false_equation"
-        elif one.free_symbols == other.free_symbols and same_values(one, other) is False:
-            return "false_equation"
-    return ""
 
+    algebra: Algebra
+    decimals: int = DECIMALS
 
-def _side_value(side: str) -> Parsed | None:
-    r"""The value of a side of an equation; None for a name, and for what is an approximation's other half."""
-    if not side.strip() or _NAMED.search(side):
+    def same(self, gold: Node, answer: Node) -> bool:
+        """Whether an answer's value is the gold's."""
+        if gold == answer and not isinstance(gold, Opaque):
+            return True
+        gold = plain(gold)
+        answer = answer if isinstance(answer, Logic) and not isinstance(gold, Collection) else plain(answer)
+        meant = self._alternatives(gold, answer)
+        if meant is not None:
+            return meant
+        if isinstance(gold, Words) or isinstance(answer, Words):
+            return same_words(gold, answer)
+        if any(isinstance(one, Relation) or is_region(one) for one in (gold, answer)):
+            return self._same_statements(gold, answer)
+        return self._same_plain(gold, answer)
+
+    def _alternatives(self, gold: Node, answer: Node) -> bool | None:
+        """Whether values that one side gives in several ways are the other's; None if neither side does that."""
+        match gold, answer:
+            case _, Relation() if is_approximation(answer):
+                return any(self.same(gold, side) for side in approximated(answer))
+            case Relation(), _ if is_approximation(gold):
+                return any(self.same(side, answer) for side in approximated(gold))
+            case _, Logic("same", parts):
+                return all(self.same(gold, part) for part in parts)
+            case Logic("same", parts), _:
+                return any(self.same(part, answer) for part in parts)
+            case _, Logic("or", parts) if not isinstance(gold, Collection | Logic | Matrix) and not is_region(gold):
+                return all(self.same(gold, part) for part in parts)  # 1/2 or 0.5
+            case Apply("not", (denied,)), Apply("not", (said,)):
+                return self.same(denied, said)
+            case (Apply("not"), _) | (_, Apply("not")):
+                return False
         return None
-    parsed = _expressions(_parse(_box(side)))
-    value = parsed[0] if parsed else None
-    return value if isinstance(value, Expr) and not isinstance(value, sympy.Symbol) else None
+
+    def _same_plain(self, gold: Node, answer: Node) -> bool:
+        """Whether two values that are neither words, relations nor regions are equal."""
+        if isinstance(gold, Collection | Matrix) or isinstance(answer, Collection | Matrix):
+            return self._same_collections(gold, answer)
+        if isinstance(gold, Opaque) or isinstance(answer, Opaque):
+            return self.algebra.same_values(gold, answer, self.decimals)
+        return self.same_amounts(gold, answer)
+
+    def same_amounts(self, gold: Node, answer: Node) -> bool:
+        """Whether two amounts are equal, in their units; a percentage is also the number before its sign."""
+        (asked, of), (given, by) = measured(gold), measured(answer)
+        if of != by and NONE not in (of, by):
+            if of.measures != by.measures:
+                return False
+            if of.measures == _ANGLE:
+                return self._same_angle((asked, of), (given, by))
+            scale = by.factor / of.factor
+            same_scale = (
+                Number(given.value * scale, 0) if isinstance(given, Number) else Apply("*", (given, Number(scale)))
+            )
+            return self._same_number(asked, same_scale)
+        if self._same_number(asked, given):
+            return True
+        if _ANGLE in (of.measures, by.measures) and NONE in (of, by):
+            return self._same_angle((asked, of), (given, by))
+        return False
+
+    def _same_angle(self, gold: tuple[Node, Unit], answer: tuple[Node, Unit]) -> bool:
+        """Whether degrees are equal to an angle that is a multiple of pi."""
+        sides = []
+        for amount, of in (gold, answer):
+            in_radians = of in (NONE, unit("rad"))
+            if of == NONE and Symbol("pi") not in walk(amount):
+                return False
+            sides.append(
+                amount if in_radians else Apply("*", (Apply("*", (amount, Number(of.factor / 180))), Symbol("pi")))
+            )
+        return self.algebra.same_values(sides[0], sides[1], self.decimals)
+
+    def _same_number(self, gold: Node, answer: Node) -> bool:
+        asked, given = percentages(gold), percentages(answer)
+        if len(asked) > 1 and len(given) > 1:
+            asked, given = asked[:1], given[:1]
+        return any(self._same_one(one, other) for one in asked for other in given)
+
+    def _same_one(self, gold: Node, answer: Node) -> bool:
+        if isinstance(gold, Number) and isinstance(answer, Number):
+            return same_number(gold, answer, self.decimals)
+        if not any(isinstance(one, Apply) or one in _NUMBERS_BY_NAME for one in (gold, answer)):
+            return gold == answer
+        return gold == answer or self.algebra.same_values(gold, answer, self.decimals)
+
+    def _same_collections(self, gold: Node, answer: Node) -> bool:
+        if isinstance(gold, Matrix) and isinstance(answer, Apply | Opaque):
+            return self.algebra.same_values(gold, answer, self.decimals)
+        if isinstance(gold, Matrix) and isinstance(answer, Matrix):
+            return len(gold.rows) == len(answer.rows) and all(map(self._same_items, gold.rows, answer.rows))
+        asked, given = items_of(gold), items_of(answer)
+        if asked is None or given is None:
+            return False
+        (kind, wanted), (other, said) = asked, given
+        if "{}" in (kind, other) and {kind, other} & {"()", "[]"}:
+            return False
+        if "()" in (kind, other) or "[]" in (kind, other):
+            return ("()" not in (kind, other) or "[]" not in (kind, other) or len(said) > 2) and self._same_items(
+                wanted, said
+            )
+        return self._same_unordered(wanted, said, sets="{}" in (kind, other))
+
+    def _same_items(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        return len(gold) == len(answer) and all(map(self.same, gold, answer))
+
+    def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node], *, sets: bool = False) -> bool:
+        labels = [[label_of(item) for item in items] for items in (gold, answer)]
+        if all(labels[0]) and all(labels[1]) and len(set(labels[0])) > 1:
+            return Counter(labels[0]) == Counter(labels[1]) and all(
+                self.same(value, answer[labels[1].index(label)]) for value, label in zip(gold, labels[0], strict=True)
+            )
+        wanted = list(dict.fromkeys(gold)) if sets else list(gold)
+        rest = list(answer) if len(set(wanted)) < len(wanted) else list(dict.fromkeys(answer))
+        if len(rest) != len(wanted):
+            return False
+        for one in wanted:
+            found = next((other for other in rest if self.same(one, other)), None)
+            if found is None:
+                return False
+            rest.remove(found)
+        return True
+
+    def _same_statements(self, gold: Node, answer: Node) -> bool:
+        """Whether two statements are the same: a value under a name, an equation, or a set of numbers."""
+        asked, given = assigned(gold), assigned(answer)
+        if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
+            return True
+        if asked and given and asked[0] != given[0] and not is_function(gold, answer):
+            return is_equation(gold) and is_equation(answer) and self.algebra.same_equations(gold, answer)
+        if asked and given:
+            return self.same(asked[1], of_same_argument(asked, given))
+        if (asked or given) and not (is_equation(gold) and is_equation(answer)):
+            value, other = (asked, answer) if asked else (given, gold)
+            assert value is not None
+            if not isinstance(value[1], Symbol) and not isinstance(other, Relation) and not is_region(other):
+                return self.same(value[1], answer) if asked else self.same(gold, value[1])
+            return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)
+        if asked and named(asked[0]) and not symbols(asked[1]) and is_equation(answer):
+            return False  # `2x + 3 = 7` has to be solved before it says x = 2
+        if is_equation(gold) and is_equation(answer):
+            return self.algebra.same_equations(gold, answer)
+        if is_equation(gold) and not isinstance(answer, Relation | Collection | Logic):
+            return self.algebra.solves(gold, answer)
+        return self._same_sets(gold, answer)
+
+    def _same_sets(self, gold: Node, answer: Node) -> bool:
+        gold, answer = without_in(gold), without_in(answer)
+        if gold == answer:
+            return True
+        if isinstance(gold, Collection) and isinstance(answer, Collection) and gold.kind == answer.kind:
+            return self._same_items(gold.items, answer.items)
+        if _is_of_several(gold) and _is_of_several(answer):
+            return self.algebra.same_equations(gold, answer)
+        if can_be_region(gold) and can_be_region(answer):
+            return self.algebra.same_regions(gold, answer)
+        return False
 
 
-# What reads as a number or a product but names a quantity: f(3), |A|, [ABC], AB.
-_NAMED = re.compile(r"[A-Za-z]\s*\(|\||\[|\\(?:angle|text|overline|approx|binom|triangle)|[A-Z]{2,}")
-
-
-# The parser builds its tables as it meets new forms: it is shown the usual ones before any answer's deadline begins.
-_USUAL_FORMS = r"""
-\frac{3}{4}
-2\sqrt{5}
-\frac{\sqrt{3}}{2}
-x^2-3x+2
-(1, -2)
-[0, \infty)
-\left(\frac{1}{2}, 3\right]
-(-\infty, 2) \cup (3, 5]
-\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
-x = 3
-y \le 2x + 1
-1 \pm \sqrt{2}
-\{1, 2, 3\}
-\frac{\pi}{6} + 2\pi n
-e^{-x} \sin(2x)
-\log_2 8
-3 + 4i
-50\%
-2^{10} - 1
-12 \text{ cm}^2
-f(x) = 3x
-"""
-
-
-def _worker_is_warm() -> None:
-    known = [_parse(_box(form)) for form in _USUAL_FORMS.strip().splitlines()]
-    verify(known[0], known[1], timeout_seconds=None)
-
-
-_worker_is_warm()
+def _is_of_several(node: Node) -> TypeGuard[Relation]:
+    """Whether a node is a relation of several variables."""
+    return isinstance(node, Relation) and len(node.signs) == 1 and len(symbols(node)) > 1

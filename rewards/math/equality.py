@@ -1,144 +1,173 @@
-"""Whether two values that math-verify has read are equal. It may take for ever, and so runs in a worker only."""
+"""Whether two values of sympy are equal. It may take for ever, and so runs in a worker only."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
+import mpmath
 import sympy
 from math_verify import verify
-from sympy import Expr, MatrixBase, Tuple
+from sympy import Expr
 
-Parsed = Any  # a sympy Basic or MatrixBase; sympy ships no types that mypy reads here
+from trl_grpo_ext.rewards.answers.tree import Relation
+from trl_grpo_ext.rewards.math.algebra import Value, value_of
 
-POINTS = 40  # tried, of which AGREEING must be usable, when two expressions are compared by their values
-AGREEING = 6
-DECIMALS = 6  # that math-verify rounds to
-CLOSE = 1e-3  # relative; math-verify rounds to six decimals, where all tiny numbers are alike
-
-_PERCENT = (sympy.Rational(1, 100), 100)  # math-verify takes 28 % for 0.28 and for 28
-# What evalf could work on for ever, or has no value at a real point.
-_SYMBOLIC = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative, sympy.core.function.AppliedUndef)
+DIGITS = 30
+PRECISION = 100  # bits, which are thirty digits
+CLOSE = mpmath.mpf("1e-18")  # relative, where two values of thirty digits count as equal
 
 
-def equal(gold: Parsed, answer: Parsed, decimals: int = DECIMALS) -> bool:
-    """Whether two values are equal, numbers that are written as decimals to within this many places."""
-    if isinstance(gold, Expr) and isinstance(answer, Expr):
-        same = same_values(gold, answer)
-        if same is not None:
-            return same
-    if verify(gold, answer, float_rounding=decimals, timeout_seconds=None, allow_set_relation_comp=True):
+AGREEING = 8  # points at which two expressions must agree
+
+
+# Where expressions are compared: at small and large numbers, and at positive ones alone.
+RANGES = ((-3, 3), (-60, 60), (0.1, 4), (-3000, 3000), (0.05, 0.95), (-1e6, 1e6))
+
+
+POINTS = 10  # of each range
+
+
+def same_regions(one: Value, other: Value) -> bool:
+    """Whether two sets have the same parts with equal ends."""
+    if one == other:
         return True
-    if isinstance(gold, MatrixBase) != isinstance(answer, MatrixBase):
-        gold, answer = _as_tuple(gold), _as_tuple(answer)
-    if isinstance(gold, Tuple) and isinstance(answer, Tuple):
-        return len(gold) == len(answer) and all(equal(a, b, decimals) for a, b in zip(gold, answer, strict=True))
-    return False
+    left, right = _parts(one), _parts(other)
+    return len(left) == len(right) and all(any(_same_part(a, b) for b in right) for a in left)
 
 
-def _as_tuple(value: Parsed) -> Parsed:
-    """A vector, or what may be a point, as the tuple of its entries; anything else as it is."""
-    if isinstance(value, MatrixBase) and 1 in value.shape and len(value) > 1:
-        return Tuple(*value)
-    if isinstance(value, sympy.Interval) and value.left_open and value.right_open:
-        return Tuple(value.start, value.end)  # (1, 2) is an interval or a point, and only the other answer tells which
-    return value
+def _parts(region: Value) -> list[Value]:
+    """The intervals and points that a set is made of, those that touch joined."""
+    parts = list(region.args) if isinstance(region, sympy.Union) else [region]
+    return [
+        piece
+        for part in parts
+        for piece in ([sympy.FiniteSet(point) for point in part] if isinstance(part, sympy.FiniteSet) else [part])
+    ]
 
 
-def same_values(gold: Expr, answer: Expr) -> bool | None:
-    """Whether two expressions have the same values wherever both are real; None if that is not clear.
+def _same_part(one: Value, other: Value) -> bool:
+    if isinstance(one, sympy.Interval) and isinstance(other, sympy.Interval):
+        return bool(
+            (one.left_open, one.right_open) == (other.left_open, other.right_open)
+            and equal(one.start, other.start)
+            and equal(one.end, other.end)
+        )
+    if isinstance(one, sympy.FiniteSet) and isinstance(other, sympy.FiniteSet):
+        return equal(one.args[0], other.args[0])
+    return bool(one == other)
 
-    Sampled at fixed points of both signs. It finds identities that simplification misses, such as rules of
-    logarithms, without assuming that variables are positive: |x| and x differ at a negative point. And it is faster
-    than simplification. Values that are close are left to math-verify, which has its own idea of rounding.
-    """
-    symbols = sorted(gold.free_symbols, key=str)
-    if gold.free_symbols != answer.free_symbols or gold.atoms(*_SYMBOLIC) or answer.atoms(*_SYMBOLIC):
-        return None
-    if not symbols and not gold.has(sympy.Float) and not answer.has(sympy.Float):
-        return _same_constants(gold, answer)
+
+def equal(one: Value, other: Value) -> bool:
+    """Whether two exact expressions are equal wherever both have a real value, or else a complex one."""
+    if one == other:
+        return True
+    if not (isinstance(one, Expr) and isinstance(other, Expr)):
+        return False
+    if one.has(sympy.oo, -sympy.oo, sympy.zoo, sympy.nan) or other.has(sympy.oo, -sympy.oo, sympy.zoo, sympy.nan):
+        return False
+    if not one.free_symbols and not other.free_symbols:
+        return _same_constants(one, other)
+    sampled = _agree(one, other)
+    return sampled if sampled is not None else bool(sympy.simplify(one - other) == 0)
+
+
+def _same_constants(one: Expr, other: Expr) -> bool:
+    """Whether two exact constants are equal, to the last digit: 2^2023 is not 2^2023 - 1."""
+    gap = one - other
+    if gap.is_Rational:
+        return bool(gap == 0)
+    value = gap.evalf(15, maxn=500)
+    # A digit that is not certain has a precision of one bit: the gap may be 0.
+    if value.is_number and not value.has(sympy.nan) and all(part._prec != 1 for part in value.atoms(sympy.Float)):
+        return bool(value == 0)
+    digits = _at(gap, {}) if gap.has(sympy.I) else None
+    return bool(sympy.simplify(gap) == 0) if digits is None else bool(abs(digits) < CLOSE)
+
+
+def _agree(one: Expr, other: Expr) -> bool | None:
+    """Whether two expressions agree at points of several ranges; None if they have values at too few of them."""
+    free = sorted(one.free_symbols | other.free_symbols, key=str)
     generator = random.Random(0)
-    agreeing = 0
-    for _ in range(POINTS if symbols else 1):
-        point = {symbol: sympy.Float(generator.uniform(-3, 3), 30) for symbol in symbols}
-        try:
-            one, other = gold.evalf(30, subs=point), answer.evalf(30, subs=point)
-        except Exception:  # such as a number too large for its exponent
-            return None
-        if not all(value.is_Float or value.is_Rational for value in (one, other)):
-            continue
-        distance, size = abs(one - other), max(abs(one), abs(other))
-        if distance > 0.05 * size and distance > 1e-4:
-            # A constant may still be a percentage, which is a hundred times its value.
-            return False if symbols or not _is_percentage(one, other) else None
-        if distance > 1e-12 * size:
-            return None
-        agreeing += 1
-        if agreeing == (AGREEING if symbols else 1):
-            return True
-    return None
+    real, unreal = 0, 0
+    for within in RANGES:
+        for _ in range(POINTS):
+            point = _point(free, generator, within)
+            first, second = _at(one, point), _at(other, point)
+            if first is None or second is None:
+                continue
+            both = first.imag == second.imag == 0
+            if abs(first - second) > CLOSE * max(1e-30, abs(first), abs(second)):
+                if both:
+                    return False
+                continue
+            real, unreal = real + both, unreal + (not both)
+    if real >= AGREEING or (real == 0 and unreal >= 0.6 * POINTS * len(RANGES)):
+        return True
+    return None if real or unreal else False
 
 
-def _same_constants(gold: Expr, answer: Expr) -> bool | None:
-    """Whether two exact constants are equal, to the last digit: 2^2023 is not 2^2023 - 1. None if that is not clear."""
+def _point(free: Sequence[Any], generator: random.Random, within: tuple[float, float]) -> dict[Any, Any]:
+    return {symbol: sympy.Rational(round(generator.uniform(*within) * 4096), 4096) for symbol in free}
+
+
+def _at(value: Expr, point: Mapping[Any, Any]) -> Any:
+    """The value at a point, as a complex number of mpmath; None if there is none."""
     try:
-        gap = gold - answer
-        if gap.is_Rational:
-            same = bool(gap == 0)
-        else:
-            value = gap.evalf(15, maxn=500)
-            if not value.is_Float or value._prec == 1:  # no digit of it is certain: perhaps 0
-                return None
-            same = False
-        return None if not same and _is_percentage(gold.evalf(15), answer.evalf(15)) else same
+        with mpmath.workdps(DIGITS):
+            return mpmath.mpc(value.evalf(DIGITS, subs=point)._to_mpmath(PRECISION))
     except Exception:  # such as a number too large for its exponent
         return None
 
 
-def _is_percentage(one: Any, other: Any) -> bool:
-    return any(abs(one - scale * other) <= 0.05 * abs(one) for scale in _PERCENT)
+def verified(gold: Value, answer: Value) -> bool:
+    """Whether math-verify takes two values for equal; of a type that nothing else here compares."""
+    both = isinstance(gold, Expr) and isinstance(answer, Expr)
+    return not both and bool(verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True))
 
 
-def difference(gold: Parsed, answer: Parsed, decimals: int) -> str:
-    """The reason code of a difference that math-verify passes over; empty if there is none."""
-    if _are_far_apart(gold, answer, decimals):
-        return "not_equal"
-    if isinstance(gold, sympy.Eq) and isinstance(answer, sympy.Eq) and not _same_equation(gold, answer):
-        return "not_equal"
-    if _symbol_names(answer) - _symbol_names(gold) and _symbol_names(gold):
-        return "other_symbols"
-    return ""
-
-
-def _are_far_apart(gold: Parsed, answer: Parsed, decimals: int) -> bool:
-    if not (isinstance(gold, Expr) and isinstance(answer, Expr)) or gold.free_symbols or answer.free_symbols:
+def same_equations(gold: tuple[Value, Value], answer: tuple[Value, Value]) -> bool:
+    """Whether one equation is a multiple of the other, wherever both have a value, and has solutions."""
+    one, other = (sympy.numer(sympy.together(left - right)) for left, right in (gold, answer))
+    if not one.free_symbols or one.free_symbols != other.free_symbols:
         return False
-    one, other = sympy.N(gold, 20), sympy.N(answer, 20)
-    if not (one.is_real and other.is_real and one.is_finite and other.is_finite):
+    if not _proportional(one, other):
         return False
-    # Who asks for fewer decimals wants their error; at six, all tiny numbers would be alike.
-    rounding = 10.0**-decimals if decimals < DECIMALS else 0.0
-    return not any(abs(one - scale * other) <= max(CLOSE * abs(one), rounding) for scale in (1, *_PERCENT))
-
-
-def _same_equation(gold: sympy.Eq, answer: sympy.Eq) -> bool:
-    """Whether one is a multiple of the other, or both have the same solutions and there are some."""
-    if not all(isinstance(side, Expr) for side in (*gold.args, *answer.args)):
-        return True  # such as n = {1, 2, 3}, which has no difference of its sides
-    one, other = gold.lhs - gold.rhs, answer.lhs - answer.rhs
-    if one.free_symbols != other.free_symbols:  # y = 2x and f = 2x are the same function under two names
-        both = _is_assignment(gold) and _is_assignment(answer)
-        return both and bool(gold.rhs.free_symbols == answer.rhs.free_symbols)
-    if sympy.simplify(one / other).is_number:
-        return True
     return len(one.free_symbols) > 1 or bool(sympy.solve(one, dict=True))
 
 
-def _is_assignment(equation: sympy.Eq) -> bool:
-    return isinstance(equation.lhs, sympy.Symbol) and equation.lhs not in equation.rhs.free_symbols
+def _proportional(one: Expr, other: Expr) -> bool:
+    ratio = sympy.cancel(one / other)
+    if ratio.is_number:
+        return bool(ratio != 0)
+    generator = random.Random(1)
+    free = sorted(one.free_symbols, key=str)
+    scales = [_at(ratio, _point(free, generator, RANGES[2])) for _ in range(POINTS)]
+    first = scales[0]
+    return first not in (None, 0) and all(
+        scale is not None and abs(scale - first) <= CLOSE * abs(first) for scale in scales
+    )
 
 
-def _symbol_names(value: Parsed) -> set[str]:
-    if isinstance(value, sympy.Eq) and _is_assignment(value):
-        value = value.rhs
-    return {str(symbol) for symbol in getattr(value, "free_symbols", ())}
+def same_inequalities(gold: Relation, answer: Relation) -> bool:
+    """Whether two inequalities of several variables are positive multiples of each other."""
+    differences = []
+    for relation in (gold, answer):
+        if len(relation.signs) != 1 or relation.signs[0] not in ("<", ">", "<=", ">="):
+            return False
+        left, right = map(value_of, relation.sides)
+        turned = relation.signs[0].startswith(">")
+        differences.append((left - right if turned else right - left, len(relation.signs[0])))
+    (one, strict), (other, as_strict) = differences
+    ratio = sympy.simplify(one / other)
+    return strict == as_strict and ratio.is_number and bool(ratio > 0)
+
+
+def approximate(value: Value) -> Fraction | None:
+    """A constant as the fraction that its first thirty digits are; None if it is no real constant."""
+    if not isinstance(value, Expr) or value.free_symbols:
+        return None
+    found = value.evalf(DIGITS, maxn=400)
+    return Fraction(str(found)) if found.is_Float or found.is_Rational else None

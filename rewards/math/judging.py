@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
-from trl_grpo_ext.rewards.answers.latex import is_sentence, standard, without_text_commands
-from trl_grpo_ext.rewards.answers.numbers import base_number, has_decimal_comma, is_date, number
-from trl_grpo_ext.rewards.math.refusals import SWITCHES, UNLIKE, bare_value, kind, violation
+from trl_grpo_ext.rewards.answers.reader import read
+from trl_grpo_ext.rewards.answers.tree import Number, Words
+from trl_grpo_ext.rewards.math.comparison import Literal, UndecidedError
+from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
+_LED = re.compile(r"\(?([A-J])\)\s+(\S.*)", re.DOTALL)  # a gold such as `B) A square`
 MAX_REMEMBERED = 1 << 16
-_WORK = "trl_grpo_ext.rewards.math.comparison"
-_WORDS = re.compile(r"[A-Za-z][A-Za-z .,'&-]*")
-_MATH_NAMES = frozenset({"e", "i", "pi", "inf", "infty", "infinity", "dne", "x", "y", "z"})
+_WORK = "trl_grpo_ext.rewards.math.work"
 
 
 class Pair(NamedTuple):
@@ -31,6 +31,7 @@ class Pair(NamedTuple):
         rule: By what the answer was found.
         accepted: The switches of the policies that are off.
         decimals: Places that numbers are rounded to.
+        echo: Whether the answer stands in the prompt, so that it may only repeat the question.
     """
 
     gold: str
@@ -38,6 +39,7 @@ class Pair(NamedTuple):
     rule: str
     accepted: tuple[str, ...]
     decimals: int
+    echo: bool = False
 
 
 class Memo:
@@ -80,7 +82,7 @@ _memo = Memo()
 def forget() -> None:
     """Forget every verdict that this process remembers, and every text that it has read."""
     _memo.clear()
-    standard.cache_clear()
+    read.cache_clear()
 
 
 def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
@@ -107,7 +109,8 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
 
 def _is_plain(gold: str) -> bool:
     """Whether a gold is words, a choice or a number, which equals itself."""
-    return not is_sentence(gold) and (_choice(gold) or words(gold) or number(gold)) is not None
+    said = read(gold)
+    return _choice(gold) is not None or (isinstance(said.node, Number | Words) and not is_prose(said))
 
 
 def _try_at_once(pair: Pair) -> Verdict | None:
@@ -123,7 +126,7 @@ def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
     """The verdicts of workers on pairs; with the answer, which a worker that was killed could not say."""
     verdicts = _run("compare", [tuple(pair) for pair in pairs], timeout)
     return [
-        replace(verdict, answer=pair.answer) if verdict.answer is None and pair.rule != "last_expression" else verdict
+        replace(verdict, answer=pair.answer) if verdict.answer is None else verdict
         for verdict, pair in zip(verdicts, pairs, strict=True)
     ]
 
@@ -145,57 +148,34 @@ def _gold_is_slow(pair: Pair, timeout: float) -> bool:
 
 
 def _judge_at_once(pair: Pair) -> Verdict | None:
-    """The verdict where string work suffices, and the worker would say the same; else None."""
+    """The verdict where the types decide, and the worker would say the same; else None."""
     gold, answer = pair.gold, pair.answer
-    as_written = _as_written(gold, answer)
-    if as_written is not None:
-        return as_written
-    if is_sentence(gold):
-        return None
-    label, said = _choice(gold), words(gold)
-    if pair.rule == "last_expression":  # a text in which the answer still has to be found
-        unmarked = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_marked_answer")
-        return unmarked if label or said else None
+    if _words(gold) == _words(answer):
+        return _compared("", answer, "text")
+    label = _choice(gold)
     if label:
-        return _compared(_chooses(answer, label), answer, "choice")
-    if said:
-        return _compared(words(answer) == said, answer, "words")
-    expected, given = number(gold), number(answer)
-    if expected and given and (expected.value == given.value or (expected.exact and given.exact)):
-        return _compared(expected.value == given.value, answer, "number")
-    if not is_sentence(answer) and {kind(gold), kind(answer)} in UNLIKE:
-        return _compared(False, answer, "kind")
-    return _measured_alike(gold, answer, frozenset(pair.accepted))
-
-
-def _as_written(gold: str, answer: str) -> Verdict | None:
-    """The verdict of answers that count as they are written: the same text, base-n numbers, dates."""
-    if standard(gold) == standard(answer):
-        return _compared(True, answer, "text")
-    if has_decimal_comma(gold, answer):
-        return _compared(True, answer, "number")
-    bases = base_number(gold), base_number(answer)
-    if bases[0] and bases[1]:
-        return _compared(bases[0] == bases[1], answer, "number")
-    return _compared(False, answer, "text") if is_date(gold) else None
-
-
-def words(text: str) -> str | None:
-    r"""The words that an answer is, in one form; None if it is mathematics.
-
-    Example:
-        >>> [words(text) for text in ("Yes", r"\text{Tuesday}", "pi", "x+1", "forty  two.")]
-        ['yes', 'tuesday', None, None, 'forty two']
-    """
-    plain = " ".join(without_text_commands(standard(text)).split()).rstrip(".")
-    if not _WORDS.fullmatch(plain) or plain.casefold() in _MATH_NAMES or (len(plain) == 1 and plain.islower()):
+        led = _LED.fullmatch(gold.strip())
+        said = _chooses(answer, label) or (led is not None and read(answer) == read(led[2]))
+        return _compared("" if said else "not_equal", answer, "choice")
+    asked = read(gold)
+    if is_prose(asked):  # which can be said in many ways
+        return skipped("gold_prose", answer=answer)
+    try:
+        reason = Judge(Literal(), frozenset(pair.accepted), pair.decimals, pair.echo).problem(asked, read(answer))
+    except UndecidedError:
         return None
-    return plain.casefold()
+    return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")
+
+
+def _words(text: str) -> list[str]:
+    return text.rstrip(". ").split()
 
 
 def _choice(text: str) -> str | None:
     """The capital letter, A to J, that a multiple choice gold is; None if it is none."""
-    return label if (label := letter(text)) and "A" <= label <= "J" else None
+    led = _LED.fullmatch(text.strip())
+    label = led[1] if led else letter(text)
+    return label if label and "A" <= label <= "J" else None
 
 
 def _chooses(answer: str, label: str) -> bool:
@@ -203,17 +183,8 @@ def _chooses(answer: str, label: str) -> bool:
     return label in answer and read_choice(answer, Options()).labels == {label}
 
 
-def _measured_alike(gold: str, answer: str, accepted: frozenset[str]) -> Verdict | None:
-    """CORRECT for the same number with a unit, a sign or a variable's name around it; None where that is not sure."""
-    expected, given = number(bare_value(gold)), number(bare_value(answer))
-    if "=" in answer or not (expected and given) or expected.value != given.value:
-        return None
-    reason = violation(gold, answer, accepted)
-    return _compared(not reason, answer, "number", reason)
-
-
-def _compared(right: bool, answer: str, compared: str, reason: str = "not_equal") -> Verdict:
-    details = {"compared": f"as {compared}", "read_as": standard(answer)}
-    if right:
+def _compared(reason: str, answer: str, compared: str) -> Verdict:
+    details = {"compared": f"as {compared}"}
+    if not reason:
         return Verdict(status=Status.CORRECT, score=1.0, answer=answer, details=details)
     return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason, details=details)

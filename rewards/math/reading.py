@@ -6,7 +6,11 @@ import re
 from typing import Literal, get_args
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, FinalAnswer, final_answer
-from trl_grpo_ext.rewards.answers.latex import without_commands
+from trl_grpo_ext.rewards.answers.hedges import is_hedged
+from trl_grpo_ext.rewards.answers.phrases import formal, informal
+from trl_grpo_ext.rewards.answers.reader import MAX_CHARS, read
+from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delimiters
+from trl_grpo_ext.rewards.answers.tree import Opaque, Words
 
 Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -18,28 +22,41 @@ _RULES: dict[Mode, AnswerFrom] = {
     "final_answer_phrase": "phrase",
     "last_number": "last_number",
 }
-
 MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
-MAX_ANSWER_CHARS = 2_000  # no honest final answer is longer
-MAX_FORMULA_CHARS = 300
+MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
+MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
 
-_SENTENCE_STOP = re.compile(r"(?<=[^\s.])\.(?:\s|$)|[!?](?:\s|$)")
-_CLAUSE = re.compile(r"(?<=\S)(?:,\s+(?!or\b)(?=[a-z]{2,})|\s+\(?(?=(?:because|since|which|as|where|not|so)\b)|;\s)")
-_IS = re.compile(r"\b(?:is|are)\b")
-_DELIMITED = re.compile(r"[A-Za-z ]{0,20}?(\${1,2}|\\\(|\\\[)(.+?)(\1|\\\)|\\\])")
+_SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)")
+_CLAUSE = re.compile(
+    r"(?<=\S)(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
+    r"|\s+\(?(?=(?:because|since|which|as|so|not|rather)\b)|;\s)"
+)
+# A word before a number that makes it another one.
+_CHANGED = re.compile(
+    r"\b(?:minus|negative|twice|half|double|triple|least|most|than|but|of|under|over|over|power|times|root|not)\s+[$(\\]*\d",
+    re.IGNORECASE,
+)
+_IS = re.compile(r"\b(?:is|are|equals)\b")
+_FORMULA = re.compile(
+    r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
+    r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
+    re.DOTALL,
+)
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?%?(?:\s*[€£%])?")
+_SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
-_LONG_WORD = re.compile(
-    r"(?<![A-Za-z])(?!(?:sin|cos|tan|ln|log|sqrt|exp|and|or|pi|mod|gcd)(?![A-Za-z]))[^\W\d_]{2,}|[\u3040-\u9fff]"
-)
-_FEW_WORDS = re.compile(r"[\s$().]*(?:[^\W\d_]+\s*){1,3}[\s$().]*")
+_CALCULATION = re.compile(r"<<[^<>\n]*>>")  # which GSM8K's solutions show beside each result
 
 
 def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "auto") -> FinalAnswer:
     r"""The final answer of a completion, its white space collapsed.
 
     Its marks are those of the finder, but for an answer that nothing marks: that is `whole_text` if the text is one
-    formula, else `last_expression`, a text in which the answer still has to be found.
+    value, else `last_expression`, the last formula or number of its last line.
 
     Args:
         completion: Its text.
@@ -52,46 +69,105 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
         >>> math_answer("The answer is $7$, as asked.").answers, math_answer("So I would say 7").marks
         (('7',), ('last_expression',))
     """
-    found = final_answer(completion, prefill=prefill, answer_from=_RULES[mode])
-    read = dict(_read(answer, mark) for answer, mark in zip(found.answers, found.marks, strict=True))
+    found = final_answer(restored(completion), prefill=prefill, answer_from=_RULES[mode])
     if found.problem:
         return found
-    if not all(read):
+    taken = [_taken(answer, mark) for answer, mark in zip(found.answers, found.marks, strict=True)]
+    if any(problem for _, _, problem in taken):
+        return FinalAnswer(problem=next(problem for _, _, problem in taken if problem))
+    read_as = {" ".join(answer.split()): mark for answer, mark, _ in taken}
+    if not all(map(_says_something, read_as)):
         return FinalAnswer(problem="no_answer" if "text" in found.marks else "empty_answer")
-    if any(len(answer) > MAX_ANSWER_CHARS for answer in read):
+    if any(len(answer) > MAX_CHARS for answer in read_as):
         return FinalAnswer(problem="answer_too_long")
-    return FinalAnswer(tuple(read), tuple(read.values()))
+    return FinalAnswer(tuple(read_as), tuple(read_as.values()))
 
 
-def _read(answer: str, mark: str) -> tuple[str, str]:
-    if mark == "text":
-        plain = answer[-MAX_TAIL_CHARS:].replace("**", "").strip()
-        answer = _LEAD.sub("", _FENCE.sub(r"\1", plain))
-        mark = "whole_text" if is_formula(answer.strip()) else "last_expression"
-    elif mark == "phrase":
-        answer = _value_said(answer)
-    return " ".join(answer.split()), mark
+def _taken(answer: str, mark: str) -> tuple[str, str, str]:
+    """An answer, its mark, and the reason code why it counts for nothing."""
+    if mark == "phrase":
+        value = strip_delimiters(value_said(answer))
+        return value, mark, "hedged" if is_hedged(answer) else ""
+    if mark != "text" and not _is_paragraph(answer):
+        return answer, mark, ""
+    if mark != "text":
+        return _last_value(_SENTENCE_STOP.split(answer.strip())[-1] or answer), mark, ""
+    plain = answer[-MAX_TAIL_CHARS:].replace("**", "").strip()
+    plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
+    if _is_value(plain):
+        return plain, "whole_text", ""
+    line = plain.rpartition("\n")[2] if "\n" in plain and not _FORMULA.search(plain) else plain
+    line = _CALCULATION.sub("", line)
+    last = _last_value(line)
+    sentence = _SENTENCE_STOP.split(line.strip())
+    closing = next((part for part in reversed(sentence) if part.strip()), "")
+    problem = "no_answer" if not last else "hedged" if is_hedged(closing) else ""
+    return last, "last_expression", problem
 
 
-def _value_said(sentence: str) -> str:
-    """The value that a sentence ends with: what stands in dollars, or all of it up to the first clause's end."""
-    sentence = _CLAUSE.split(_SENTENCE_STOP.split(sentence, maxsplit=1)[0], maxsplit=1)[0]
-    *before, last = _IS.split(sentence)
-    if before and not re.search(r"\d", "".join(before)) and len(" ".join(before).split()) > 1:
-        sentence = last  # "The volume of the box is 120": what comes before names it, and is no answer itself
-    sentence = sentence.strip(" *_`:,")
-    formula = _DELIMITED.match(sentence)
-    return formula[2] if formula else sentence
+def _is_paragraph(answer: str) -> bool:
+    """Whether a box or a tag holds sentences, of which the last says the answer."""
+    return len(_LONG_WORD.findall(answer)) > MAX_WORDS and (
+        bool(read(answer).stray) or isinstance(read(answer).node, Opaque | Words)
+    )
 
 
-def is_formula(text: str) -> bool:
-    r"""Whether a text is one piece of mathematics, or a word or two, with no sentence around it.
+def value_said(sentence: str) -> str:
+    r"""The value that a sentence says: all of it, or what follows its "is", or its last formula or number.
 
     Example:
-        >>> is_formula(r"$\frac{1}{2}$"), is_formula("$odd$"), is_formula("I would say 5")
-        (True, True, False)
+        >>> [value_said(text) for text in ("the volume of the box is $5$ cm", "I would say 7", "Paris")]
+        ['$5$ cm', '7', 'Paris']
     """
-    if len(text) > MAX_FORMULA_CHARS or "\n" in text.strip("$ \n"):
-        return False
-    plain = without_commands(text)
-    return not _LONG_WORD.search(plain) or _FEW_WORDS.fullmatch(plain) is not None
+    sentence = _SENTENCE_STOP.split(sentence, maxsplit=1)[0]
+    sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
+    parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
+    said = next((part for part in parts if part and _is_value(part)), "")
+    return said or (sentence if _CHANGED.search(sentence) else _last_value(sentence)) or sentence
+
+
+def is_echo(answer: str, prompt: str) -> bool:
+    """Whether an answer stands in the prompt, however it is spaced.
+
+    Example:
+        >>> is_echo("2^{10}", "What is $2^{10}$?"), is_echo("2^{10}", "How many subsets has a set of ten?")
+        (True, False)
+    """
+    said, asked = (_SPACING.sub("", spelled(text)) for text in (answer, prompt))
+    return bool(said) and said in asked
+
+
+def gold_value(gold: str) -> str:
+    """The gold without the sentence around it, where that says it by a phrase: "The final answer is 5."."""
+    said = formal(gold) or informal(gold)
+    return gold if _is_value(gold) or not said else value_said(said[-1].content)
+
+
+def _says_something(answer: str) -> bool:
+    """Whether there is more to an answer than commands and signs: not in `\\frac{}{}`."""
+    return any(map(str.isalnum, _COMMAND.sub("", answer))) or not isinstance(read(answer).node, Opaque)
+
+
+def _is_value(text: str) -> bool:
+    """Whether a text is one value, or a word or two, with no sentence around it."""
+    said = read(text)
+    if isinstance(said.node, Words):
+        return len(said.node.text.split()) <= MAX_NAMES and not any(map(str.isdigit, text))
+    return not said.stray and not isinstance(said.node, Opaque)
+
+
+def _last_value(line: str) -> str:
+    """The last formula or number of a line, with those that are joined to it; empty if there is none."""
+    numbers = [
+        one for one in _NUMBER.finditer(line) if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())
+    ]
+    found = [*_FORMULA.finditer(line), *numbers]
+    found.sort(key=lambda match: match.end())
+    kept = found[-1:]
+    for one in reversed(found[:-1]):  # "between $12$ and $13$" says both
+        if one.end() <= kept[0].start() and not _JOINT.fullmatch(line, one.end(), kept[0].start()):
+            break
+        kept = [one, *kept] if one.end() <= kept[0].start() else kept
+    if len(kept) > 1:
+        return line[kept[0].start() : kept[-1].end()]
+    return next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")

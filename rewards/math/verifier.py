@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
-from trl_grpo_ext.rewards.answers.finder import FinalAnswer
+from trl_grpo_ext.rewards.answers.finder import HEDGES, FinalAnswer
 from trl_grpo_ext.rewards.answers.verifier import (
     ADVICE,
     GOLD_COLUMNS,
@@ -18,11 +18,12 @@ from trl_grpo_ext.rewards.answers.verifier import (
     gold_texts,
     holds_mapping,
     unreadable,
+    wrong,
 )
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
-from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
-from trl_grpo_ext.rewards.math.refusals import SWITCHES
-from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.rewards.math.policy import SWITCHES
+from trl_grpo_ext.rewards.math.reading import MODES, Mode, gold_value, is_echo, math_answer
+from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
@@ -30,6 +31,7 @@ from trl_grpo_ext.workers.pool import close_workers
 GOLD_ADVICE = {
     **ADVICE,
     "gold_unparseable": "Write the gold as a number, LaTeX, a choice or words; a whole solution must end in a box.",
+    "gold_prose": "Give the gold as a value or in a few words; a sentence can be said in many ways. Or ask a model.",
     "gold_timeout": "Simplify the gold; it takes longer than the timeout whatever the answer is.",
     "gold_not_itself": "Check the gold; it does not equal itself, so that no answer can.",
     "grader": "Try again: a worker failed, not the data.",
@@ -118,7 +120,7 @@ class MathVerifier(Verifier):
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
         values = [first_value(row, self.gold_columns) for row in rows]
-        golds = [() if holds_mapping(value) else gold_texts(value) for value in values]
+        golds = [() if holds_mapping(value) else tuple(map(gold_value, gold_texts(value))) for value in values]
         verdicts = judge_golds([text for row in golds for text in row], self.timeout)
         return [
             DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
@@ -139,7 +141,11 @@ class MathVerifier(Verifier):
         keys = []
         for position, sample in enumerate(samples):
             gold = first_value(sample.row, self.gold_columns)
-            key = (sample.text, sample.prefill, type(gold), gold) if isinstance(gold, Hashable) else position
+            key = (
+                (sample.text, sample.prefill, last_message(sample.prompt), type(gold), gold)
+                if isinstance(gold, Hashable)
+                else position
+            )
             if key not in questions:
                 questions[key] = self.guarded(self._question, sample)
             keys.append(key)
@@ -162,29 +168,31 @@ class MathVerifier(Verifier):
             return skipped("gold_missing")
         if holds_mapping(gold):
             return skipped(NOT_TEXT)
-        golds = gold_texts(gold)
+        golds = tuple(map(gold_value, gold_texts(gold)))
         if not golds:
             return skipped("gold_empty")
         found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
         if found.problem:
-            return unreadable(found.problem)
-        return _Question(golds, found, self.accepted, self.decimals)
+            return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
+        echoes = tuple(answer for answer in found.answers if is_echo(answer, last_message(sample.prompt)))
+        return _Question(golds, found, self.accepted, self.decimals, echoes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One sample to judge: its accepted golds, the answers that its completion gives, the time that reading it took."""
+    """One sample to judge: its golds, the answers that its completion gives, which of them its prompt holds as well."""
 
     golds: tuple[str, ...]
     found: FinalAnswer
     accepted: tuple[str, ...]
     decimals: int
+    echoes: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
     def pairs(self) -> list[Pair]:
         return [
-            Pair(gold, answer, self.found.rule, self.accepted, self.decimals)
+            Pair(gold, answer, self.found.rule, self.accepted, self.decimals, answer in self.echoes)
             for answer in self.found.answers
             for gold in self.golds
         ]

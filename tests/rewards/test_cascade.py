@@ -52,8 +52,8 @@ YES_TO_ALL = says(1, 0)
 
 
 def knows(request: Request) -> Answer:
-    """A model that takes what says 45 degrees for a quarter of pi, and nothing else."""
-    same = "45" in request.response
+    """A model that takes 45 degrees, and 0.785, for a quarter of pi, and nothing else."""
+    same = any(said in request.response for said in ("45", "0.785"))
     return Answer(f"SCORE {request.mark}: {int(not same if is_second(request) else same)}")
 
 
@@ -73,14 +73,12 @@ def found(verdicts: list[Verdict]) -> list[tuple[float | None, str]]:
 
 def test_a_model_decides_only_what_the_rules_find_different(endpoint: JudgeEndpoint, cascade: Make) -> None:
     endpoint.does(knows)
-    verdicts = judged(
-        cascade(MathVerifier()), r"\pi/4", r"\text{at } 45 \text{ degrees}", r"\text{at } 30 \text{ degrees}"
-    )
+    verdicts = judged(cascade(MathVerifier()), r"\pi/4", "0.7854", "0.5236")
     assert found(verdicts) == [(1.0, ""), (1.0, "judged_same"), (0.0, "not_equal")]
     assert sorted((is_second(it), it.between("RESPONSE")) for it in endpoint.requests) == [
-        (False, r"\text{at } 30 \text{ degrees}"),
-        (False, r"\text{at } 45 \text{ degrees}"),
-        (True, r"\text{at } 45 \text{ degrees}"),
+        (False, "0.5236"),
+        (False, "0.7854"),
+        (True, "0.7854"),
     ]
     assert {(it.between("QUESTION"), it.between("REFERENCE")) for it in endpoint.requests} == {(QUESTION, GOLD)}
 

@@ -59,7 +59,6 @@ MARKED = {
 }
 CONFLICTS = [
     "<answer>A</answer><answer>B</answer>",
-    r"\boxed{A}. No, wait: \boxed{B}",
     "<answer>A</answer> Final answer: B",
     r"\boxed{A}" + "\nAnswer: B",
     "Answer: A\nAnswer: B",
@@ -71,6 +70,7 @@ CONFLICTS = [
 ]
 # What comes after the last mark that counts is the conclusion; what stands before it is working.
 CONCLUDED = [
+    r"\boxed{A}. No, wait: \boxed{B}",
     "<answer>A</answer> Hmm, no. <answer>B</answer>",
     "<answer>A</answer> Hmm, no. <ANSWER>B</ANSWER> Put it in <answer>...</answer>.",
     "Final answer: A\nIn short, the final answer is B",
@@ -107,7 +107,7 @@ def test_what_a_completion_concludes_with_is_its_answer(text: str, prefill: str 
         ("boxed", r"\boxed{A}. No! \boxed{B}", ("B",)),
         ("answer_tag", "<answer>A</answer> Hmm, no. <answer>B</answer>", ("B",)),
         ("answer_tag", "<answer>A</answer> or <answer>B</answer>", ("B", "A")),
-        ("answer_tag", r"<answer>\boxed{A}. No, it is \boxed{B}.</answer>", ("B", "A")),
+        ("answer_tag", r"<answer>\boxed{A}. No, it is \boxed{B}.</answer>", ("B",)),
         ("phrase", "Answer: A\nHmm, no.\nAnswer: B", ("B",)),
         ("phrase", "Answer: A\nAnswer: B", ("B", "A")),
         ("phrase", "The answer is A. Hmm, no: the answer is B.", ("B",)),
@@ -132,7 +132,10 @@ def test_all_verifiers_that_compare_answers_find_the_same_one(verifier: Verifier
         r"\boxed{3}. No: \boxed{4}",
     ]
     verdicts = [verifier.verify(Sample(text=text, prefill="", row={"answer": "4"})) for text in texts]
-    assert [(verdict.score, verdict.reason) for verdict in verdicts] == [(1.0, "")] * 3 + [(0.0, "ambiguous")] * 2
+    assert [(verdict.score, verdict.reason) for verdict in verdicts] == [(1.0, "")] * 3 + [
+        (0.0, "ambiguous"),
+        (1.0, ""),
+    ]
 
 
 def test_marks_that_say_the_same_are_one_answer() -> None:

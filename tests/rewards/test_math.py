@@ -126,19 +126,20 @@ def test_a_completion_without_an_answer_is_unparseable_and_says_why(completion: 
     assert (verdict.status, verdict.score, verdict.reason) == (Status.UNPARSEABLE, 0.0, reason)
 
 
-def test_a_completion_that_contradicts_itself_is_ambiguous_and_one_that_is_wrong_twice_is_wrong() -> None:
+def test_the_conclusion_counts_and_one_that_offers_several_answers_is_ambiguous() -> None:
     completions = [
         r"\boxed{2}. Or no: \boxed{3}.",
         r"\boxed{2}. Again: \boxed{\frac{4}{2}}.",
-        r"\boxed{1}. No: \boxed{3}.",
+        r"<answer>2</answer> or <answer>3</answer>",
+        r"<answer>2</answer> or <answer>4/2</answer>",
     ]
-    verdicts = math_reward.judge(completions, solution=["2"] * 3)
+    verdicts = math_reward.judge(completions, solution=["2"] * 4)
     assert [(verdict.score, verdict.reason) for verdict in verdicts] == [
+        (0.0, "not_equal"),
+        (1.0, ""),
         (0.0, "ambiguous"),
         (1.0, ""),
-        (0.0, "not_equal"),
     ]
-    assert MathVerifier(mode="boxed")(completions, solution=["3"] * 3) == [1.0, 0.0, 1.0]
 
 
 REFUSALS = [
@@ -164,6 +165,12 @@ def test_each_refusal_turns_down_its_kind_of_answer_unless_switched_off(
     assert (verdict.status, verdict.score, verdict.reason) == (Status.INCORRECT, 0.0, reason)
     accepting = MathVerifier(**{switch: True, "accept_unevaluated": True})
     assert accepting([boxed(answer)], solution=[gold]) == [1.0]
+
+
+def test_a_closed_form_is_an_answer_unless_it_repeats_the_question() -> None:
+    prompts = ["What is $2^{10}$?", "How many subsets has a set of ten?", [{"role": "user", "content": "2^{10} = ?"}]]
+    assert math_reward([boxed("2^{10}")] * 3, prompts=prompts, solution=["1024"] * 3) == [0.0, 1.0, 0.0]
+    assert math_reward([boxed("1024")] * 3, prompts=prompts, solution=["1024"] * 3) == [1.0] * 3
 
 
 @pytest.mark.parametrize(
@@ -200,11 +207,10 @@ def test_what_was_compared_is_in_the_verdict() -> None:
     first, spoken = math_reward.judge([boxed(r"\frac{4}{2}"), "I think that it must be 3."], solution=["2", "2"])
     assert (first.answer, first.reason) == (r"\frac{4}{2}", "")
     assert (spoken.answer, spoken.reason) == ("3", "not_equal")
-    assert first.details == {"rule": "boxed", "gold": "2", "compared": "as number", "read_as": r"\frac{4}{2}"}
+    assert first.details == {"rule": "boxed", "gold": "2", "compared": "as number"}
     assert spoken.details["rule"] == "last_expression"
     (parsed,) = math_reward.judge([boxed(r"\sqrt{8}+x")], solution=[r"2\sqrt{2}+x"])
     assert parsed.details["compared"] == "as mathematics"
-    assert parsed.details["read_as"] == r"\sqrt{8}+x"
 
 
 HOSTILE = r"\boxed{9^{9^{9^9}}+1}"

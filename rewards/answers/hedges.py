@@ -1,0 +1,57 @@
+"""Whether the words around an answer take it back or leave it open."""
+
+from __future__ import annotations
+
+import re
+
+REACH = 200  # characters after an answer that may take it back
+
+_DOUBT = re.compile(
+    r"\b(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|either|neither|undecided|unless)\b"
+    r"|\b(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
+    r"|(?:n['’]t|\bnot|\bcannot|\bnever|\bdoubt)\b[^.\n]{0,20}\b(?:think|believe|say|that|know|agree)\b"
+    r"|\bif (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
+    r"|\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
+    r"|\b(?:cannot|can['’]?t|can not|never) be\W*$|\banything but\b"
+    r"|\b(?:is|are|was|seems)\s+(?:wrong|incorrect|false)\b",
+    re.IGNORECASE,
+)
+_TURNED = re.compile(
+    r"\b(?:cannot|can['’]?t|can not|never) be\W{0,3}[\d\\]|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b",
+    re.IGNORECASE,
+)
+_EDGE = r"^[\s*_`$)\]}.,;:\\]*"  # between an answer and the words after it
+_OPEN = re.compile(
+    rf"{_EDGE}(?:or|perhaps|maybe|possibly|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
+    r"[^.\n]{0,40}?(?:\d|\\boxed|\$|\\\()"
+    rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:wrong|incorrect|false|not (?:right|correct|it))\b"
+    rf"|{_EDGE}(?:\?|(?:no|wait|hmm|actually|but that)\b[^.\n]{{0,40}}\b(?:wrong|incorrect|not|mistake|error)\b)"
+    r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
+    re.IGNORECASE,
+)
+
+
+def is_hedged(sentence: str) -> bool:
+    """Whether a sentence with an answer in it leaves that open, or says what the answer is not.
+
+    Example:
+        >>> [is_hedged(said) for said in ("5 or 6", "perhaps 5", "I don't think the answer is 5", "5?", "5 metres")]
+        [True, True, True, True, False]
+    """
+    said = sentence.strip(" \t\n*_`$.")
+    return said.endswith("?") or bool(_DOUBT.search(sentence)) or bool(_TURNED.search(said))
+
+
+def doubted_before(text: str) -> bool:
+    """Whether the words just before an answer, of the same sentence, doubt it: `maybe`, `it is not`."""
+    return bool(_DOUBT.search(text))
+
+
+def taken_back(text: str) -> bool:
+    r"""Whether what follows an answer takes it back or offers another.
+
+    Example:
+        >>> [taken_back(said) for said in (" is wrong.", ", or maybe 6", "?", " metres.", ". Hence we are done.")]
+        [True, True, True, False, False]
+    """
+    return bool(_OPEN.search(text[:REACH]))

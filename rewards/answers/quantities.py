@@ -1,0 +1,110 @@
+"""Reads what stands behind a number: its unit, and what it counts."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from trl_grpo_ext.rewards.answers.expressions import Expressions
+from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
+from trl_grpo_ext.rewards.answers.tree import Number
+from trl_grpo_ext.rewards.answers.units import NONE, Unit, is_unit, raised_by, unit
+
+TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
+_SCALED = frozenset(  # words that make another number of the one before them, though they end as plurals do
+    """hundreds thousands millions billions trillions tens dozens scores halves thirds quarters fourths fifths sixths
+    sevenths eighths ninths tenths hundredths thousandths millionths squares cubes roots powers factorials times
+    multiples negatives minus plus percents radians twos threes fours fives zeros ones less this is was unless plus
+    reciprocals inverses logs bits bases modulus inches versus does hours minutes seconds""".split()  # noqa: SIM905
+)
+_NEGATING = frozenset(("not", "isn't", "wrong", "incorrect", "false", "maybe", "perhaps", "possibly", "less", "minus"))
+
+
+@cache
+def known_words(name: str) -> frozenset[str]:
+    """The words of one list of `words.txt`."""
+    lines = files("trl_grpo_ext.rewards.answers").joinpath("words.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if line.startswith(name + " ") for word in line.split()[1:])
+
+
+class Quantities(Expressions):
+    """A reader of expressions with units."""
+
+    def __init__(self, row: tuple[Token, ...], text: str) -> None:
+        super().__init__(row)
+        self.text = text
+        self.stray: set[str] = set()
+        self.counted: set[str] = set()
+        self.whole: set[str] = set()
+        self.domain: set[str] = set()
+
+    def _unit(self) -> Unit:
+        """The unit that is read next: `km/h`, `square feet`, `m^2`, `newtons per metre`."""
+        found, last, sign, power = NONE, NONE, 1, 1
+        while True:
+            if self.sees("word") and raised_by(self.next.text) > 1 and (last != NONE or self._is_unit_at(1)):
+                raising = raised_by(self.take().text)
+                if last != NONE and not (self.sees("word") and is_unit(self.next.text)):
+                    found = found.times(last, sign * (raising - 1))
+                else:
+                    power = raising
+            elif self.sees("word", "per") or (self.sees("sign", "/") and self._is_unit_at(1)):
+                self.take()
+                sign = -1
+            elif self.sees("sign", "*") and self._is_unit_at(1) and found != NONE:
+                self.take()
+            elif (self.sees("word") or found != NONE or self._begins_unit()) and self._is_unit_at(0):
+                last = unit(self.take().text)
+                power = self._exponent_of_unit() or power
+                if found == unit("deg") and last in (unit("celsius"), unit("fahrenheit")):
+                    found = NONE
+                found, power = found.times(last, sign * power), 1
+            else:
+                return found
+
+    def _is_unit_at(self, ahead: int) -> bool:
+        token = self.ahead(ahead)
+        return token.kind in ("word", "symbol", "function") and is_unit(token.text)
+
+    def _exponent_of_unit(self) -> int:
+        if self.sees("number", "2", "3") and not self.next.space:  # cm3
+            return int(self.take().text)
+        if not self.skip("sign", "^"):
+            return 0
+        exponent = self.exponent()
+        if not isinstance(exponent, Number) or exponent.value.denominator != 1 or abs(exponent.value) > 4:
+            raise UnreadableError
+        return int(exponent.value)
+
+    def _count(self) -> Unit:
+        """What the words behind a value say that it counts, as a unit of its own; unknown words are stray."""
+        words = []
+        while self.sees("word") and self.next.text not in TAILS:
+            words.append(self.take().text)
+        while self.sees("sign", ".", "?", "!"):
+            if self.take().text == "?":
+                self.stray.add("?")
+        if not words:
+            return NONE
+        known, scaled = known_words("counted"), _SCALED | known_words("scaling")
+        said = [word.casefold() for word in words]
+        unknown = [word.casefold() for word in words if word.casefold() not in known and not is_unit(word)]
+        is_plural = said[-1].endswith("s") and said[-1] not in scaled and len(said) <= 3
+        if is_plural and all(word not in scaled and word.isalpha() and len(word) > 2 for word in unknown):
+            unknown = [word for word in unknown if word in _NEGATING]
+        self.counted.update(said)
+        self.stray.update(unknown)
+        things = [word for word in said if word not in known_words("generic") and not is_unit(word)]
+        return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
+
+    def _begins_factor(self) -> bool:
+        return super()._begins_factor() and not self._begins_unit()
+
+    def _begins_unit(self) -> bool:
+        """Whether a letter is a unit: one of the table, with a space before it, at the end of a statement: `5 m`."""
+        token, after = self.next, self.ahead(1)
+        is_minutes = token.kind == "function" and token.text == "min"
+        if not (is_minutes or (token.kind == "symbol" and token.space and is_unit(token.text))) or self.at == 0:
+            return False
+        at_end = after.kind in ("end", "close") or after.text in (",", ";", "/", "^", "and", "or")
+        return at_end and self.row[self.at - 1].kind == "number"

@@ -1,0 +1,98 @@
+r"""Reads a whole answer to one typed value: what it says, in which unit, and with which words around it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from trl_grpo_ext.rewards.answers.spelling import spelled, strip_delimiters
+from trl_grpo_ext.rewards.answers.statements import NUMBER_WORDS, Statements
+from trl_grpo_ext.rewards.answers.structures import OperatorError
+from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError, tokens
+from trl_grpo_ext.rewards.answers.tree import Node, Opaque, Words
+
+MAX_CHARS = 2_000  # no honest answer is longer
+_SAME = re.compile(
+    r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?", re.IGNORECASE
+)
+_PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
+_TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")  # 1.5 x 10^3
+_SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)\b[,:]?\s*([^()]{1,80})\)", re.IGNORECASE)
+_PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
+_CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(?:\\?text\{)?\s*([ap]\.?\s?m\.?)?\s*\}?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an answer says.
+
+    Attributes:
+        node: Its value.
+        stray: The words beside the value that may change it, in small letters.
+        counted: The words after a number that say what it counts, such as `apples`.
+        whole: The letters that it says to be any integer or number.
+        domain: Which numbers those are: `Integers`, `even`.
+    """
+
+    node: Node
+    stray: frozenset[str] = frozenset()
+    counted: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    domain: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=8192)
+def read(text: str) -> Answer:
+    r"""What a text says; text that is no mathematics is `Words` or `Opaque`.
+
+    Example:
+        >>> read(r"\frac{1}{2}").node, read("12 apples").counted, read("5 is wrong").stray
+        (Number(value=Fraction(1, 2), places=None), frozenset({'apples'}), frozenset({'wrong'}))
+        >>> read("5 km") == read(r"5\,\mathrm{km}"), read("{1, 2}").node.kind, read("forty two").node
+        (True, 'list', Words(text='forty two'))
+    """
+    plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
+    plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", plain))
+    plain = _CLOSING.sub("", plain)
+    known = _date_or_time(plain)
+    if known:
+        return Answer(known)
+    try:
+        row = tokens(plain)
+    except UnreadableError:
+        return Answer(Opaque(plain))
+    said = [token for token in row if token.kind == "word"]
+    if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row) and not _is_number_word(row):
+        return Answer(_words(row))
+    reader = Statements(row, plain)
+    try:
+        node = reader.answer()
+    except OperatorError as operator:
+        return Answer(Opaque(plain, str(operator)))
+    except (UnreadableError, RecursionError, ValueError):
+        is_prose = len(said) > 1 and not any(token.kind in ("command", "function") for token in row)
+        return Answer(_words(row) if is_prose else Opaque(plain))
+    return Answer(node, *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
+
+
+def _is_number_word(row: tuple[Token, ...]) -> bool:
+    return len(row) == 1 and row[0].text.casefold() in NUMBER_WORDS
+
+
+def _words(row: tuple[Token, ...]) -> Words:
+    said = " ".join(token.text.casefold() for token in row if token.text not in _PUNCTUATION)
+    return Words(said)
+
+
+def _date_or_time(text: str) -> Node | None:
+    if _DATE.fullmatch(text):
+        return Words(text)
+    time = _TIME.fullmatch(text)
+    if time is None or not (time[4] or time[3] or time[2].startswith("0")):
+        return None
+    afternoon = (time[4] or "").lower().startswith("p")
+    hour = int(time[1]) % 12 + 12 * afternoon if time[4] else int(time[1])
+    return Words(f"{hour}:{time[2]}{':' + time[3] if time[3] else ''}")

@@ -1,0 +1,117 @@
+r"""One spelling for what people and models write: Unicode, HTML and control characters as LaTeX or ASCII.
+
+Only the spelling changes, never the value. Takes time linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from functools import lru_cache
+
+from trl_grpo_ext.rewards.answers.said import without_invisible
+
+_SYMBOLS = {
+    "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "﹣": "-",
+    "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "∗": "*", "÷": r"\div ",
+    "±": r"\pm ", "∓": r"\mp ",
+    "≤": r"\le ", "⩽": r"\le ", "≦": r"\le ", "≥": r"\ge ", "⩾": r"\ge ", "≧": r"\ge ", "≠": r"\ne ", "≈": r"\approx ",
+    "≡": r"\equiv ", "∞": r"\infty ", "°": r"^{\circ}", "º": r"^{\circ}", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
+    "∉": r"\notin ", "∅": r"\emptyset ", "√": r"\sqrt ", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]", "∑": r"\sum ",
+    "∏": r"\prod ", "∫": r"\int ", "→": r"\to ", "⇒": r"\implies ", "∀": r"\forall ", "∃": r"\exists ",
+    "∨": r"\lor ", "∧": r"\land ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
+    "⟨": "(", "⟩": ")", "∖": r"\setminus ", "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "µ": "μ",
+    "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",
+    "€": r"\text{ eur }", "£": r"\text{ gbp }", "¥": r"\text{ yen }", "₹": r"\text{ inr }",
+    "、": ",", "。": ".", "⁄": "/", "∶": ":", "～": "~",
+}  # fmt: skip
+# A control character that an escape such as `\f` left behind, where a program read LaTeX as a string.
+_LOST = {"\x07": r"\a", "\x08": r"\b", "\x0b": r"\v", "\x0c": r"\f", "\t": r"\t", "\r": r"\r"}
+_LOST_AT = re.compile(r"[\x07\x08\x0b\x0c](?=[a-z])|\t(?=ext\b|imes\b|an\b|heta\b|frac\b|extbf\b)|\r(?=ight|ho\b)")
+_HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
+_DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
+_QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
+_MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
+_OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
+_RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
+# Commands that hold words, or set what they hold in another font.
+TEXT_COMMAND = re.compile(
+    r"\\(?:text(?:normal|rm|bf|it|sf|tt|up)?|mbox|hbox|math(?:normal|rm|bf|it|sf|tt)|operatorname)\s*\{([^{}]*)\}"
+)
+_WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
+
+
+@lru_cache(maxsize=8192)
+def spelled(text: str) -> str:
+    r"""The text with LaTeX or ASCII in the place of what other alphabets, HTML and lost backslashes write.
+
+    Example:
+        >>> [spelled(text) for text in ("½", "x²", "２π", "3<sup>x</sup>", "\x0crac{1}{2}", "x ⩽ 5")]
+        ['\\frac{1}{2}', 'x^{2}', '2\\pi ', '3^{x}', '\\frac{1}{2}', 'x \\le  5']
+    """
+    text = restored(text)
+    if "<" in text or "&" in text:
+        text = _HTML.sub(_from_html, html.unescape(text))
+    if "\\\\" in text and r"\begin" not in text:
+        text = _DOUBLED.sub("", text)
+    if "quad" in text:
+        text = _QUAD.sub(r"\g<0> ", text)
+    if not text.isascii():
+        text = _MICRO.sub("µ", without_invisible(text))  # before a unit it is the prefix, elsewhere a Greek letter
+        text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
+        text = _RAISED.sub(_joined, text)
+    return text
+
+
+def restored(text: str) -> str:
+    r"""The text with the backslashes that were lost where a program read LaTeX as a string: `\f` in `\frac`."""
+    return _LOST_AT.sub(lambda found: _LOST[found[0]], text)
+
+
+def _from_html(tag: re.Match[str]) -> str:
+    name = tag[2].lower()
+    if name in ("sup", "sub"):
+        return "}" if tag[1] else "^{" if name == "sup" else "_{"
+    return "\n" if name in ("br", "p", "div") else ""
+
+
+def _joined(found: re.Match[str]) -> str:
+    """One exponent or index of several raised or lowered characters: `^{1}^{2}` is `^{12}`."""
+    sign = found[0][0]
+    return sign + "{" + found[0].replace(sign + "{", "").replace("}", "") + "}"
+
+
+@lru_cache(maxsize=1024)
+def _ascii(char: str) -> str:
+    if char in _SYMBOLS:
+        return _SYMBOLS[char]
+    how, _, codes = unicodedata.decomposition(char).partition(" ")
+    if how in ("<super>", "<sub>"):
+        sign = "^" if how == "<super>" else "_"
+        return sign + "{" + "".join(chr(int(code, 16)) for code in codes.split()).replace("−", "-") + "}"
+    if how == "<fraction>":
+        above, _, below = unicodedata.normalize("NFKC", char).partition("⁄")
+        return rf"\frac{{{above}}}{{{below}}}"
+    name = unicodedata.name(char, "")
+    if name.startswith("GREEK SMALL LETTER ") and " WITH " not in name:
+        return "\\" + name.rpartition(" ")[2].lower().replace("lamda", "lambda") + " "
+    if name.startswith("GREEK CAPITAL LETTER ") and " WITH " not in name:
+        return "\\" + name.rpartition(" ")[2].capitalize().replace("Lamda", "Lambda") + " "
+    plain = unicodedata.normalize("NFKC", char)
+    return plain if plain == char or plain.isascii() else "".join(map(_ascii, plain))
+
+
+def strip_delimiters(text: str) -> str:
+    """The text without math delimiters or Markdown that enclose all of it."""
+    text = text.strip()
+    for start, end in _WRAPPERS:
+        inner = text[len(start) : -len(end)]
+        if text.startswith(start) and text.endswith(end) and len(text) > len(start) and end not in inner:
+            return inner.strip()
+    return text
+
+
+def without_text_commands(text: str) -> str:
+    r"""The text with `\text{...}` and its like replaced by what they hold."""
+    return TEXT_COMMAND.sub(r"\1", text)

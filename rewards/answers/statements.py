@@ -1,0 +1,253 @@
+"""Reads statements: values and relations with the words around them, their units, and what they count."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from trl_grpo_ext.rewards.answers.numerals import negative
+from trl_grpo_ext.rewards.answers.quantities import TAILS, Quantities, known_words
+from trl_grpo_ext.rewards.answers.structures import OperatorError
+from trl_grpo_ext.rewards.answers.tokens import UnreadableError
+from trl_grpo_ext.rewards.answers.tree import (
+    Apply,
+    Collection,
+    Logic,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Relation,
+    Symbol,
+    Words,
+)  # fmt: skip
+from trl_grpo_ext.rewards.answers.units import NONE, Unit, is_unit, unit
+
+RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
+NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
+NUMBER_WORDS = {
+    word: value
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+    )
+}
+
+
+class Statements(Quantities):
+    """A reader of whole answers: of statements, the words around them, and their units."""
+
+    def answer(self) -> Node:
+        """The value of all tokens."""
+        value = self._items(self._statement())
+        if self.next.kind != "end":
+            raise UnreadableError
+        return value
+
+    def conditions(self) -> Node:
+        return self._items(self.statement())
+
+    def _items(self, first: Node) -> Node:
+        """The statements up to a bracket or the end: one, or several with `,`, `and` or `or` between them."""
+        items = [first]
+        joints: set[str] = set()
+        while self.sees("sign", ",", ";", "and", "or", "implies") or self.sees("row") or self.sees("command", "same"):
+            joint = self.take()
+            while self.sees("sign", ",", "and", "or") or self.sees("row"):
+                joint = self.take()
+            if self.skip("sign", "..."):
+                items = self._before_sequence(items)
+                continue
+            if self.next.kind in ("end", "close"):
+                break
+            if self._is_tail():
+                self._quantify()
+                continue
+            if joint.text == "implies":
+                items, joints = [self._statement()], set()
+                continue
+            joints.add(joint.text)
+            items.append(self._statement())
+        items = self._without_domains(items)
+        if len(items) == 1:
+            return items[0]
+        word = next((name for name in ("same", "or", "and") if name in joints), "")
+        if word == "same" or joints == {"or"} or (word and all(isinstance(item, Relation | Logic) for item in items)):
+            return Logic(word, tuple(items))
+        return Collection("list", tuple(items))
+
+    def _before_sequence(self, items: list[Node]) -> list[Node]:
+        r"""The items before `n = 1, 2, 3, \ldots`, which only says for which numbers they hold."""
+        for place, item in enumerate(items):
+            match item:
+                case Relation(("=",), (Symbol(letter), Number())) if place:
+                    if all(isinstance(later, Number) for later in items[place + 1 :]):
+                        self.whole.add(letter)
+                        return items[:place]
+        raise UnreadableError
+
+    def _without_domains(self, items: list[Node]) -> list[Node]:
+        r"""The items without those that only say of a letter what it stands for: `k \in \mathbb{Z}`."""
+        kept = []
+        for item in items:
+            match item:
+                case Relation(("in",), (Symbol(letter), Symbol(domain))) if (
+                    len(items) > 1 and domain[:8] in NUMBER_SETS
+                ):
+                    self.whole.add(letter)
+                    self.domain.add(domain)
+                case _:
+                    kept.append(item)
+        return kept or items
+
+    def statement(self, *, in_set: bool = False) -> Node:
+        bars, self.bars = self.bars, int(in_set)
+        value = self._statement()
+        self.bars = bars
+        return value
+
+    def _statement(self) -> Node:
+        """A value or a relation, with the words before and after it."""
+        lead = self._leading()
+        if self.next.kind in ("end", "close") or self.sees("sign", ",", ";"):
+            if not lead:
+                raise UnreadableError
+            return self._only_words(lead)
+        if self.skip("sign", "forall") or self.skip("sign", "exists"):
+            return Apply("forall", (self._statement(),))
+        if self.skip("sign", "!="):
+            return Apply("not", (self.sets(),))
+        if not lead:
+            self.skip("sign", "=", "~")
+        if lead and lead[-1] == ":" and not self.sees("sign"):
+            label: Node = Words(" ".join(lead[:-1]))
+            return Relation(("=",), (label, self._value()))
+        value = self._relation(lead)
+        if self._is_tail():
+            self._quantify()
+        return value
+
+    def _leading(self) -> list[str]:
+        """The words before a value; a colon ends them."""
+        words: list[str] = []
+        while self.sees("word") or (words and self.sees("sign", "'", "-", ".", '"') and self.ahead(1).kind == "word"):
+            token = self.take()
+            if token.kind == "word":
+                words.append(token.text if token.text == "usd" else token.text.casefold())
+        if words and self.skip("sign", ":"):
+            words.append(":")
+        return words
+
+    def _only_words(self, words: list[str]) -> Node:
+        if len(words) == 1 and words[0] in NUMBER_WORDS:
+            return Number(Fraction(NUMBER_WORDS[words[0]]))
+        return Words(" ".join(words))
+
+    def _relation(self, lead: list[str]) -> Node:
+        if lead and self.sees("sign", "="):
+            sides: list[Node] = [Words(" ".join(lead))]
+        else:
+            money = next((unit(word) for word in lead if word == "usd" or (is_unit(word) and len(word) == 3)), None)
+            self.stray.update(
+                word for word in lead if word not in known_words("leading") and not (money and is_unit(word))
+            )
+            sides = [self._signed_by_words(lead, money or NONE)]
+        signs: list[str] = []
+        while self.sees("sign", *RELATIONS) or (self.sees("word", "in") and isinstance(sides[-1], Symbol)):
+            sign = self.take().text
+            if sign == "!=" and self.sees("sign", "="):
+                raise UnreadableError
+            lead = self._leading()
+            self.stray.update(set(lead) - known_words("leading") - {"usd"})
+            if self.next.kind == "end" and sign == "=":
+                raise UnreadableError
+            if sign == "implies":
+                signs, sides = [], [self._value()]
+            else:
+                signs.append(sign)
+                sides.append(self._value(unit("usd") if "usd" in lead else NONE))
+        return Relation(tuple(signs), tuple(sides)) if signs else sides[0]
+
+    def _signed_by_words(self, lead: list[str], money: Unit) -> Node:
+        """The value behind some words, of which the last may be its sign: `minus 5`."""
+        value = self._value(money)
+        if not lead or lead[-1] not in _MINUS:
+            return value
+        self.stray.discard(lead[-1])
+        return negative(value)
+
+    def _amount(self) -> Node:
+        """An expression, or LaTeX up to the next sign of a relation that a computer algebra system works out."""
+        begin = self.at
+        depth, bars = self.depth, self.bars
+        try:
+            return self.sets()
+        except OperatorError as operator:
+            self.at, self.depth, self.bars = begin, depth, bars
+            groups = 0
+            while self.next.kind != "end" and not (groups == 0 and self.next.text in ("=", "~", ",", "<", ">", "row")):
+                groups += {"{": 1, "}": -1}.get(self.take().text, 0)
+            last = self.row[self.at - 1]
+            return Opaque(self.text[self.row[begin].start : last.end], str(operator))
+
+    def _value(self, before: Unit = NONE) -> Node:
+        """An expression with its unit and with what it counts."""
+        amount = self._amount()
+        while self.next.text in _SCALES and self.next.kind == "word":
+            amount = _scaled(amount, _SCALES[self.take().text])
+        measured = self._unit()
+        match amount:
+            case Apply("deg", (inner,)):
+                letter = self.next.text if self.sees("symbol") or self.sees("word") else ""
+                amount, measured = inner, unit("deg")
+                if letter in ("C", "F"):
+                    self.take()
+                    measured = unit("celsius" if letter == "C" else "fahrenheit")
+            case Apply("*", (Apply("deg", (inner,)), Symbol("C" | "F" as letter))):
+                amount, measured = inner, unit("celsius" if letter == "C" else "fahrenheit")
+        counted = self._count()
+        measured = next((one for one in (measured, before, counted) if one != NONE), NONE)
+        return Quantity(amount, measured) if measured != NONE else amount
+
+    def _is_tail(self) -> bool:
+        """Whether what follows only says which letters are any numbers: `for all integers k`."""
+        if not (self.next.text in TAILS and self.next.kind in ("word", "sign")):
+            return False
+        rest = [token for token in self.row[self.at :] if token.kind == "word"]
+        return {token.text.casefold() for token in rest} <= known_words("quantifying")
+
+    def _quantify(self) -> None:
+        while self.next.kind != "end" and not self.sees("sign", "or"):
+            token = self.take()
+            if token.kind == "symbol" and token.text not in NUMBER_SETS:
+                self.whole.add(token.text)
+            elif token.text in NUMBER_SETS or token.text.casefold().rstrip("s") in _DOMAINS:
+                self.domain.add(_DOMAINS.get(token.text.casefold().rstrip("s"), token.text))
+        self.stray.discard("such")
+
+    def _beside(self, value: Node) -> Node:
+        begin = self.at
+        found = super()._beside(value)
+        match found:
+            case Apply("*", (first, Relation(("in",), (Symbol(letter), _)))):
+                self.whole.add(letter)
+                return first
+            case Apply("*", (first, Words(said))):
+                self.stray.update(set(said.split()) - known_words("counted"))
+                return first
+            case Apply("*", (_, Relation() | Logic() | Collection())) if self.row[begin].text == "(":
+                raise UnreadableError
+        return found
+
+
+_MINUS = ("minus", "negative")
+_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+# Words that say which numbers a letter stands for, and the sets that they name.
+_DOMAINS = {
+    "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
+    "even": "even", "odd": "odd", "positive": "positive", "negative": "negative",
+    "nonnegative": "nonnegative", "nonzero": "nonzero",
+}  # fmt: skip
+
+
+def _scaled(amount: Node, by: int) -> Node:
+    scale = Number(Fraction(by))
+    return Number(amount.value * by, amount.places) if isinstance(amount, Number) else Apply("*", (amount, scale))

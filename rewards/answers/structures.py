@@ -1,0 +1,156 @@
+"""Reads what encloses expressions: brackets and the collections in them, sets, matrices."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
+from trl_grpo_ext.rewards.answers.tree import Apply, Builder, Collection, Matrix, Node
+
+MAX_DEPTH = 60  # of brackets in brackets
+END = Token("end", "", False, 0, 0)
+_MATRICES = frozenset(("matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"))
+_BRACKETS = {"(": ")", "[": "]", "{": "}", "floor": "floor", "ceil": "ceil", "abs": "abs"}
+
+
+class OperatorError(UnreadableError):
+    """The expression has an operator that is worked out elsewhere; its name is the argument."""
+
+
+class Cursor:
+    """A place in a row of tokens.
+
+    Attributes:
+        row: The tokens, and an end.
+        at: The place of the token that is read next.
+        depth: How many brackets are open.
+        bars: Whether a bar closes what is being read, rather than opening an absolute value.
+    """
+
+    def __init__(self, row: Sequence[Token]) -> None:
+        self.row = [*row, END]
+        self.at = 0
+        self.depth = 0
+        self.bars = 0
+
+    @property
+    def next(self) -> Token:
+        """The token that is read next."""
+        return self.row[self.at]
+
+    def ahead(self, tokens: int) -> Token:
+        """The token that is read after so many others."""
+        return self.row[min(self.at + tokens, len(self.row) - 1)]
+
+    def take(self) -> Token:
+        """Read a token."""
+        token = self.next
+        self.at = min(self.at + 1, len(self.row) - 1)
+        return token
+
+    def sees(self, kind: str, *texts: str) -> bool:
+        """Whether the next token is of this kind, and one of these texts."""
+        return self.next.kind == kind and (not texts or self.next.text in texts)
+
+    def skip(self, kind: str, *texts: str) -> bool:
+        """Read a token if it is of this kind, and one of these texts; whether it was."""
+        seen = self.sees(kind, *texts)
+        self.at += seen
+        return seen
+
+    def expect(self, kind: str, *texts: str) -> None:
+        """Read a token of this kind; an UnreadableError if there is another."""
+        if not self.skip(kind, *texts):
+            raise UnreadableError
+
+
+class Structures(Cursor, ABC):
+    """A reader of brackets and matrices, around expressions."""
+
+    @abstractmethod
+    def sets(self) -> Node:
+        """An expression, or several joined by the signs of sets."""
+
+    def bracket(self, opened: str) -> Node:
+        """What stands in brackets: one value, or a collection of several."""
+        bars, self.bars = self.bars, 0
+        items: list[Node] = []
+        while not self.sees("close"):
+            items.append(self.statement(in_set=opened == "{"))
+            if opened == "{" and (self.skip("sign", "|") or self.skip("sign", ":")):
+                condition = self.conditions()
+                self.expect("close", "}")
+                self.bars = bars
+                return Builder(items[0], condition)
+            if not self.skip("sign", ",", ";"):
+                break
+        closed = self.take()
+        self.bars = bars
+        if closed.kind != "close" or closed.text not in (_BRACKETS[opened], *(")]" if opened in "([" else "")):
+            raise UnreadableError
+        if opened in ("floor", "ceil", "abs") and len(items) == 1:
+            return Apply(opened, (items[0],))
+        if len(items) == 1 and opened in "([" and closed.text == _BRACKETS[opened]:
+            return items[0]
+        return Collection(opened + closed.text, tuple(items))
+
+    def statement(self, *, in_set: bool = False) -> Node:
+        """One item of a collection. Readers of whole answers know more of them."""
+        bars, self.bars = self.bars, int(in_set)
+        value = self.sets()
+        self.bars = bars
+        return value
+
+    def conditions(self) -> Node:
+        """What follows the bar of a set. Readers of whole answers know what that may be."""
+        raise UnreadableError
+
+    def _group(self) -> Node:
+        """What stands in bare braces: one value, or several where their backslashes were lost."""
+        items = [self.statement()]
+        while self.skip("sign", ","):
+            items.append(self.statement())
+        self.expect("group", "}")
+        return items[0] if len(items) == 1 else Collection("list", tuple(items))
+
+    def _matrix(self) -> Node:
+        self.expect("group", "{")
+        name = self._environment()
+        if name == "vmatrix":
+            raise OperatorError("determinant")
+        if name not in _MATRICES:
+            raise UnreadableError
+        if name == "array" and self.sees("group", "{"):
+            self._index()
+        rows: list[tuple[Node, ...]] = []
+        while not self.sees("command", "end"):
+            cells = [self.sets()]
+            while self.skip("sign", "&"):
+                cells.append(self.sets())
+            rows.append(tuple(cells))
+            self.skip("row")
+        self.take()
+        self.expect("group", "{")
+        if self._environment() != name or not rows or len({len(row) for row in rows}) != 1:
+            raise UnreadableError
+        return Matrix(tuple(rows))
+
+    def _environment(self) -> str:
+        name = ""
+        while not self.skip("group", "}"):
+            if self.next is END:
+                raise UnreadableError
+            name += self.take().text
+        return name
+
+    def _index(self) -> str:
+        if not self.skip("group", "{"):
+            return self.take().text
+        texts = []
+        while not self.sees("group", "}"):
+            if self.next is END:
+                raise UnreadableError
+            texts.append(self.take().text)
+        self.take()
+        return "".join(texts)

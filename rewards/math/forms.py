@@ -1,0 +1,261 @@
+"""The forms in which an answer may be written: which of them are the same kind, and what each says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TypeGuard
+
+from trl_grpo_ext.rewards.answers.numerals import negative
+from trl_grpo_ext.rewards.answers.tree import (
+    Apply,
+    Builder,
+    Collection,
+    Logic,
+    Matrix,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Relation,
+    Symbol,
+    Words,
+    children,
+    rebuilt,
+    rename,
+    symbols,
+    walk,
+)  # fmt: skip
+from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
+
+_LABELLING = frozenset(("*", "+", "-", "/", "ratio", "abs", "overline", "angle", "triangle", "vec"))
+
+
+_SETS = ("cup", "cap", "setminus")
+
+
+_SAME_WORDS = {
+    "no solutions": "no solution", "no real solution": "no solution", "no real solutions": "no solution",
+    "empty set": "no solution", "the empty set": "no solution", "does not exist": "dne", "undefined": "dne",
+    "all real numbers": "all reals", "all reals": "all reals", "real numbers": "all reals",
+    "true": "yes", "false": "no",
+}  # fmt: skip
+
+
+_SET_WORDS = {"no solution": Symbol("EmptySet"), "all reals": Symbol("Reals"), "infinity": Symbol("oo")}
+
+
+def plain(node: Node) -> Node:
+    """The node without what only says how it is meant: a list of one, a sum with `+-`, `or` between values."""
+    match node:
+        case Collection("list" | "[]", (item,)):
+            return item
+        case Apply() if _has_both_signs(node):
+            return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
+        case Relation(("=",), (Symbol(), value)) if _has_both_signs(value):
+            return plain(value)
+        case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
+            return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
+        case Logic("or" | "and" as word, parts) if all(
+            assigned(part) or not isinstance(part, Relation) for part in parts
+        ):
+            if word == "and" or all(assigned(part) for part in parts) or not any(map(is_region, parts)):
+                return Collection("list", tuple(parts))
+        case Logic("and", parts) if len(found := [part for part in parts if assigned(part)]) == 1:
+            return found[0]  # 5x = 30 and x = 6
+        case Collection(kind, items) if any(isinstance(item, Apply) and _has_both_signs(item) for item in items):
+            spread = [one for item in items for one in (_expanded(item))]
+            return Collection(kind, tuple(spread))
+    return node
+
+
+def _has_both_signs(node: Node) -> bool:
+    return any(isinstance(one, Apply) and one.name in ("+-", "-+") for one in walk(node))
+
+
+def _with_sign(node: Node, plus: str) -> Node:
+    """The value with one of the two signs wherever both stand: with that of `plus` as it is, the other one turned."""
+    below = tuple(_with_sign(one, plus) for one in children(node))
+    if isinstance(node, Apply) and node.name in ("+-", "-+"):
+        return Apply("+", (below[0], below[1] if node.name == plus else negative(below[1])))
+    return rebuilt(node, below)
+
+
+def _expanded(item: Node) -> tuple[Node, ...]:
+    values = plain(item)
+    return values.items if isinstance(values, Collection) and values != item else (item,)
+
+
+def measured(node: Node) -> tuple[Node, Unit]:
+    """The amount and the unit of a value."""
+    match node:
+        case Quantity(amount, of):
+            return amount, of
+        case Apply("deg", (amount,)):
+            return amount, unit("deg")
+    return node, NONE
+
+
+def percentages(node: Node) -> list[Node]:
+    """What a number may mean: `28%` is 0.28 or 28, all else what it is."""
+    match node:
+        case Apply("%", (Number(value, places),)):
+            return [Number(value / 100, None if places is None else places + 2), Number(value, places)]
+        case Apply("%", (value,)):
+            return [Apply("/", (value, Number(Fraction(100)))), value]
+        case Apply("ratio", (Number(above), Number(below))) if below:
+            return [Number(above / below)]
+    return [node]
+
+
+def same_words(gold: Node, answer: Node) -> bool:
+    """Whether two values, one of them in words, are the same: `no solution` is the empty set."""
+    texts = [
+        _SAME_WORDS.get(one.text, one.text)
+        if isinstance(one, Words)
+        else one.name.casefold()
+        if isinstance(one, Symbol)
+        else ""
+        for one in (gold, answer)
+    ]
+    values = [_SET_WORDS.get(text, one) for text, one in zip(texts, (gold, answer), strict=True)]
+    return bool(texts[0] and texts[0] == texts[1]) or values[0] == values[1]
+
+
+def items_of(node: Node) -> tuple[str, tuple[Node, ...]] | None:
+    """What a collection or a vector holds, and how; None for a value that is none."""
+    match node:
+        case Collection(kind, items):
+            return kind, items
+        case Matrix(rows) if len(rows) == 1 or len(rows[0]) == 1:
+            return "()", tuple(cell for row in rows for cell in row)
+        case Matrix():
+            return None
+    return ("{}", (node,))
+
+
+def label_of(node: Node) -> Node | None:
+    """The name that a statement gives a value, None if it gives none."""
+    found = assigned(node)
+    return found[0] if found else None
+
+
+def assigned(node: Node) -> tuple[Node, Node] | None:
+    """The name and the value of `x = 5`, `f(x) = 2x`, `AB = 5`; of `x = 2 + 3 = 5` the last side. None for others."""
+    match node:
+        case Relation(("=",), (Apply("+", (Symbol() as name, Number(value, places))), Number(zero))) if zero == 0:
+            return name, Number(-value, places)  # x - 3 = 0
+        case Relation(signs, sides) if set(signs) <= {"=", "~"}:
+            first, last = sides[0], sides[-1]
+            if named(first) and not _occurs(first, last):
+                return first, last
+            if len(sides) == 2 and named(last) and not isinstance(first, Symbol) and not _occurs(last, first):
+                return last, first
+            if len(sides) > 2 or isinstance(first, Opaque) or not symbols(first) | symbols(last):
+                return Words(""), last  # 2 + 3 = 5
+            if not symbols(last) and (is_label(first) or isinstance(last, Matrix)):
+                return first, last
+    return None
+
+
+def named(node: Node) -> bool:
+    """Whether a side of an equation is a name: `x`, `f(3)`, a word."""
+    match node:
+        case Symbol(name):
+            return name not in ("pi", "e", "i", "oo")
+        case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
+            return True
+        case Apply(name, _):
+            return name.rstrip("'") in "fghFGHPQ"
+    return False
+
+
+def is_label(node: Node) -> bool:
+    """Whether a side of an equation only names a quantity: `AB`, `a + b`, `|AB|`; it has letters and no number."""
+    return named(node) or bool(
+        symbols(node)
+        and all(isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING) for one in walk(node))
+    )
+
+
+def is_approximation(node: Node) -> bool:
+    """Whether a statement has the sign of an approximation."""
+    return isinstance(node, Relation) and "~" in node.signs
+
+
+def approximated(node: Node) -> list[Node]:
+    r"""The sides of `x = 1/3 \approx 0.33` that have a value: the exact one and the rounded one."""
+    assert isinstance(node, Relation)  # see above
+    begin = next(place for place, sign in enumerate(node.signs) if sign == "~")
+    sides = list(node.sides[begin:])
+    return [side for side in sides if not is_label(side)]
+
+
+def _occurs(name: Node, node: Node) -> bool:
+    return any(one == name for one in walk(node))
+
+
+def of_same_argument(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> Node:
+    """The value of a function, with the gold's letter for its argument: `t^2` of `f(t) = t^2` is `x^2` for `f(x)`."""
+    match gold[0], answer[0]:
+        case Apply(_, (Symbol(asked),)), Apply(_, (Symbol(given),)) if asked != given:
+            return rename(rename(answer[1], asked, asked + "'"), given, asked)
+    return answer[1]
+
+
+def is_function(gold: Node, answer: Node) -> bool:
+    """Whether two statements give a function, a name for the same thing in each: `y = 2x` and `f(x) = 2x`."""
+    values = [assigned(node) for node in (gold, answer)]
+    names = [value[0] for value in values if value]
+    return any(isinstance(name, Apply | Words) for name in names) or (
+        all(value is not None and symbols(value[1]) for value in values)
+        and len({symbols(value[1]) for value in values if value}) == 1
+    )
+
+
+def is_equation(node: Node) -> TypeGuard[Relation]:
+    """Whether a statement is one equation."""
+    return isinstance(node, Relation) and set(node.signs) == {"="} and len(node.sides) == 2
+
+
+def is_region(node: Node) -> bool:
+    """Whether a node can only be a set of numbers."""
+    match node:
+        case Collection("[)" | "(]") | Builder():
+            return True
+        case Relation(signs, _):
+            return not set(signs) <= {"=", "~"}
+        case Apply(name, _):
+            return name in _SETS
+        case Symbol(name):
+            return name in ("EmptySet", "Reals")
+        case Logic(_, parts):
+            return any(is_region(part) for part in parts)
+        case Collection("list", items):
+            return any(is_region(item) for item in items)
+    return False
+
+
+def can_be_region(node: Node) -> bool:
+    """Whether a node may be a set of numbers: a pair may be an interval."""
+    match node:
+        case Collection("()" | "[]", items):
+            return len(items) == 2
+        case Collection("{}" | "list", _) | Relation():
+            return True
+    return is_region(node)
+
+
+def without_in(node: Node) -> Node:
+    """The set that a letter is said to be in; any other node as it is."""
+    match node:
+        case Relation(("in",), (Symbol(), domain)):
+            return domain
+        case Relation(("=",), (Symbol(), value)) if can_be_region(value):
+            return value
+    return node
+
+
+def is_number(node: Node) -> bool:
+    """Whether a value is a plain number, in any unit, so that nothing is left to be worked out."""
+    amount = measured(node)[0]
+    return any(isinstance(one, Number) for one in percentages(amount))

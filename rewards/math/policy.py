@@ -1,0 +1,242 @@
+"""What counts as the same answer: the comparison of values, and the kinds of answers that are refused all the same.
+
+math-verify does the problem for the model where it can: it works out a sum that only repeats the question, keeps the
+last side of a false equation, drops text as if it were a unit. Each refusal here has a switch that allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+
+from trl_grpo_ext.rewards.answers.reader import Answer
+from trl_grpo_ext.rewards.answers.tree import (
+    Apply,
+    Collection,
+    Logic,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Relation,
+    Symbol,
+    Words,
+    is_exact,
+    rename,
+    symbols,
+    walk,
+)  # fmt: skip
+from trl_grpo_ext.rewards.answers.units import unit
+from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
+from trl_grpo_ext.rewards.math.forms import assigned, is_label, is_number, named
+
+SWITCHES = (
+    "accept_unevaluated",
+    "accept_stray_text",
+    "accept_other_units",
+    "accept_other_case",
+    "accept_false_equations",
+)
+APPROXIMATE = 2  # places to which the sides of an approximation must agree
+MAX_SIDES = 30  # of a chain of equations that are compared with each other
+MAX_STRAY = 2  # words of a gold beside its value that answers may leave out or repeat
+MAX_WORDS = 5  # of a gold in words; what is longer can be said in many ways
+_WORKED_OUT = frozenset(("gcd", "lcm", "mod", "det"))
+_INTEGERS = frozenset("klmnjt")
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Says why an answer is not right.
+
+    Attributes:
+        algebra: What decides where types do not.
+        accepted: The switches of the refusals that are off.
+        decimals: Places that decimals are compared to.
+        echo: Whether the answer stands in the prompt: a closed form that only repeats the question is no answer.
+    """
+
+    algebra: Algebra
+    accepted: frozenset[str]
+    decimals: int
+    echo: bool = False
+
+    def problem(self, gold: Answer, answer: Answer) -> str:
+        """The reason code why this answer is not right; empty if it is."""
+        comparison = Comparison(self.algebra, self.decimals)
+        if gold.domain and answer.domain and gold.domain != answer.domain:
+            return "not_equal"
+        if not self._same(comparison, gold, answer):
+            return self._difference(comparison, gold, answer)
+        return next((reason for switch, reason, applies in self._refusals() if applies(gold, answer)), "")
+
+    def _same(self, comparison: Comparison, gold: Answer, answer: Answer) -> bool:
+        return any(comparison.same(gold.node, node) for node in _renamed(gold, answer))
+
+    def _difference(self, comparison: Comparison, gold: Answer, answer: Answer) -> str:
+        """Why a value is another one: its unit or the case of a letter alone may be."""
+        if isinstance(answer.node, Apply) and answer.node.name == "not":
+            inner = replace(answer, node=answer.node.arguments[0])
+            if self._same(comparison, gold, inner):
+                return "" if "accept_stray_text" in self.accepted else "negated"
+        bare = [_without_unit(one.node) for one in (gold, answer)]
+        if bare != [gold.node, answer.node] and comparison.same(bare[0], bare[1]):
+            return "" if "accept_other_units" in self.accepted else "other_unit"
+        letters = {name.swapcase(): name for name in symbols(gold.node) - symbols(answer.node) if len(name) == 1}
+        if letters.keys() & symbols(answer.node):
+            node = answer.node
+            for other, name in letters.items():
+                node = rename(node, other, name)
+            if comparison.same(gold.node, node):
+                return "" if "accept_other_case" in self.accepted else "other_symbols"
+        return "not_equal"
+
+    def _refusals(self) -> list[tuple[str, str, Callable[[Answer, Answer], bool]]]:
+        refusals: list[tuple[str, str, Callable[[Answer, Answer], bool]]] = [
+            ("accept_stray_text", "stray_text", has_stray_text),
+            ("accept_unevaluated", "unevaluated", partial(is_unevaluated, echo=self.echo)),
+            ("accept_false_equations", "false_equation", self._is_false_equation),
+        ]
+        return [refusal for refusal in refusals if refusal[0] not in self.accepted]
+
+    def _is_false_equation(self, gold: Answer, answer: Answer) -> bool:
+        r"""Whether sides of `=` have different values: `4 = 5`, `6 = x = 5`. Sides that are names have none."""
+        if gold.node == answer.node:
+            return False
+        comparison = Comparison(self.algebra, self.decimals)
+        for relation in walk(answer.node):
+            if not isinstance(relation, Relation) or not set(relation.signs) <= {"=", "~"}:
+                continue
+            decimals = APPROXIMATE if "~" in relation.signs else self.decimals
+            values = [side for side in relation.sides if not is_label(side) and not isinstance(side, Collection)][
+                :MAX_SIDES
+            ]
+            for one, other in combinations(values, 2):
+                constant = not symbols(one) and not symbols(other)
+                alike = symbols(one) == symbols(other) and (len(values) > 2 or not isinstance(gold.node, Relation))
+                same = replace(comparison, decimals=decimals).same
+                if (constant or alike) and not (same(one, other) or same(other, one)):
+                    return True
+        return False
+
+
+def _renamed(gold: Answer, answer: Answer) -> list[Node]:
+    """The answer's value, and the same with its one other letter under the gold's name, where letters are free.
+
+    A letter is free that stands for any integer, as in `k\\pi`, or for a function's argument.
+    """
+    asked, given = (symbols(_said(one.node)) for one in (gold, answer))
+    asked, given = asked - given, given - asked
+    if len(given) != 1 or len(asked) != 1:
+        return [answer.node]
+    (name,), (other,) = asked, given
+    whole = name in gold.whole or other in answer.whole
+    bound = _bound(gold.node) == {name} and _bound(answer.node) == {other}
+    counted = {name, other} <= _INTEGERS and all(
+        _beside_pi(node, letter) for node, letter in ((gold.node, name), (answer.node, other))
+    )
+    return [answer.node, rename(answer.node, other, name)] if whole or bound or counted else [answer.node]
+
+
+def _bound(node: Node) -> set[str]:
+    """The argument of the function that a statement defines."""
+    match node:
+        case Relation(("=",), (Apply(_, (Symbol(name),)), _)) if named(node.sides[0]):
+            return {name}
+    return set()
+
+
+def _beside_pi(node: Node, name: str) -> bool:
+    products = (one for one in walk(node) if isinstance(one, Apply) and one.name in ("*", "/"))
+    return any({Symbol(name), Symbol("pi")} <= set(walk(product)) for product in products)
+
+
+def _without_unit(node: Node) -> Node:
+    match node:
+        case Quantity(amount):
+            return amount
+        case Relation(signs, sides):
+            return Relation(signs, tuple(map(_without_unit, sides)))
+    return node
+
+
+def has_stray_text(gold: Answer, answer: Answer) -> bool:
+    r"""Whether words stand beside the value that may change it: `5 \text{ is wrong}`, `\text{minus } 5`."""
+    return bool(answer.stray - gold.stray - gold.counted)
+
+
+def is_unevaluated(gold: Answer, answer: Answer, *, echo: bool = False) -> bool:
+    r"""Whether the answer leaves the work to the grader: `17 \times 23`, `\sum_{k=1}^{100} k`, `\frac{d}{dx} x^2`.
+
+    For a gold that is a plain number, an answer is a number as well, or one closed form: a power, a root, a factorial,
+    a function's value, unless that only repeats the question. Sums and products may stand for a gold that is written
+    as a decimal, if they are exact. Any other gold allows the operators that it has itself.
+    """
+    asked, given = _said(gold.node), _said(answer.node)
+    in_radians = isinstance(gold.node, Quantity) and gold.node.unit == unit("deg") and Symbol("pi") in walk(given)
+    if in_radians:
+        return False
+    if operators(given) - operators(asked):
+        return True
+    if not is_number(asked) or is_number(given) or isinstance(given, Words) or (is_closed_form(given) and not echo):
+        return False
+    return is_exact(asked) or not is_exact(given) or bool(symbols(given))
+
+
+def is_closed_form(node: Node) -> bool:
+    r"""Whether a value is one power, root, factorial or function's value, with no sum or product left: `2^{10}`.
+
+    Example:
+        >>> from trl_grpo_ext.rewards.answers.reader import read
+        >>> [is_closed_form(read(text).node) for text in ("2^{10}", r"\sin(7\pi)", r"17 \times 23", "(1+2)^2")]
+        [True, True, False, False]
+    """
+    match node:
+        case Apply("-", (inner,)):
+            return is_closed_form(inner)
+        case Apply(name, arguments) if name not in ("+", "*", "/", "+-", "-+", "ratio", "binom", *_WORKED_OUT):
+            return all(_is_simple(argument) or is_closed_form(argument) for argument in arguments)
+    return False
+
+
+def _is_simple(node: Node) -> bool:
+    """Whether a value is a number, a constant, or a multiple of pi."""
+    match node:
+        case Number() | Symbol("pi" | "e" | "i"):
+            return True
+        case Apply("*", (Symbol("pi" | "i"), Symbol("pi" | "i"))):
+            return True
+        case Apply("-", (inner,)):
+            return _is_simple(inner)
+        case Apply("*", (Number(), inner)) | Apply("/", (inner, Number())):
+            return Symbol("pi") in walk(inner) and _is_simple(inner)
+    return False
+
+
+def _said(node: Node) -> Node:
+    """The value that a statement gives."""
+    value = assigned(node)
+    match node:
+        case Relation(("=",), (Collection(), Collection() as values)):
+            return values
+        case Logic("same" | "or", parts):
+            return parts[-1]
+        case Quantity(amount):
+            return amount
+    return value[1] if value else node
+
+
+def operators(node: Node) -> set[str]:
+    """The operators in a value that a computer algebra system would work out."""
+    found = {one.operator for one in walk(node) if isinstance(one, Opaque)}
+    return {*found, *(one.name for one in walk(node) if isinstance(one, Apply) and one.name in _WORKED_OUT)} - {""}
+
+
+def is_prose(gold: Answer) -> bool:
+    """Whether a gold is a text that can be said in many ways, which no rule can compare."""
+    match gold.node:
+        case Words(text):
+            return len(text.split()) > MAX_WORDS
+    return len(gold.stray) > MAX_STRAY

@@ -1,0 +1,144 @@
+"""What a worker does with one gold and one answer. It may take for ever, and so runs nowhere else.
+
+The pool's deadline and SIGKILL bound it. An answer that cannot be compared is the policy's fault: the gold was compared
+with itself before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import sympy
+
+from trl_grpo_ext.rewards.answers.reader import Answer, read
+from trl_grpo_ext.rewards.answers.tree import CONSTANTS, Node, Number, Opaque, Relation, symbols
+from trl_grpo_ext.rewards.math import algebra, equality
+from trl_grpo_ext.rewards.math.comparison import rounds_to, same_number
+from trl_grpo_ext.rewards.math.policy import Judge, is_prose
+from trl_grpo_ext.verdict import Status, Verdict, skipped
+
+
+class Sympy:
+    """The algebra that sympy works out."""
+
+    def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
+        one, other = algebra.value_of(gold), algebra.value_of(answer)
+        if equality.equal(one, other) or (Opaque in (type(gold), type(answer)) and equality.verified(one, other)):
+            return True
+        if algebra.exact(gold) and algebra.exact(answer):
+            return False
+        return self._same_decimals(gold, answer, (equality.approximate(one), equality.approximate(other)), decimals)
+
+    def _same_decimals(
+        self, gold: Node, answer: Node, values: tuple[Fraction | None, Fraction | None], decimals: int
+    ) -> bool:
+        """Whether two constants are equal as far as their decimals go."""
+        one, other = values
+        if one is None or other is None:
+            return False
+        if isinstance(gold, Number) and rounds_to(gold, other, getattr(answer, "places", None)):
+            return True
+        places = [getattr(side, "places", None) or equality.DIGITS for side in (gold, answer)]
+        return same_number(Number(one, places[0]), Number(other, places[1]), decimals)
+
+    def same_equations(self, gold: Relation, answer: Relation) -> bool:
+        if gold.signs == answer.signs == ("=",):
+            sides = [tuple(map(algebra.value_of, relation.sides)) for relation in (gold, answer)]
+            return equality.same_equations(sides[0], sides[1])
+        return equality.same_inequalities(gold, answer)
+
+    def same_regions(self, gold: Node, answer: Node) -> bool:
+        return equality.same_regions(algebra.region_of(gold), algebra.region_of(answer))
+
+    def solves(self, gold: Relation, answer: Node) -> bool:
+        missing = symbols(gold) - symbols(answer) - CONSTANTS
+        left, right = map(algebra.value_of, gold.sides)
+        if len(missing) != 1 or not symbols(answer):
+            return False
+        found = sympy.solve(left - right, sympy.Symbol(next(iter(missing))))
+        return len(found) == 1 and equality.equal(found[0], algebra.value_of(answer))
+
+
+def compare(
+    gold: str, answer: str, rule: str, accepted: Sequence[str], decimals: int, echo: bool = False
+) -> dict[str, Any]:
+    """The verdict's record for one answer.
+
+    Args:
+        gold: The gold answer, its delimiters and box taken off.
+        answer: What the rule found.
+        rule: The name of the rule.
+        accepted: The switches of the refusals that are off.
+        decimals: Decimal places that numbers are compared to.
+        echo: Whether the answer stands in the prompt.
+    """
+    asked = read(gold)
+    if not _is_readable(asked):
+        return skipped("gold_unparseable").to_record()
+    details = {"compared": "as mathematics"}
+    said = read(answer)
+    if isinstance(said.node, Opaque) and not _is_readable(said):
+        return _verdict(Status.UNPARSEABLE, "unparseable_answer", answer)
+    try:
+        reason = Judge(Sympy(), frozenset(accepted), decimals, echo).problem(asked, said)
+    except Exception as error:  # sympy fails in many ways on what models write; the gold has been read already
+        return _verdict(Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__})
+    return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, answer, details)
+
+
+def check_gold(gold: str) -> dict[str, Any]:
+    """The verdict's record for a gold against itself; runs out of time if the gold is slow against any answer."""
+    asked = read(gold)
+    if is_prose(asked):
+        return skipped("gold_prose").to_record()
+    if not _is_readable(asked):
+        return skipped("gold_unparseable").to_record()
+    try:
+        judge = Judge(Sympy(), frozenset(), 6)
+        judge.problem(asked, Answer(Number(Fraction(1))))
+        same = not judge.problem(asked, asked)
+    except algebra.NotComparableError:
+        return skipped("gold_unparseable").to_record()
+    return _verdict(Status.CORRECT, "", gold) if same else skipped("gold_not_itself", answer=gold).to_record()
+
+
+def _is_readable(said: Answer) -> bool:
+    if not isinstance(said.node, Opaque):
+        return True
+    try:
+        algebra.value_of(said.node)
+    except Exception:  # whatever the parser raises, it cannot read it
+        return False
+    return True
+
+
+def _verdict(status: Status, reason: str, answer: str | None, details: dict[str, str] | None = None) -> dict[str, Any]:
+    score = 1.0 if status is Status.CORRECT else 0.0
+    return Verdict(status=status, score=score, answer=answer, reason=reason, details=details or {}).to_record()
+
+
+# The parsers build their tables as they meet new forms: they are shown the usual ones before any answer's deadline.
+_USUAL_FORMS = r"""
+\frac{3}{4}
+2\sqrt{5}
+x^2-3x+2
+[0, \infty)
+(-\infty, 2) \cup (3, 5]
+\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
+y \le 2x + 1
+\frac{\pi}{6} + 2\pi n
+e^{-x} \sin(2x)
+\log_2 8
+3 + 4i
+\int_0^1 x dx
+"""
+
+
+def _worker_is_warm() -> None:
+    for form in _USUAL_FORMS.strip().splitlines():
+        compare(form, form + " + 1", "boxed", (), 6)
+
+
+_worker_is_warm()

@@ -1,0 +1,47 @@
+"""Attacks on the math verifier: right answers in odd clothes, and wrong answers that look right.
+
+Each line of `math_attacks.jsonl` is one case: the gold, a completion, whether it is right, and why.
+No mathematician would argue about a label.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TypedDict
+
+import pytest
+
+from trl_grpo_ext import Status
+from trl_grpo_ext.rewards import MathVerifier
+
+# "class" is a keyword, so the fields are given as a mapping.
+Case = TypedDict("Case", {"class": str, "gold": str, "completion": str, "right": bool, "why": str})
+
+CASES: list[Case] = [
+    json.loads(line) for line in Path(__file__).with_name("math_attacks.jsonl").read_text(encoding="utf-8").splitlines()
+]
+CLASSES = sorted({case["class"] for case in CASES})
+AT_LEAST = 10  # cases of each class
+
+
+@cache
+def accepted() -> list[bool]:
+    """Whether each case is judged correct; all of them go to the verifier in one batch."""
+    verdicts = MathVerifier().judge([case["completion"] for case in CASES], solution=[case["gold"] for case in CASES])
+    return [verdict.status is Status.CORRECT for verdict in verdicts]
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_attack_of_a_class_is_judged_by_its_label(kind: str) -> None:
+    judged = zip(CASES, accepted(), strict=True)
+    wrong = [case for case, was_accepted in judged if case["class"] == kind and was_accepted != case["right"]]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_each_class_has_right_and_wrong_answers(kind: str) -> None:
+    labels = [case["right"] for case in CASES if case["class"] == kind]
+    assert len(labels) >= AT_LEAST
+    assert 0.3 < sum(labels) / len(labels) < 0.7
