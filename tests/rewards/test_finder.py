@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import get_args
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Verifier
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, NumericVerifier, OverlapVerifier
-from trl_grpo_ext.rewards.answers import finder
+from trl_grpo_ext.rewards.answers import finder as finder_module
 from trl_grpo_ext.rewards.answers.finder import ANSWER_FROM, AnswerFrom, check_answer_from, final_answer
 from trl_grpo_ext.rewards.answers.verifier import alternatives
+from trl_grpo_ext.rewards.math.reading import Mode, math_answer
 
 MARKED = {
     r"So it is $\boxed{Paris}$.": ("Paris",),
@@ -242,29 +244,38 @@ FILLERS = st.sampled_from(SIGNS.split("|")) | st.text("\n\t *_#$.,:;-<>/\\{}()ab
 REPEATS = 50_000
 
 
-def cpu_seconds(answer_from: AnswerFrom, marks: list[str], filler: str, repeats: int) -> float:
+# All that looks for an answer in the trainer's own process.
+FINDERS = {
+    **{f"answer_from={rule}": partial(final_answer, answer_from=rule) for rule in get_args(AnswerFrom)},
+    **{f"mode={mode}": partial(math_answer, mode=mode) for mode in get_args(Mode)},
+}
+
+
+def cpu_seconds(finder: str, marks: list[str], filler: str, repeats: int) -> float:
     started = time.process_time()
-    final_answer((filler * repeats).join(marks), answer_from=answer_from)
+    FINDERS[finder]((filler * repeats).join(marks))
     return time.process_time() - started
 
 
-@settings(max_examples=40, deadline=None)
-@example(answer_from="phrase", marks=["The final answer is", ""], filler="\n")
-@example(answer_from="marked", marks=["Answer:", "5"], filler="\n")
-@example(answer_from="marked", marks=["", "", "answer is", ""], filler="answer is ")
+@settings(max_examples=60, deadline=None)
+@example(finder="answer_from=phrase", marks=["The final answer is", ""], filler="\n")
+@example(finder="answer_from=marked", marks=["Answer:", "5"], filler="\n")
+@example(finder="answer_from=marked", marks=["", "", "answer is", ""], filler="answer is ")
+@example(finder="mode=auto", marks=["Answer: ", "5"], filler="$")
+@example(finder="mode=auto", marks=["", "5"], filler="\\[")
 @given(
-    answer_from=st.sampled_from(get_args(AnswerFrom)),
+    finder=st.sampled_from(sorted(FINDERS)),
     marks=st.lists(st.sampled_from(MARKS), min_size=2, max_size=4),
     filler=FILLERS,
 )
 def test_every_rule_is_linear_in_what_stands_before_after_and_between_the_marks(
-    answer_from: AnswerFrom, marks: list[str], filler: str
+    finder: str, marks: list[str], filler: str
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finder, "MAX_CHARS", 10**9)  # which would hide what a rule does on longer texts
-        seconds = cpu_seconds(answer_from, marks, filler, REPEATS)
+        patch.setattr(finder_module, "MAX_CHARS", 10**9)  # which would hide what a rule does on longer texts
+        seconds = cpu_seconds(finder, marks, filler, REPEATS)
         # Quadratic work takes 16 times as long, and at this length many seconds.
-        assert seconds < 1 or seconds < 8 * cpu_seconds(answer_from, marks, filler, REPEATS // 4)
+        assert seconds < 1 or seconds < 8 * cpu_seconds(finder, marks, filler, REPEATS // 4)
 
 
 def test_boxed_only_takes_one_box_and_no_more() -> None:
