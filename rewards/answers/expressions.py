@@ -36,7 +36,9 @@ class Expressions(Structures):
     def ratio(self) -> Node:
         """A sum, or a ratio of some: `3:2`."""
         parts = [self.sum()]
-        while parts and self.sees("sign", ":") and self.ahead(1).kind in ("number", "symbol", "command", "open"):
+        while (
+            not self.bars and self.sees("sign", ":") and self.ahead(1).kind in ("number", "symbol", "command", "open")
+        ):
             self.take()
             parts.append(self.sum())
         return parts[0] if len(parts) == 1 else Apply("ratio", tuple(parts))

@@ -7,17 +7,21 @@ import re
 REACH = 200  # characters after an answer that may take it back
 
 _DOUBT = re.compile(
-    r"\b(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|either|neither|undecided|unless)\b"
+    r"\b(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either|neither"
+    r"|undecided|unless|alternatively)\b"
     r"|\b(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
-    r"|(?:n['’]t|\bnot|\bcannot|\bnever|\bdoubt)\b[^.\n]{0,20}\b(?:think|believe|say|that|know|agree)\b"
+    r"|(?:n['’]t|\bnot|\bcannot|\bnever|\bdoubt)\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
     r"|\bif (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
     r"|\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
-    r"|\b(?:cannot|can['’]?t|can not|never) be\W*$|\banything but\b"
+    r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$|\banything (?:but|except)\b|\bno longer\b"
+    r"|\b(?:if|suppose|assume|unless)\s+(?:that\s+)?(?:the|my|our)?\s*$"
     r"|\b(?:is|are|was|seems)\s+(?:wrong|incorrect|false)\b",
     re.IGNORECASE,
 )
+_CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
-    r"\b(?:cannot|can['’]?t|can not|never) be\W{0,3}[\d\\]|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b",
+    r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b|\b(?:is|are) never\b"
+    r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b",
     re.IGNORECASE,
 )
 _EDGE = r"^[\s*_`$)\]}.,;:\\]*"  # between an answer and the words after it
@@ -44,7 +48,8 @@ def is_hedged(sentence: str) -> bool:
 
 def doubted_before(text: str) -> bool:
     """Whether the words just before an answer, of the same sentence, doubt it: `maybe`, `it is not`."""
-    return bool(_DOUBT.search(text))
+    clauses = [clause for clause in _CLAUSE.split(text) if any(map(str.isalpha, clause))]
+    return bool(_DOUBT.search(clauses[-1] if clauses else ""))
 
 
 def taken_back(text: str) -> bool:

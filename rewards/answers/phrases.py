@@ -30,7 +30,7 @@ _INFORMAL = re.compile(
 _AGAIN = re.compile(
     rf"(?:so,?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:{_INFORMAL.pattern})", re.IGNORECASE
 )
-_NEGATED = re.compile(r"(?:not|n't|neither|none)\b", re.IGNORECASE)
+_NEGATED = re.compile(r"(?:not|never|n't|neither|none)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
 # Two items of a list or more, each on a line of its own.

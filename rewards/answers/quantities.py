@@ -78,9 +78,10 @@ class Quantities(Expressions):
 
     def _count(self) -> Unit:
         """What the words behind a value say that it counts, as a unit of its own; unknown words are stray."""
-        words = []
-        while self.sees("word") and self.next.text not in TAILS:
-            words.append(self.take().text)
+        words: list[str] = []
+        while self.next.text not in TAILS and (self.sees("word") or (words and self._is_abbreviated())):
+            token = self.take()
+            words += [token.text] if token.kind == "word" else []
         while self.sees("sign", ".", "?", "!"):
             if self.take().text == "?":
                 self.stray.add("?")
@@ -96,6 +97,9 @@ class Quantities(Expressions):
         self.stray.update(unknown)
         things = [word for word in said if word not in known_words("generic") and not is_unit(word)]
         return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
+
+    def _is_abbreviated(self) -> bool:
+        return self.sees("sign", ".") and self.ahead(1).kind == "word"
 
     def _begins_factor(self) -> bool:
         return super()._begins_factor() and not self._begins_unit()

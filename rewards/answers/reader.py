@@ -18,7 +18,7 @@ _SAME = re.compile(
 )
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
 _TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")  # 1.5 x 10^3
-_SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)\b[,:]?\s*([^()]{1,80})\)", re.IGNORECASE)
+_SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE)
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
@@ -91,7 +91,7 @@ def _date_or_time(text: str) -> Node | None:
     if _DATE.fullmatch(text):
         return Words(text)
     time = _TIME.fullmatch(text)
-    if time is None or not (time[4] or time[3] or time[2].startswith("0")):
+    if time is None or not (time[4] or time[3] or time[2].startswith("0") or time[1].startswith("0")):
         return None
     afternoon = (time[4] or "").lower().startswith("p")
     hour = int(time[1]) % 12 + 12 * afternoon if time[4] else int(time[1])

@@ -151,6 +151,7 @@ class Statements(Quantities):
             )
             sides = [self._signed_by_words(lead, money or NONE)]
         signs: list[str] = []
+        before = lead
         while self.sees("sign", *RELATIONS) or (self.sees("word", "in") and isinstance(sides[-1], Symbol)):
             sign = self.take().text
             if sign == "!=" and self.sees("sign", "="):
@@ -164,7 +165,7 @@ class Statements(Quantities):
             else:
                 signs.append(sign)
                 sides.append(self._value(unit("usd") if "usd" in lead else NONE))
-        return Relation(tuple(signs), tuple(sides)) if signs else sides[0]
+        return Relation(tuple(signs), tuple(sides)) if signs else self._named_by_words(before, sides[0])
 
     def _signed_by_words(self, lead: list[str], money: Unit) -> Node:
         """The value behind some words, of which the last may be its sign: `minus 5`."""
@@ -173,6 +174,14 @@ class Statements(Quantities):
             return value
         self.stray.discard(lead[-1])
         return negative(value)
+
+    def _named_by_words(self, lead: list[str], value: Node) -> Node:
+        """The value behind a word that is no usual one, as an amount of that: `width 4 m`."""
+        name = next((word for word in reversed(lead) if word in self.stray), "")
+        if not name:
+            return value
+        amount, measured = (value.amount, value.unit) if isinstance(value, Quantity) else (value, NONE)
+        return Quantity(amount, measured.times(Unit(((name, 1),))))
 
     def _amount(self) -> Node:
         """An expression, or LaTeX up to the next sign of a relation that a computer algebra system works out."""
@@ -210,6 +219,8 @@ class Statements(Quantities):
     def _is_tail(self) -> bool:
         """Whether what follows only says which letters are any numbers: `for all integers k`."""
         if not (self.next.text in TAILS and self.next.kind in ("word", "sign")):
+            return False
+        if any(token.text == "=" for token in self.row[self.at :]):
             return False
         rest = [token for token in self.row[self.at :] if token.kind == "word"]
         return {token.text.casefold() for token in rest} <= known_words("quantifying")

@@ -287,9 +287,11 @@ class Comparison:
             return self._same_items(gold.items, answer.items)
         if _is_of_several(gold) and _is_of_several(answer):
             return self.algebra.same_equations(gold, answer)
-        if can_be_region(gold) and can_be_region(answer):
-            return self.algebra.same_regions(gold, answer)
-        return False
+        if not (can_be_region(gold) and can_be_region(answer)):
+            return False
+        if isinstance(answer, Collection) and answer.kind == "list":  # x > 0, x != 1: both at once, or either
+            return any(self.algebra.same_regions(gold, Logic(word, answer.items)) for word in ("and", "or"))
+        return self.algebra.same_regions(gold, answer)
 
 
 def _is_of_several(node: Node) -> TypeGuard[Relation]:

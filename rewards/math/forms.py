@@ -206,7 +206,7 @@ def is_function(gold: Node, answer: Node) -> bool:
     """Whether two statements give a function, a name for the same thing in each: `y = 2x` and `f(x) = 2x`."""
     values = [assigned(node) for node in (gold, answer)]
     names = [value[0] for value in values if value]
-    return any(isinstance(name, Apply | Words) for name in names) or (
+    return any(isinstance(name, Words) or (isinstance(name, Apply) and named(name)) for name in names) or (
         all(value is not None and symbols(value[1]) for value in values)
         and len({symbols(value[1]) for value in values if value}) == 1
     )

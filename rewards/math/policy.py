@@ -114,7 +114,7 @@ class Judge:
                 :MAX_SIDES
             ]
             for one, other in combinations(values, 2):
-                constant = not symbols(one) and not symbols(other)
+                constant = (not symbols(one) and not symbols(other)) or isinstance(one, Opaque)
                 alike = symbols(one) == symbols(other) and (len(values) > 2 or not isinstance(gold.node, Relation))
                 same = replace(comparison, decimals=decimals).same
                 if (constant or alike) and not (same(one, other) or same(other, one)):
@@ -239,4 +239,4 @@ def is_prose(gold: Answer) -> bool:
     match gold.node:
         case Words(text):
             return len(text.split()) > MAX_WORDS
-    return len(gold.stray) > MAX_STRAY
+    return len(gold.stray) > MAX_STRAY or (bool(gold.stray) and isinstance(gold.node, Logic))

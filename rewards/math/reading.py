@@ -33,12 +33,14 @@ _CLAUSE = re.compile(
 )
 # A word before a number that makes it another one.
 _CHANGED = re.compile(
-    r"\b(?:minus|negative|twice|half|double|triple|least|most|than|but|of|under|over|over|power|times|root|not)\s+[$(\\]*\d",
+    r"\b(?:minus|negative|twice|half|double|triple|least|most|than|but|except|of|under|over|power|times|root|not)"
+    r"\s+[$(\\]*\d|\d[^\w.]*\s+(?:squared|cubed|halves|thirds|fourths|quarters|dozen|times|tenths|hundredths)\b",
     re.IGNORECASE,
 )
 _IS = re.compile(r"\b(?:is|are|equals)\b")
 _FORMULA = re.compile(
     r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
+    r"|((?:[A-Za-z]\w*\s*=\s*)?\\begin\{([a-z]?matrix)\}.*?\\end\{\6\})"
     r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
     re.DOTALL,
 )
@@ -75,12 +77,18 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     taken = [_taken(answer, mark) for answer, mark in zip(found.answers, found.marks, strict=True)]
     if any(problem for _, _, problem in taken):
         return FinalAnswer(problem=next(problem for _, _, problem in taken if problem))
-    read_as = {" ".join(answer.split()): mark for answer, mark, _ in taken}
+    read_as = {_on_one_line(answer): mark for answer, mark, _ in taken}
     if not all(map(_says_something, read_as)):
         return FinalAnswer(problem="no_answer" if "text" in found.marks else "empty_answer")
     if any(len(answer) > MAX_CHARS for answer in read_as):
         return FinalAnswer(problem="answer_too_long")
     return FinalAnswer(tuple(read_as), tuple(read_as.values()))
+
+
+def _on_one_line(answer: str) -> str:
+    """The answer with single spaces; values that stand on lines of their own are a list."""
+    lines = [" ".join(line.split()) for line in answer.splitlines() if line.strip()]
+    return ("; " if all("=" in line for line in lines) else " ").join(lines)
 
 
 def _taken(answer: str, mark: str) -> tuple[str, str, str]:
@@ -123,7 +131,7 @@ def value_said(sentence: str) -> str:
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
     parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
     said = next((part for part in parts if part and _is_value(part)), "")
-    return said or (sentence if _CHANGED.search(sentence) else _last_value(sentence)) or sentence
+    return said or ("" if _CHANGED.search(sentence) else _last_value(sentence)) or sentence
 
 
 def is_echo(answer: str, prompt: str) -> bool:
