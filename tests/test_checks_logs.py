@@ -261,6 +261,11 @@ def test_a_warm_up_is_no_update_of_zero() -> None:
     assert codes(window_of(cards, steady)) == ["zero_updates"]
 
 
+def test_a_policy_that_moves_a_little_is_not_where_it_began() -> None:
+    for kl, found in ((1e-9, ["zero_updates"]), (1e-3, [])):
+        assert codes(window_of(run_of([MIXED] * 16), [{"kl": kl, "learning_rate": 1e-6}] * 19)) == found
+
+
 def test_a_gradient_that_is_zero_since_every_group_is_dead_is_no_trouble() -> None:
     converged = run_of([MIXED] * 10 + [[1] * 32] * 6)
     assert "zero_updates" not in codes(window_of(converged, [{"grad_norm": 1.0}] * 10 + [{"grad_norm": 0.0}] * 6))

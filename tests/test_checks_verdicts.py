@@ -212,6 +212,8 @@ def test_timeouts_that_completions_cause_are_not_laid_on_the_grader() -> None:
     assert policys.severity is Severity.WARNING
     assert graders.sentence.startswith("The grader, not the model: 25 %")
     assert "longer timeout" in graders.action
+    each = [batch({"answer": [late if step % 2 else slow, *MIXED[1:]]}, step=step) for step in range(6)]
+    assert codes(window_of(each)) == []  # three of each kind are too few of either
 
 
 def test_a_shadow_that_fails_is_information_and_comes_after_a_term_in_force() -> None:
@@ -436,9 +438,18 @@ def test_a_reward_that_gives_no_answers_is_watched_by_a_shadow_that_reads_them()
     def gamed(step: int) -> list[object]:
         return [float(index < 8 + 2 * step) for index in range(32)]
 
-    strict = [replace(RIGHT if index < 6 else WRONG, answer=str(index)) for index in range(32)]
-    cards = [batch({"loose": gamed(step), "strict": strict}, step=step, weights={"strict": 0}) for step in range(12)]
-    assert "reward_hacking" in codes(window_of(cards))
+    def strict(right: int) -> list[Verdict]:
+        return [replace(RIGHT if index < right else WRONG, answer=str(index)) for index in range(32)]
+
+    def watched(*right: int) -> Window:
+        cards = [
+            batch({"loose": gamed(step), "strict": strict(count)}, step=step, weights={"strict": 0})
+            for step, count in enumerate(right)
+        ]
+        return window_of(cards)
+
+    assert "reward_hacking" in codes(watched(*[6] * 12))
+    assert "reward_hacking" not in codes(watched(*range(2, 26, 2)))  # it is stricter, and rises as much
 
 
 def test_a_shadow_of_the_form_beside_answers_is_no_second_opinion() -> None:
