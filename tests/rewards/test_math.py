@@ -65,6 +65,11 @@ GOLDS = [
     (r"28\%", "0.28", "0.28%"),
     (["1/2", "50\\%"], "0.5", "5"),
     (r"\$18.90", "18.9", "1890"),
+    ("0.5", r"\frac{2}{4}", "0.53"),
+    ("0.33", r"\frac{1}{3} \approx 0.33", r"\frac{1}{3} \approx 0.34"),
+    ("2, 2, 3", "3, 2, 2", "2, 3, 3"),
+    ("y<2x+1", "2x+1>y", r"y \le 2x+1"),
+    ("B) 12 apples", "12 apples", "13 apples"),
 ]
 
 
@@ -186,6 +191,8 @@ def test_a_closed_form_is_an_answer_unless_it_repeats_the_question() -> None:
         ("B", r"\text{A or B}"),
         ("5", r"\text{answer}"),
         ("x=2", "2x+3=7"),
+        (r"x=\sqrt{2}", r"3x+1=3\sqrt{2}+1"),
+        ("y^2=x+1", r"-\sqrt{x+1}"),
         (r"1 - \frac{1}{\mathrm{e}}", r"1 + \frac{1}{\mathrm{e}}"),
     ],
 )
@@ -196,6 +203,10 @@ def test_what_only_looks_equal_to_a_grader_is_not(gold: str, answer: str) -> Non
 def test_decimals_are_rounded_to_the_places_that_are_asked_for() -> None:
     assert MathVerifier(decimals=2)([boxed("0.33"), boxed("0.32")], solution=[r"\frac{1}{3}"] * 2) == [1.0, 0.0]
     assert math_reward([boxed("0.33")], solution=[r"\frac{1}{3}"]) == [0.0]
+
+
+def test_a_gold_may_be_sentences_that_say_their_answer() -> None:
+    assert math_reward([boxed("5"), boxed("6")], solution=["We add them up. The answer is 5."] * 2) == [1.0, 0.0]
 
 
 def test_conversations_are_judged_as_strings_are() -> None:
@@ -349,6 +360,7 @@ def test_what_is_said_without_a_box_is_not_believed_where_it_is_taken_back_or_le
         ("5", r"5 \text{ (rejected)}"),
         ("1011_2", "1011_3"),
         ("5", "6 = x = 5"),
+        ("7", "x+1 = x+2 = 7"),
         ("x^2", "x^3=x^2"),
         (r"10\text{ cm}", r"10\text{ cm/s}"),
         (r"3 \text{ red}", r"3 \text{ blue}"),
