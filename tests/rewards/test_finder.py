@@ -49,6 +49,7 @@ MARKED = {
     "The answer is the U.S. Navy. It is large.": ("the U.S. Navy",),
     "The answer is 3.14.": ("3.14",),
     "The answer is not Rome. The answer is Paris.": ("Paris",),
+    "The answer is Paris. The answer is not Rome.": ("Paris",),
     "The answer is Rome. No: the answer is Paris.": ("Paris",),
     "Answer:\n- Paris\n- Rome\n\nBoth are large.": ("- Paris\n- Rome",),
     "Answer:\n\n1. Paris\n\n2. Rome.\nBoth are large.": ("1. Paris\n\n2. Rome",),
@@ -179,7 +180,9 @@ def test_an_empty_text_has_no_answer_and_says_why(answer_from: AnswerFrom, probl
     assert (found.answers, found.problem) == ((), problem)
 
 
-@pytest.mark.parametrize("text", [r"\boxed{}", "<answer> </answer>", "Answer:\n\n"])
+@pytest.mark.parametrize(
+    "text", [r"\boxed{}", "<answer> </answer>", "Answer:\n\n", r"<answer>\boxed{}</answer> or <answer>5</answer>"]
+)
 def test_a_mark_around_nothing_is_an_empty_answer(text: str) -> None:
     assert final_answer(text).problem == "empty_answer"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext.rewards.answers.quantities import known_words
 from trl_grpo_ext.rewards.answers.reader import Answer, read
-from trl_grpo_ext.rewards.answers.tree import Apply, Collection, Number, Quantity, Words
+from trl_grpo_ext.rewards.answers.tree import Apply, Collection, Number, Opaque, Quantity, Words
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.math import math_reward
 from trl_grpo_ext.rewards.numeric import numeric_reward
@@ -80,8 +80,9 @@ def test_a_fraction_of_decimals_is_a_number_only_where_nothing_has_to_be_worked_
     assert numeric_reward([r"\boxed{\frac{1.5}{2}}"], answer=["0.75"]) == [1.0]
 
 
-def test_a_decimal_comma_is_a_list() -> None:
-    assert read("3,14").node == Collection("list", (Number(Fraction(3)), Number(Fraction(14))))
+@pytest.mark.parametrize("text", ["3,14", "1,234,56", "1,2345"])
+def test_a_comma_that_groups_no_thousands_makes_a_list(text: str) -> None:
+    assert read(text).node == Collection("list", tuple(Number(Fraction(part)) for part in text.split(",")))
 
 
 @pytest.mark.parametrize("text", ["2024-01-05", "1/2/2024", "5:30 pm", "12:05"])
@@ -150,6 +151,11 @@ def test_what_a_number_counts_is_a_unit_of_its_own() -> None:
     assert read("5 bananas") == Answer(bananas, counted=frozenset({"bananas"}))
 
 
+@pytest.mark.parametrize("text", ["3 4", "3 4x"])
+def test_numbers_side_by_side_are_no_product(text: str) -> None:
+    assert isinstance(read(text).node, Opaque)
+
+
 def test_letters_beside_a_number_are_variables() -> None:
     assert read("5 x").node == read("5x").node
     assert not isinstance(read("5x").node, Number | Quantity)
@@ -166,7 +172,7 @@ def test_what_a_number_counts_is_not_stray(text: str) -> None:
     "text",
     [
         *("5 is wrong", "not 5", "maybe 5", "square root of 5", "5 perhaps", "5 factorial", "5 twice"),
-        *(r"5 \text{ M}", "5𝜋", "5 hundredths", "5 lakh", "5 halves", "5 or so", "5 squared"),
+        *(r"5 \text{ M}", "5𝜋", "5 hundredths", "5 lakh", "5 halves", "5 or so", "5 squared", "5?"),
     ],
 )
 def test_words_that_change_a_number_are_stray_or_make_it_another_value(text: str) -> None:
