@@ -7,12 +7,14 @@ import pickle
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from planted import Column, samples_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status
+from trl_grpo_ext.group_outcome import BETWEEN, RIGHT, WRONG, group_outcomes
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 
 
@@ -45,6 +47,31 @@ def test_a_shadow_that_fails_voids_nothing() -> None:
 def test_a_row_that_only_shadows_have_scored_is_void() -> None:
     card = mix_of(shadow=0.0).score(samples_of(shadow=[1.0]))
     assert (card.void, card.rewards("shadow")) == ((True,), [None])
+
+
+@pytest.mark.parametrize("progress", [-0.1, 1.5, math.nan])
+def test_a_progress_that_is_no_share_of_the_training_is_refused(progress: float) -> None:
+    with pytest.raises(ValueError, match="Progress is the share"):
+        mix_of(a=1.0).weights_at(progress)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "judgements", "outcome"),
+    [
+        ([[1, 1], [1, 1]], [RIGHT, RIGHT], "all_right"),
+        ([[1, 1], [1, 1]], [RIGHT, BETWEEN], "tied"),
+        ([[0, 0], [0, 0]], [WRONG, WRONG], "all_wrong"),
+        ([[0, 0], [0, 0]], [WRONG, BETWEEN], "tied"),
+        ([[1, math.nan], [0, 0]], [RIGHT, WRONG], "live"),
+        ([[1, math.nan], [1, 0]], [RIGHT, RIGHT], "all_right"),
+        ([[math.nan, math.nan], [1, 1]], [BETWEEN, RIGHT], "all_right"),
+        ([[math.nan, math.nan]] * 2, [BETWEEN, BETWEEN], "void"),
+    ],
+)
+def test_a_group_teaches_something_if_its_members_that_were_judged_differ(
+    rewards: list[list[float]], judgements: list[int], outcome: str
+) -> None:
+    assert group_outcomes(np.array(rewards, dtype=float), np.ones(2), judgements, [np.arange(2)]) == (outcome,)
 
 
 SCORES = st.sampled_from([0.0, 0.25, 1.0, Blame.GRADER, Blame.DATA])
@@ -82,6 +109,8 @@ def test_a_second_batch_in_the_same_list_object_is_judged_anew() -> None:
     for score in (0.0, 1.0):
         assert first(completions=completions, a=[score], b=[1.0]) == [score]
         assert second(completions=completions, a=[score], b=[1.0]) == [1.0]
+    for score in (0.0, 1.0):  # though not every term has read the one before
+        assert first(completions=completions, a=[score], b=[1.0]) == [score]
 
 
 def test_batches_in_several_threads_do_not_mix() -> None:
@@ -99,6 +128,14 @@ def test_batches_in_several_threads_do_not_mix() -> None:
     for thread in threads:
         thread.join()
     assert results == {n: [[float(n)] * 3, [float(-n)] * 3] for n in range(20)}
+
+
+def test_a_batch_that_every_term_has_read_is_let_go() -> None:
+    functions = mix_of(a=1.0, b=1.0).reward_funcs()
+    completions = ["x"]
+    for function in functions:
+        function(completions=completions, a=[1.0], b=[1.0])
+    assert not functions[0].scorer._batches
 
 
 def test_batches_that_were_never_read_to_the_end_do_not_pile_up() -> None:

@@ -99,12 +99,13 @@ def test_a_term_judges_only_the_rows_it_is_for() -> None:
 
 
 def test_a_row_that_no_term_in_force_is_for_is_void_though_a_shadow_has_scored_it() -> None:
-    card = score(
-        term("math", when={"task": "math"}), term("shadow", weight=0), task=["math", "code"], math=[1.0, 1.0],
-        shadow=[1.0, 1.0],
-    )  # fmt: skip
+    mix = RewardMix([term("math", when={"task": "math"}), term("shadow", weight=0)])
+    samples = samples_of(task=["math", "code"], math=[1.0, 1.0], shadow=[1.0, 1.0])
+    card, beside_others = (mix.score(samples, alone=alone) for alone in (True, False))
     assert card.void == (False, True)
     assert card.rewards("shadow") == [1.0, None]
+    assert beside_others.void == (False, False)  # another reward function may have scored it
+    assert beside_others.rewards("shadow") == [1.0, 1.0]
 
 
 def test_several_columns_must_all_match() -> None:
