@@ -20,8 +20,10 @@ from trl_grpo_ext.mix import Affine, Gate, linear, product
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.replay.recorded_batches import Selection, parse_steps
 from trl_grpo_ext.replay.replayed_run import replay_run
+from trl_grpo_ext.replay.verdict_changes import is_other
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
 
@@ -181,7 +183,8 @@ def test_an_edited_weight_turns_the_signs_that_it_must(tmp_path: Path) -> None:
 
 
 def test_groups_come_alive_and_die(tmp_path: Path) -> None:
-    run = record(tmp_path, [term("right", NUMBER)], [["1 a", "1 b", "1 b", "1 b", "0 a", "1 a", "0 a", "1 a"]])
+    texts = ["1 a", "1 b", "1 b", "1 b", "0 a", "1 a", "0 a", "1 a", "0 a", "1 b", "0 a", "1 b"]
+    run = record(tmp_path, [term("right", NUMBER)], [texts])
     replayed = replay_run(run, new_rewards([term("says", HOLDS, word="b")]))
     groups = replayed.comparison.groups
     assert (groups.come_alive, groups.die) == (1, 1)
@@ -189,7 +192,8 @@ def test_groups_come_alive_and_die(tmp_path: Path) -> None:
         {"step": 0, "group": 0, "from": "all_right", "to": "live"},
         {"step": 0, "group": 1, "from": "live", "to": "all_wrong"},
     ]
-    assert groups.shares()["live"] == (0.5, 0.5)
+    shares = groups.shares()
+    assert (shares["live"], shares["all_right"], shares["all_wrong"]) == ((2 / 3, 2 / 3), (1 / 3, 0), (0, 1 / 3))
     assert replayed.sources == {"says": "judged"}
     assert replayed.comparison.to_record()["terms"]["right"]["new"] is None
 
@@ -207,6 +211,11 @@ def test_verdicts_that_change_are_told_by_kind_with_examples(tmp_path: Path) -> 
     assert (example["text"], example["prompt"], example["step"], example["group"]) == ("1 yes", "?", 0, 0)
     assert (example["from"]["score"], example["to"]["score"]) == (1.0, 0.0)
     assert len(changes["kinds"][0]["examples"]) == 2
+
+
+def test_a_verdict_of_the_same_status_with_another_score_has_changed() -> None:
+    assert is_other(as_verdict(0.25), as_verdict(0.75))
+    assert not is_other(as_verdict(0.25), as_verdict(0.25 + 1e-15))
 
 
 def test_recorded_verdicts_are_taken_over_unless_the_verifier_is_another_or_the_user_asks(tmp_path: Path) -> None:
