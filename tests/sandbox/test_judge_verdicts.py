@@ -13,6 +13,7 @@ def test_each_test_gets_its_own_ending_and_a_reason() -> None:
         "assert add(1, 1) == 3",
         "add(1, 'a')",
         "missing(1)",
+        "assert 1 == 3",
         names="add missing",
     )
     assert found == [
@@ -20,6 +21,7 @@ def test_each_test_gets_its_own_ending_and_a_reason() -> None:
         ("failed", "assert add(1, 1) == 3; add(1, 1) returned 2"),
         ("error", "TypeError: unsupported operand type(s) for +: 'int' and 'str'"),
         ("error", "NameError: name 'missing' is not defined"),
+        ("failed", "assert 1 == 3"),  # the call of another test is not its own
     ]
     assert run("def f(): return 10 ** 9999", "assert f() == 1", names="f") == [
         ("failed", "assert f() == 1; f() returned <int>")

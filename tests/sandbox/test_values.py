@@ -89,6 +89,20 @@ def test_a_value_that_is_nested_too_deeply_is_refused_on_both_sides() -> None:
         reading(Decoder(Shared(), refuse).decode, deep)
 
 
+@pytest.mark.parametrize("number", [-1, 2, True, "0", None])
+def test_a_reference_to_no_object_is_malformed(number: Any) -> None:
+    outer = reading(Decoder(Shared(), refuse).decode, [[], {"ref": 1}])
+    assert outer[1] is outer[0]
+    with pytest.raises(MalformedError, match="no such object"):
+        reading(Decoder(Shared(), refuse).decode, [[], {"ref": number}])
+
+
+@pytest.mark.parametrize("data", [{}, {"int": "0x1", "ref": 0}])
+def test_a_value_with_another_number_of_tags_than_one_is_malformed(data: Any) -> None:
+    with pytest.raises(MalformedError, match="a tag is missing"):
+        reading(Decoder(Shared(), refuse).decode, data)
+
+
 TAGS = [
     "ref", "instance", "int", "float", "str", "tuple", "namedtuple", "dict", "OrderedDict", "Counter", "defaultdict",
     "set",
