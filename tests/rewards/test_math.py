@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -229,15 +228,20 @@ HOSTILE = r"\boxed{9^{9^{9^9}}+1}"
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is_given() -> None:
+def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is_given(monkeypatch: Any) -> None:
     verifier = MathVerifier(timeout=1.5)
     verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
-    started = time.monotonic()
+    asked: list[Pair] = []
+    in_workers = judging.in_workers
+    monkeypatch.setattr(
+        judging, "in_workers", lambda pairs, timeout: [asked.extend(pairs), in_workers(pairs, timeout)][1]
+    )
     for _ in range(2):
         verdicts = verifier.judge([HOSTILE] * 8 + [boxed("y+y")], solution=["5"] * 8 + ["2y"])
         assert [verdict.status for verdict in verdicts] == [Status.TIMEOUT] * 8 + [Status.CORRECT]
         assert verdicts[0].answer == r"9^{9^{9^9}}+1"
-    assert time.monotonic() - started < 16 * 1.5
+    hostile = [pair for pair in asked if "9^{9" in pair.answer]
+    assert [pair.gold for pair in hostile] == ["5"]
 
 
 @pytest.mark.usefixtures("any_cpu_counts")

@@ -54,10 +54,10 @@ def test_any_text_has_a_program_or_none(text: str) -> None:
     "piece", ["`", "```", "~~~python\n", " ", "\n", "```a`b", "</think>", "<think>", "\t \n", "    def "]
 )
 def test_hostile_completions_take_linear_time(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     program = extract_program(piece * (1_000_000 // len(piece)))
     complete_program(program or piece * (1_000_000 // len(piece)), prompt_code(STUB, "unit"), "unit")
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_a_body_goes_behind_the_stub_of_its_prompt() -> None:

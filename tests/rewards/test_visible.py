@@ -83,7 +83,7 @@ def test_what_is_seen_is_seen_again(text: str) -> None:
 
 
 def test_text_of_any_length_is_read_in_a_time_that_grows_with_it() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for piece in ("\u200b", "a\u200b", " \u200b", "a"):
         visible(piece * 500_000)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

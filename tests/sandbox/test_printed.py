@@ -107,7 +107,7 @@ def test_numbers_that_are_close_are_equal_where_a_decimal_is_expected(number: fl
 @pytest.mark.parametrize("piece", [" ", "\n", "1 ", "9", "1.", "e", "-", ".5e", "\t\n", "0.1 "])
 def test_megabytes_of_output_take_linear_time(piece: str) -> None:
     printed = (piece * (2_000_000 // len(piece)) + "x").encode()
-    start = time.perf_counter()
+    start = time.process_time()
     same_output(printed, piece * (2_000_000 // len(piece)) + "y")
     assert len(first_difference(printed, "0.5 " * 500_000)) < 200
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
