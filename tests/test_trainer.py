@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import Dataset
+from planted import Column, samples_of
 from trl import GRPOConfig, GRPOTrainer
 
 from trl_grpo_ext import (
@@ -25,8 +27,12 @@ from trl_grpo_ext import (
     Verifier,
     verifier,
 )
+from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
 from trl_grpo_ext.trainer import trl_contract
+from trl_grpo_ext.trainer.judge import Judge
+from trl_grpo_ext.trainer.samples import Generation
+from trl_grpo_ext.trainer.samples import samples_of as trl_samples
 
 Make = Callable[..., Any]
 
@@ -216,6 +222,13 @@ def test_a_chat_template_that_prefills_the_think_tag_is_seen(tiny_model: str, su
     assert set(seen) == {"<think>"}
 
 
+def test_what_a_prompt_itself_prefills_counts_before_the_chat_template() -> None:
+    prompts = ["1 + 1 = ? <think>", "1 + 1 = ?", [{"role": "user", "content": "1 + 1 = ?"}]]
+    generated = Generation([{}] * 3, prompts, ["2"] * 3, [[1]] * 3)
+    samples = trl_samples(generated, first_group=0, place=0, group_size=3, step=0, ends={1}, prefill="<think>\n")
+    assert [sample.prefill for sample in samples] == ["<think>", "", "<think>\n"]
+
+
 def test_scorecards_are_on_disk_with_advantages_for_training_and_evaluation(
     tiny_model: str, sums: Any, config: Make
 ) -> None:
@@ -333,6 +346,22 @@ def test_a_shadow_beside_a_plain_function_voids_nothing(tiny_model: str, sums: A
     assert not any(cards[0].void)
     assert trainer.state.log_history[0]["verified/void"] == 0.0
     assert trainer.state.log_history[0]["rewards/math_reward/mean"] is not None
+
+
+def test_rewards_without_weight_keep_no_row_from_being_void() -> None:
+    def plain(completions: list[Any], **_: Any) -> list[float]:
+        return [0.5] * len(completions)
+
+    mix = RewardMix([RewardTerm(name="math", verifier=Column("math"), when={"task": "math"})])
+    card = mix.score(samples_of(task=["math", "code"], math=[1.0, 1.0]), alone=False)
+    for weight, void in ((0.1, [False, False]), (0.0, [False, True])):
+        judge = Judge(plan_rewards([mix, plain]), SimpleNamespace(num_processes=1), torch.tensor([1.0, weight]))
+        beside, alone = torch.tensor([[1.0, 0.5], [torch.nan, 0.5]]), torch.tensor([[1.0, 0.5], [torch.nan, 0.5]])
+        settled = judge.settle(card, beside)
+        assert settled is not None
+        assert list(settled.void) == beside.isnan().all(dim=1).tolist() == void
+        judge.settle(None, alone)  # functions only
+        assert alone.isnan().all(dim=1).tolist() == void
 
 
 def test_a_log_that_cannot_be_written_and_a_listener_that_fails_do_not_end_the_run(
