@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from trl_grpo_ext.rewards.answers.numerals import negative, number, quotient, raised, times
-from trl_grpo_ext.rewards.answers.structures import MAX_DEPTH, OperatorError, Structures
+from trl_grpo_ext.rewards.answers.structures import MAX_DEPTH, OperatorError, SideBySideError, Structures
 from trl_grpo_ext.rewards.answers.tokens import FUNCTIONS, UnreadableError
 from trl_grpo_ext.rewards.answers.tree import Apply, Collection, Node, Number, Symbol
 
@@ -101,7 +101,7 @@ class Expressions(Structures):
                     return Number(value.value + part.value)
                 raise UnreadableError
         if self.sees("number"):
-            raise UnreadableError  # two numbers side by side are no product
+            raise SideBySideError
         return times(value, self.power())
 
     def _begins_factor(self) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from trl_grpo_ext.rewards.answers.spelling import spelled, strip_delimiters
 from trl_grpo_ext.rewards.answers.statements import NUMBER_WORDS, Statements
-from trl_grpo_ext.rewards.answers.structures import OperatorError
+from trl_grpo_ext.rewards.answers.structures import OperatorError, SideBySideError
 from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError, tokens
 from trl_grpo_ext.rewards.answers.tree import Node, Opaque, Words
 
@@ -72,6 +72,8 @@ def read(text: str) -> Answer:
         node = reader.answer()
     except OperatorError as operator:
         return Answer(Opaque(plain, str(operator)))
+    except SideBySideError:
+        return Answer(Words(plain))
     except (UnreadableError, RecursionError, ValueError):
         is_prose = len(said) > 1 and not any(token.kind in ("command", "function") for token in row)
         return Answer(_words(row) if is_prose else Opaque(plain))

@@ -18,6 +18,10 @@ class OperatorError(UnreadableError):
     """The expression has an operator that is worked out elsewhere; its name is the argument."""
 
 
+class SideBySideError(UnreadableError):
+    """Two numbers stand side by side, which are no product, whatever another reader may make of them."""
+
+
 class Cursor:
     """A place in a row of tokens.
 
