@@ -42,6 +42,7 @@ from trl_grpo_ext.rewards.math.forms import (
     of_same_argument,
     percentages,
     plain,
+    same_order,
     same_words,
     without_in,
 )
@@ -281,7 +282,7 @@ class Comparison:
 
     def _same_sets(self, gold: Node, answer: Node) -> bool:
         gold, answer = without_in(gold), without_in(answer)
-        if gold == answer:
+        if gold == answer or same_order(gold, answer):
             return True
         if isinstance(gold, Collection) and isinstance(answer, Collection) and gold.kind == answer.kind:
             return self._same_items(gold.items, answer.items)

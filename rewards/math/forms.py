@@ -177,6 +177,14 @@ def is_label(node: Node) -> bool:
     )
 
 
+def same_order(gold: Node, answer: Node) -> bool:
+    """Whether a list has the letters that a statement puts in order: `b, a, c` for `b < a < c`."""
+    match gold, answer:
+        case Relation(signs, sides), Collection("list", items) if set(signs) in ({"<"}, {">"}):
+            return len(sides) > 2 and sides == items and all(isinstance(side, Symbol) for side in sides)
+    return False
+
+
 def is_approximation(node: Node) -> bool:
     """Whether a statement has the sign of an approximation."""
     return isinstance(node, Relation) and "~" in node.signs
