@@ -204,13 +204,14 @@ class Zygote(ChildProcess):
 def installed_folders() -> list[str]:
     """The folders of the packages that programs and tests find without being given them, where this Python has them.
 
-    Beside a package that was installed as a wheel lies the folder of its shared libraries.
+    Beside a package that was installed as a wheel lies the folder of its shared libraries. A package below `/tmp` is
+    left out: to show it, `/tmp` could no longer be the programs' own folder.
     """
     # Not `importlib.util.find_spec`, which believes whatever stands in `sys.modules`.
     specs = [PathFinder.find_spec(name) for name in _INSTALLED]
     found = [Path(spec.origin).resolve().parent for spec in specs if spec and spec.origin]
     beside = [folder.with_name(f"{folder.name}.libs") for folder in found]
-    return [str(folder) for folder in (*found, *beside) if folder.is_dir()]
+    return [str(each) for each in (*found, *beside) if each.is_dir() and each.parts[1:2] != ("tmp",)]
 
 
 def remove_stale_folders() -> None:
