@@ -21,7 +21,7 @@ AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "l
 ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 
 HEDGES = ("hedged", "taken_back")  # problems of a completion that gives an answer, and leaves it open
-MAX_CHARS = 50_000  # of a completion, from its end
+MAX_CHARS = 32_000  # of a completion, from its end
 MAX_ANSWERS = 20  # no honest completion gives more of them
 
 _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
@@ -71,7 +71,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     stand beside each other if no word but "and" or "or" is between them. Such answers are ambiguous unless a verifier
     takes them for the same. Words around the conclusion that leave it open or take it back ("maybe", "is not", "or 6",
     "is wrong") make it none. What ends with `</think>` is thinking, even if none is seen to begin. Only the first
-    sentence counts of what follows a phrase, or the bulleted list below it, and the last 50,000 characters of a
+    sentence counts of what follows a phrase, or the bulleted list below it, and the last 32,000 characters of a
     completion. Phrases are English.
 
     Args:
