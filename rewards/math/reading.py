@@ -93,12 +93,15 @@ def _on_one_line(answer: str) -> str:
 
 def _taken(answer: str, mark: str) -> tuple[str, str, str]:
     """An answer, its mark, and the reason code why it counts for nothing."""
+    if mark == "phrase" and len(answer) > MAX_CHARS:  # what follows is not linear in the length
+        return "", mark, "answer_too_long"
     if mark == "phrase":
         value = strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not _is_paragraph(answer):
         return answer, mark, ""
     if mark != "text":
+        answer = answer[-MAX_CHARS:]
         return _last_value(_SENTENCE_STOP.split(answer.strip())[-1] or answer), mark, ""
     plain = answer[-MAX_TAIL_CHARS:].replace("**", "").strip()
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
