@@ -14,7 +14,7 @@ _DOUBT = re.compile(
     r"|\bif (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
     r"|\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
     r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$|\banything (?:but|except)\b|\bno longer\b"
-    r"|\b(?:if|suppose|assume|unless)\s+(?:that\s+)?(?:the|my|our)?\s*$"
+    r"|\b(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$"
     r"|\b(?:is|are|was|seems)\s+(?:wrong|incorrect|false)\b",
     re.IGNORECASE,
 )

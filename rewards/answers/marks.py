@@ -139,13 +139,6 @@ def tags(text: str) -> list[Mark]:
     return found
 
 
-def without(text: str, marks: list[Mark]) -> str:
-    """The text with a line end in the place of each mark."""
-    starts = [0, *(mark.end for mark in marks)]
-    ends = [*(mark.start for mark in marks), len(text)]
-    return "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
-
-
 def concluding(text: str, marks: list[Mark]) -> list[Mark]:
     """The last mark and those that stand beside it, so that none of several answers is picked; the last comes first.
 

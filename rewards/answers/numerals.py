@@ -10,14 +10,8 @@ from trl_grpo_ext.rewards.answers.tokens import UnreadableError
 from trl_grpo_ext.rewards.answers.tree import Apply, Node, Number
 
 MAX_DIGITS = 4_000  # Python refuses longer integers, since reading them takes quadratic time
-
-
 MAX_EXPONENT = 400  # beyond the range of floats; 10**10**10 must not be computed
-
-
 _SCIENTIFIC = re.compile(r"(.*)[eE]([+-]?\d+)")
-
-
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\[a-z]+\s*\{?(\d+)\}?")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -11,13 +12,6 @@ from trl_grpo_ext.rewards.answers.tree import Number
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, is_unit, raised_by, unit
 
 TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
-_SCALED = frozenset(  # words that make another number of the one before them, though they end as plurals do
-    """hundreds thousands millions billions trillions tens dozens scores halves thirds quarters fourths fifths sixths
-    sevenths eighths ninths tenths hundredths thousandths millionths squares cubes roots powers factorials times
-    multiples negatives minus plus percents radians twos threes fours fives zeros ones less this is was unless plus
-    reciprocals inverses logs bits bases modulus inches versus does hours minutes seconds""".split()  # noqa: SIM905
-)
-_NEGATING = frozenset(("not", "isn't", "wrong", "incorrect", "false", "maybe", "perhaps", "possibly", "less", "minus"))
 
 
 @cache
@@ -30,13 +24,10 @@ def known_words(name: str) -> frozenset[str]:
 class Quantities(Expressions):
     """A reader of expressions with units."""
 
-    def __init__(self, row: tuple[Token, ...], text: str) -> None:
+    def __init__(self, row: Sequence[Token]) -> None:
         super().__init__(row)
-        self.text = text
         self.stray: set[str] = set()
         self.counted: set[str] = set()
-        self.whole: set[str] = set()
-        self.domain: set[str] = set()
 
     def _unit(self) -> Unit:
         """The unit that is read next: `km/h`, `square feet`, `m^2`, `newtons per metre`."""
@@ -87,12 +78,12 @@ class Quantities(Expressions):
                 self.stray.add("?")
         if not words:
             return NONE
-        known, scaled = known_words("counted"), _SCALED | known_words("scaling")
+        known, scaled = known_words("counted"), known_words("changing") | known_words("scaling")
         said = [word.casefold() for word in words]
         unknown = [word.casefold() for word in words if word.casefold() not in known and not is_unit(word)]
         is_plural = said[-1].endswith("s") and said[-1] not in scaled and len(said) <= 3
         if is_plural and all(word not in scaled and word.isalpha() and len(word) > 2 for word in unknown):
-            unknown = [word for word in unknown if word in _NEGATING]
+            unknown = [word for word in unknown if word in known_words("negating")]
         self.counted.update(said)
         self.stray.update(unknown)
         things = [word for word in said if word not in known_words("generic") and not is_unit(word)]

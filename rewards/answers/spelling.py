@@ -35,10 +35,10 @@ _QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
 _MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
 _OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
-# Commands that hold words, or set what they hold in another font.
-TEXT_COMMAND = re.compile(
-    r"\\(?:text(?:normal|rm|bf|it|sf|tt|up)?|mbox|hbox|math(?:normal|rm|bf|it|sf|tt)|operatorname)\s*\{([^{}]*)\}"
-)
+# Commands that hold words, and those that set what they hold in another font.
+TEXTS = frozenset(("text", "textrm", "textbf", "textit", "textnormal", "texttt", "textsf", "textup", "mbox", "hbox"))
+FONTS = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "mathtt", "operatorname"))
+TEXT_COMMAND = re.compile(rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
 
 

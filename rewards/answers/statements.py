@@ -1,13 +1,14 @@
-"""Reads statements: values and relations with the words around them, their units, and what they count."""
+"""Reads statements: values and relations, with the words around them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from trl_grpo_ext.rewards.answers.numerals import negative
 from trl_grpo_ext.rewards.answers.quantities import TAILS, Quantities, known_words
 from trl_grpo_ext.rewards.answers.structures import OperatorError
-from trl_grpo_ext.rewards.answers.tokens import UnreadableError
+from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
 from trl_grpo_ext.rewards.answers.tree import (
     Apply,
     Collection,
@@ -19,7 +20,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     Relation,
     Symbol,
     Words,
-)  # fmt: skip
+)
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, is_unit, unit
 
 RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
@@ -31,9 +32,25 @@ NUMBER_WORDS = {
     )
 }
 
+_MINUS = ("minus", "negative")
+_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+# Words that say which numbers a letter stands for, and the sets that they name.
+_DOMAINS = {
+    "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
+    "even": "even", "odd": "odd", "positive": "positive", "negative": "negative",
+    "nonnegative": "nonnegative", "nonzero": "nonzero",
+}  # fmt: skip
+_TEMPERATURES = {"C": unit("celsius"), "F": unit("fahrenheit")}
+
 
 class Statements(Quantities):
-    """A reader of whole answers: of statements, the words around them, and their units."""
+    """A reader of whole answers: of statements, and of the words around them."""
+
+    def __init__(self, row: Sequence[Token], text: str) -> None:
+        super().__init__(row)
+        self.text = text
+        self.whole: set[str] = set()
+        self.domain: set[str] = set()
 
     def answer(self) -> Node:
         """The value of all tokens."""
@@ -207,11 +224,11 @@ class Statements(Quantities):
             case Apply("deg", (inner,)):
                 letter = self.next.text if self.sees("symbol") or self.sees("word") else ""
                 amount, measured = inner, unit("deg")
-                if letter in ("C", "F"):
+                if letter in _TEMPERATURES:
                     self.take()
-                    measured = unit("celsius" if letter == "C" else "fahrenheit")
+                    measured = _TEMPERATURES[letter]
             case Apply("*", (Apply("deg", (inner,)), Symbol("C" | "F" as letter))):
-                amount, measured = inner, unit("celsius" if letter == "C" else "fahrenheit")
+                amount, measured = inner, _TEMPERATURES[letter]
         counted = self._count()
         measured = next((one for one in (measured, before, counted) if one != NONE), NONE)
         return Quantity(amount, measured) if measured != NONE else amount
@@ -247,16 +264,6 @@ class Statements(Quantities):
             case Apply("*", (_, Relation() | Logic() | Collection())) if self.row[begin].text == "(":
                 raise UnreadableError
         return found
-
-
-_MINUS = ("minus", "negative")
-_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
-# Words that say which numbers a letter stands for, and the sets that they name.
-_DOMAINS = {
-    "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
-    "even": "even", "odd": "odd", "positive": "positive", "negative": "negative",
-    "nonnegative": "nonnegative", "nonzero": "nonzero",
-}  # fmt: skip
 
 
 def _scaled(amount: Node, by: int) -> Node:

@@ -120,7 +120,7 @@ class Structures(Cursor, ABC):
 
     def _matrix(self) -> Node:
         self.expect("group", "{")
-        name = self._environment()
+        name = self._rest_of_group()
         if name == "vmatrix":
             raise OperatorError("determinant")
         if name not in _MATRICES:
@@ -136,25 +136,18 @@ class Structures(Cursor, ABC):
             self.skip("row")
         self.take()
         self.expect("group", "{")
-        if self._environment() != name or not rows or len({len(row) for row in rows}) != 1:
+        if self._rest_of_group() != name or not rows or len({len(row) for row in rows}) != 1:
             raise UnreadableError
         return Matrix(tuple(rows))
 
-    def _environment(self) -> str:
-        name = ""
+    def _index(self) -> str:
+        """What stands in an index: a group, or one token."""
+        return self._rest_of_group() if self.skip("group", "{") else self.take().text
+
+    def _rest_of_group(self) -> str:
+        texts = []
         while not self.skip("group", "}"):
             if self.next is END:
                 raise UnreadableError
-            name += self.take().text
-        return name
-
-    def _index(self) -> str:
-        if not self.skip("group", "{"):
-            return self.take().text
-        texts = []
-        while not self.sees("group", "}"):
-            if self.next is END:
-                raise UnreadableError
             texts.append(self.take().text)
-        self.take()
         return "".join(texts)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
+from trl_grpo_ext.rewards.answers.spelling import FONTS, TEXTS
 from trl_grpo_ext.rewards.answers.units import is_unit
 
 MAX_DEPTH = 20  # of text in text
@@ -59,11 +59,10 @@ _SIGNS = {
 _SILENT = frozenset(
     """left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
     limits nolimits boldsymbol bm mathnormal mathcal mathscr mathfrak boxed fbox bold strut rm bf it hfill
-    noindent left. middle displaylimits""".split()  # noqa: SIM905
+    noindent middle displaylimits""".split()  # noqa: SIM905
 )
 _SPACES = frozenset(("quad", "qquad", "enspace", "thinspace", "space", "newline"))
-_TEXT = frozenset(("text", "textrm", "textbf", "textit", "textnormal", "texttt", "textsf", "mbox", "hbox", "textup"))
-_FONT = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "operatorname", "mathtt", "mathbb"))
+_FONT = FONTS | {"mathbb"}
 _DROPPED = frozenset(("phantom", "hphantom", "vphantom", "color", "label", "tag", "hspace", "vspace", "textcolor"))
 _SETS = {"R": "Reals", "Z": "Integers", "N": "Naturals", "Q": "Rationals", "C": "Complexes"}
 # What each command is, as the kind and the text of its token.
@@ -124,7 +123,6 @@ class UnreadableError(Exception):
     """The text is no mathematics that is known here."""
 
 
-@lru_cache(maxsize=4096)
 def tokens(text: str) -> tuple[Token, ...]:
     r"""The tokens of a text in its one spelling.
 
@@ -149,7 +147,7 @@ class _Scanner:
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
             command = found["command"] or ""
-            held = self._argument(at) if command in _TEXT | _FONT | _DROPPED else None
+            held = self._argument(at) if command in TEXTS | _FONT | _DROPPED else None
             if found[0] == "$":
                 in_words = words and not in_words
                 self.space = True
@@ -158,7 +156,7 @@ class _Scanner:
             elif held:
                 at = held[1] + 1
                 yield from self._held(command, *held, depth)
-                self.space = self.space or command in _TEXT
+                self.space = self.space or command in TEXTS
             else:
                 for kind, text in _plain(found, words=in_words):
                     yield Token(kind, text, self.space, found.start(), found.end())
@@ -176,7 +174,7 @@ class _Scanner:
         content = self.text[start:end].strip()
         if command in _DROPPED:
             self.space = True
-        elif command in _TEXT:
+        elif command in TEXTS:
             self.space = self.space or self.text[start : start + 1].isspace()
             yield from self.scan(start, end, words=True, depth=depth + 1)
         elif content in _SETS and command in ("mathbb", "mathbf"):

@@ -1,4 +1,4 @@
-"""Answers as sympy knows them, and whether two are equal. It may take for ever, and so runs in a worker only.
+"""Answers as sympy knows them. Working one out may take for ever, and so runs in a worker only.
 
 math-verify reads what our reader leaves to it, such as integrals; its own timeouts and its unit rules are off. Nothing
 of a model's text reaches `eval` or `parse_expr` here; math-verify hands the latter digits and operators only.
@@ -29,7 +29,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     Relation,
     Symbol,
     is_exact,
-)  # fmt: skip
+)
 
 # It warns once that timeouts are off; they are not.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
@@ -127,13 +127,13 @@ def region(node: Node) -> Value:
         case Collection("()" | "[)" | "(]" | "[]" as kind, (low, high)):
             return sympy.Interval(value_of(low), value_of(high), kind[0] == "(", kind[1] == ")")
         case Collection("list", items):
-            return sympy.Union(*(_as_set(item) for item in items))
+            return sympy.Union(*(region_of(item) for item in items))
         case Builder(_, condition):
             return region(condition)
         case Logic("or", parts):
-            return sympy.Union(*(_as_set(part) for part in parts))
+            return sympy.Union(*(region_of(part) for part in parts))
         case Logic("and", parts):
-            return sympy.Intersection(*(_as_set(part) for part in parts))
+            return sympy.Intersection(*(region_of(part) for part in parts))
         case Relation(("in",), (_, domain)):
             return value_of(domain)
         case Relation(("notin",), (_, domain)):
@@ -143,7 +143,8 @@ def region(node: Node) -> Value:
     raise NotComparableError
 
 
-def _as_set(node: Node) -> Value:
+def region_of(node: Node) -> Value:
+    """The set that a node names; a value is the set of itself."""
     value = region(node) if isinstance(node, Collection) else value_of(node)
     return value if isinstance(value, sympy.Set) else sympy.FiniteSet(value)
 
@@ -193,11 +194,6 @@ def _solved(sign: str, left: Value, right: Value, variable: Value) -> Value:
         if sign != "="
         else sympy.solveset(left.subs(variable, real) - right.subs(variable, real), real, sympy.S.Reals)
     )
-
-
-def region_of(node: Node) -> Value:
-    """The set that a node names; a value is the set of itself."""
-    return _as_set(node)
 
 
 def exact(node: Node) -> bool:

@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     Words,
     symbols,
     walk,
-)  # fmt: skip
+)
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.math.forms import (
     approximated,

@@ -18,15 +18,9 @@ from trl_grpo_ext.rewards.math.algebra import Value, value_of
 DIGITS = 30
 PRECISION = 100  # bits, which are thirty digits
 CLOSE = mpmath.mpf("1e-18")  # relative, where two values of thirty digits count as equal
-
-
 AGREEING = 8  # points at which two expressions must agree
-
-
 # Where expressions are compared: at small and large numbers, and at positive ones alone.
 RANGES = ((-3, 3), (-60, 60), (0.1, 4), (-3000, 3000), (0.05, 0.95), (-1e6, 1e6))
-
-
 POINTS = 10  # of each range
 
 

@@ -24,23 +24,17 @@ from trl_grpo_ext.rewards.answers.tree import (
     rename,
     symbols,
     walk,
-)  # fmt: skip
+)
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 
 _LABELLING = frozenset(("*", "+", "-", "/", "ratio", "abs", "overline", "angle", "triangle", "vec"))
-
-
 _SETS = ("cup", "cap", "setminus")
-
-
 _SAME_WORDS = {
     "no solutions": "no solution", "no real solution": "no solution", "no real solutions": "no solution",
     "empty set": "no solution", "the empty set": "no solution", "does not exist": "dne", "undefined": "dne",
     "all real numbers": "all reals", "all reals": "all reals", "real numbers": "all reals",
     "true": "yes", "false": "no",
 }  # fmt: skip
-
-
 _SET_WORDS = {"no solution": Symbol("EmptySet"), "all reals": Symbol("Reals"), "infinity": Symbol("oo")}
 
 
@@ -185,17 +179,15 @@ def same_order(gold: Node, answer: Node) -> bool:
     return False
 
 
-def is_approximation(node: Node) -> bool:
+def is_approximation(node: Node) -> TypeGuard[Relation]:
     """Whether a statement has the sign of an approximation."""
     return isinstance(node, Relation) and "~" in node.signs
 
 
-def approximated(node: Node) -> list[Node]:
+def approximated(node: Relation) -> list[Node]:
     r"""The sides of `x = 1/3 \approx 0.33` that have a value: the exact one and the rounded one."""
-    assert isinstance(node, Relation)  # see above
     begin = next(place for place, sign in enumerate(node.signs) if sign == "~")
-    sides = list(node.sides[begin:])
-    return [side for side in sides if not is_label(side)]
+    return [side for side in node.sides[begin:] if not is_label(side)]
 
 
 def _occurs(name: Node, node: Node) -> bool:

@@ -27,7 +27,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     rename,
     symbols,
     walk,
-)  # fmt: skip
+)
 from trl_grpo_ext.rewards.answers.units import unit
 from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
 from trl_grpo_ext.rewards.math.forms import assigned, is_label, is_number, named

@@ -10,7 +10,8 @@ from trl_grpo_ext.rewards.answers.hedges import is_hedged
 from trl_grpo_ext.rewards.answers.phrases import formal, informal
 from trl_grpo_ext.rewards.answers.reader import MAX_CHARS, read
 from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delimiters
-from trl_grpo_ext.rewards.answers.tree import Opaque, Words
+from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Words
+from trl_grpo_ext.rewards.answers.verifier import gold_texts
 
 Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -138,20 +139,26 @@ def value_said(sentence: str) -> str:
 
 
 def is_echo(answer: str, prompt: str) -> bool:
-    """Whether an answer stands in the prompt, however it is spaced.
+    """Whether an answer stands in the prompt, however it is spaced. A number never only repeats the question.
 
     Example:
         >>> is_echo("2^{10}", "What is $2^{10}$?"), is_echo("2^{10}", "How many subsets has a set of ten?")
         (True, False)
     """
+    if isinstance(read(answer).node, Number):
+        return False
     said, asked = (_SPACING.sub("", spelled(text)) for text in (answer, prompt))
     return bool(said) and said in asked
 
 
-def gold_value(gold: str) -> str:
-    """The gold without the sentence around it, where that says it by a phrase: "The final answer is 5."."""
-    said = formal(gold) or informal(gold)
-    return gold if _is_value(gold) or not said else value_said(said[-1].content)
+def gold_values(cell: object) -> tuple[str, ...]:
+    """The golds of a cell, without the sentence around one that says it by a phrase: "The final answer is 5."."""
+    return tuple(map(_gold_value, gold_texts(cell)))
+
+
+def _gold_value(gold: str) -> str:
+    said = [] if _is_value(gold) else formal(gold) or informal(gold)
+    return value_said(said[-1].content) if said else gold
 
 
 def _says_something(answer: str) -> bool:

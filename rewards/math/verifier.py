@@ -15,14 +15,13 @@ from trl_grpo_ext.rewards.answers.verifier import (
     GOLD_COLUMNS,
     NOT_TEXT,
     agreed,
-    gold_texts,
     holds_mapping,
     unreadable,
     wrong,
 )
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
-from trl_grpo_ext.rewards.math.reading import MODES, Mode, gold_value, is_echo, math_answer
+from trl_grpo_ext.rewards.math.reading import MODES, Mode, gold_values, is_echo, math_answer
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
@@ -120,7 +119,7 @@ class MathVerifier(Verifier):
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
         values = [first_value(row, self.gold_columns) for row in rows]
-        golds = [() if holds_mapping(value) else tuple(map(gold_value, gold_texts(value))) for value in values]
+        golds = [() if holds_mapping(value) else gold_values(value) for value in values]
         verdicts = judge_golds([text for row in golds for text in row], self.timeout)
         return [
             DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
@@ -168,7 +167,7 @@ class MathVerifier(Verifier):
             return skipped("gold_missing")
         if holds_mapping(gold):
             return skipped(NOT_TEXT)
-        golds = tuple(map(gold_value, gold_texts(gold)))
+        golds = gold_values(gold)
         if not golds:
             return skipped("gold_empty")
         found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)

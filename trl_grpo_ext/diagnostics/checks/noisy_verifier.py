@@ -34,6 +34,6 @@ def check(window: Window) -> CheckResult:
         step=window.step,
         severity=Severity.CRITICAL if low >= CRITICAL else Severity.WARNING,
         sentence=f"The verifier, not the model: {names(primary_terms(window))} {SAYS[worst].format(rate=said)}.",
-        numbers={f"{name.rpartition('/')[2]}": rates[name][1] for name in rates} | {"low": low, "high": high},
+        numbers={name.rpartition("/")[2]: rates[name][1] for name in rates} | {"low": low, "high": high},
         action="Read in noise.jsonl what the verifier got wrong; then mend it, or take another.",
     )
