@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
 from trl_grpo_ext.rewards.answers.reader import read
+from trl_grpo_ext.rewards.answers.spelling import spelled
 from trl_grpo_ext.rewards.answers.tree import Number, Words
 from trl_grpo_ext.rewards.math.comparison import Literal, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
@@ -83,6 +84,7 @@ def forget() -> None:
     """Forget every verdict that this process remembers, and every text that it has read."""
     _memo.clear()
     read.cache_clear()
+    spelled.cache_clear()
 
 
 def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
