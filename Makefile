@@ -14,11 +14,14 @@ SCRIPTS := trl_grpo_ext/report/assets
 # The TRLs that `make compat` tries: the lowest that pyproject.toml allows, one between, and the newest that is known.
 TRLS ?= 1.6.0 1.11.0 1.16.0
 
+# A copy of TRL's repository, at the tag of the TRL in .venv: TRL's packages hold no tests.
+TRL_SOURCE ?= ../trl
+
 # One thread: BLAS threads on a busy machine only wait for each other.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help quickstart test test-all compat coverage check check-js site format wheel-test clean
+.PHONY: help quickstart test test-all compat trl-tests coverage check check-js site format wheel-test clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1|\2/p' Makefile | awk -F'|' '{printf "%-12s %s\n", $$1, $$2}'
@@ -38,6 +41,9 @@ compat-%: .venv-trl-%/installed
 	.venv-trl-$*/bin/python -m pytest tests/test_trl_contract.py tests/test_trainer.py tests/test_trainer_mix.py \
 		tests/test_early_judging.py -m "not slow and not wheel" $(ARGS)
 	.venv-trl-$*/bin/trl-grpo-ext train --config quickstart --max_steps 5 --output_dir runs/compat-$*
+
+trl-tests: .venv/installed-dev  ## run TRL's own tests with our trainer in its trainer's place; TRL_SOURCE=../trl has them
+	$(BIN)/python scripts/trl_tests.py $(TRL_SOURCE) $(ARGS)
 
 coverage: .venv/installed-dev  ## run the quick tests and print which lines they do not reach
 	$(PYTEST) -m "not slow and not wheel" --cov=trl_grpo_ext --cov=rewards --cov-report=term:skip-covered $(ARGS)

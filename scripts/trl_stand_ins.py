@@ -1,0 +1,162 @@
+"""What TRL's tests would fetch from the Hub, made here: tiny models with random weights, and a few lines of text.
+
+This is a pytest plugin (`-p trl_stand_ins`), which `scripts/trl_tests.py` uses. The models lie in a folder that has the
+layout of the Hub's cache, so they are loaded by the names that TRL's tests give. With `TRL_TESTS_WITH=verified` in the
+environment, the tests find `VerifiedGRPOTrainer` and `VerifiedGRPOConfig` under the names of TRL's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+OWNER = "trl-internal-testing"
+REVISION = "0" * 40
+VERIFIED = os.environ.get("TRL_TESTS_WITH") == "verified"
+
+END, PAD = 151_645, 151_643
+SPECIAL = {PAD: "<|endoftext|>", 151_644: "<|im_start|>", END: "<|im_end|>"}
+TAGS = {151_657: "<tool_call>", 151_658: "</tool_call>", 151_665: "<tool_response>", 151_666: "</tool_response>"}
+TAGS |= {151_667: "<think>", 151_668: "</think>"}
+# The tests write some completions as the ids of Qwen's tokens. The first 256 are bytes, in GPT-2's order.
+TOKENS = {
+    293: " b", 314: " {", 330: ' "', 397: ">\n", 411: "out", 450: "de", 497: '",', 522: "</", 606: "name", 788: '":',
+    894: " any", 927: "sh", 944: "'t", 1318: "text", 1414: " know", 1513: " don", 2765: " won", 4913: '{"', 5212: ' {"',
+    5392: " tool", 6023: "hi", 6659: "call", 7692: "async", 9520: "step", 11248: "}}\n", 13477: "crement",
+    14172: "tool", 16252: " increment", 16370: "arguments", 17453: "Done", 22785: "_tool", 35744: "increment",
+    64648: "multiply", 93054: "_multiply", 95642: '"}}\n',
+}  # fmt: skip
+
+SHAPE: dict[str, Any] = {
+    "vocab_size": 151_936, "hidden_size": 8, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "bos_token_id": None, "eos_token_id": END, "pad_token_id": PAD, "dtype": "bfloat16",
+}  # fmt: skip
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+# Of each model: the chat template, one of those in TRL, and what its class needs beside the shape. Its name holds its
+# class. Models that read images are not made: their tests are left out.
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tiny-Qwen2ForCausalLM-2.5": ("qwen2_5", {}),
+    "tiny-Qwen2ForSequenceClassification-2.5": ("qwen2_5", {"num_labels": 1}),
+    "tiny-Qwen3ForCausalLM": ("qwen3", {}),
+    "tiny-Qwen3ForSequenceClassification": ("qwen3", {"num_labels": 1}),
+    "tiny-Qwen3MoeForCausalLM": ("qwen3", EXPERTS | {"num_experts": 4}),
+    "tiny-Cohere2ForCausalLM": ("cohere2", {"logit_scale": 1.0}),
+    "tiny-Gemma2ForCausalLM": ("gemma", {}),
+    "tiny-Glm4MoeForCausalLM": ("glm4moe", EXPERTS | {"n_routed_experts": 4, "head_dim": 2}),
+    "tiny-GptOssForCausalLM": ("gptoss", {"num_experts_per_tok": 2, "num_local_experts": 4}),
+    "tiny-RemoteForCausalLM": ("llama3_2", {}),
+}
+REMOTE = """from transformers import LlamaConfig, LlamaForCausalLM
+
+
+class RemoteConfig(LlamaConfig):
+    model_type = "remote"
+
+
+class RemoteForCausalLM(LlamaForCausalLM):
+    config_class = RemoteConfig
+"""
+
+# How many words of each line of `import this` make a prompt of TRL's data set `zen`.
+WORDS = (4, 2, 3, 1, 4, 3, 1, 4, 3, 3, 2, 6, 6, 11, 2, 4, 7, 5, 5)
+
+
+def make_models(cache: Path) -> None:
+    """Make the models that are not there yet, in the layout of the Hub's cache."""
+    import torch
+    import transformers
+    from trl import chat_template_utils
+
+    templates = Path(chat_template_utils.__file__).parent / "chat_templates"
+    for name, (template, settings) in MODELS.items():
+        folder = cache / f"models--{OWNER}--{name}"
+        snapshot = folder / "snapshots" / REVISION
+        if (folder / "refs" / "main").exists():
+            continue
+        torch.manual_seed(0)
+        remote = "Remote" in name
+        model_class = getattr(transformers, "LlamaForCausalLM" if remote else name.split("-")[1])
+        model = model_class(model_class.config_class(**SHAPE | settings))
+        model.to(torch.bfloat16).save_pretrained(snapshot)
+        tokenizer = make_tokenizer((templates / f"{template}.jinja").read_text(encoding="utf-8"))
+        tokenizer.save_pretrained(snapshot)
+        if remote:
+            make_remote(snapshot)
+        (folder / "refs").mkdir()
+        (folder / "refs" / "main").write_text(REVISION)  # the last, as a sign that the model is whole
+
+
+def make_remote(snapshot: Path) -> None:
+    """Make this a model whose class comes with it, which is loaded only where that is allowed."""
+    (snapshot / "modeling_remote.py").write_text(REMOTE)
+    config = json.loads((snapshot / "config.json").read_text())
+    of = {"AutoConfig": "RemoteConfig", "AutoModelForCausalLM": "RemoteForCausalLM"}
+    config |= {"model_type": "remote", "architectures": ["RemoteForCausalLM"]}
+    config["auto_map"] = {auto: f"modeling_remote.{own}" for auto, own in of.items()}
+    (snapshot / "config.json").write_text(json.dumps(config))
+
+
+def make_tokenizer(template: str) -> Any:
+    """A tokenizer of bytes, in which the ids that the tests write stand for what they do in Qwen's."""
+    from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+    from tokenizers.models import BPE
+    from transformers import PreTrainedTokenizerFast
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    of_byte = bytes_to_unicode()
+    vocabulary = {character: index for index, character in enumerate(of_byte.values())}
+    vocabulary |= {"".join(of_byte[byte] for byte in text.encode()): index for index, text in TOKENS.items()}
+    vocabulary |= {text: index for index, text in (SPECIAL | TAGS).items()}
+    tokenizer = Tokenizer(BPE(vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(SPECIAL.values()))
+    tokenizer.add_tokens([AddedToken(text, special=False) for text in TAGS.values()])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=SPECIAL[END], pad_token=SPECIAL[PAD])
+    fast.chat_template = template
+    return fast
+
+
+def load_dataset(path: str, name: str, split: str | None = None, *, streaming: bool = False) -> Any:
+    """The data set `zen`, as `datasets.load_dataset` would give it: 17 rows of training and 2 of test."""
+    from datasets import Dataset, DatasetDict, IterableDatasetDict
+
+    if path != f"{OWNER}/zen":
+        raise FileNotFoundError(f"There is no stand-in for the data set {path}.")
+    with contextlib.redirect_stdout(io.StringIO()):
+        import this
+    lines = "".join(this.d.get(character, character) for character in this.s).splitlines()[2:]
+    prompts: list[Any] = [" ".join(line.split()[:count]) for line, count in zip(lines, WORDS, strict=True)]
+    if name == "conversational_prompt_only":
+        prompts = [[{"role": "user", "content": prompt}] for prompt in prompts]
+    data = DatasetDict(
+        train=Dataset.from_dict({"prompt": prompts[:17]}), test=Dataset.from_dict({"prompt": prompts[17:]})
+    )
+    if streaming:
+        data = IterableDatasetDict({part: rows.to_iterable_dataset() for part, rows in data.items()})
+    return data if split is None else data[split]
+
+
+def unknown_package(name: str) -> Any:
+    """What `trl.import_utils` says of a package that it no longer asks for, when the tests are of an earlier TRL."""
+    if name.startswith("is_") and name.endswith("_available"):
+        return lambda: False
+    raise AttributeError(name)
+
+
+def pytest_configure() -> None:
+    """Before the tests are imported: their data, and the trainer that they get."""
+    import datasets
+    import trl
+    from trl import import_utils
+
+    datasets.load_dataset = load_dataset
+    import_utils.__getattr__ = unknown_package
+    if VERIFIED:
+        from trl_grpo_ext import VerifiedGRPOConfig, VerifiedGRPOTrainer
+
+        trl.GRPOTrainer, trl.GRPOConfig = VerifiedGRPOTrainer, VerifiedGRPOConfig
