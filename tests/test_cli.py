@@ -196,12 +196,30 @@ def test_a_second_run_in_the_same_folder_keeps_the_scorecards_of_the_first(quick
     assert summary["accuracy"] == {"before": None, "after": None}
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--accelerate_config", "zero"], "neither a file nor one of TRL's. Did you mean `zero"),
+        (["--num_processes", "2"], "--num_processes needs --accelerate_config NAME"),
+        (["--accelerate_config", "zero3", "--num_processes", "two"], "number of 1 or more, got 'two'"),
+        (["--accelerate_config", "zero3", "--learning_rat", "1"], "Did you mean `--learning_rate`"),
+    ],
+)
+def test_processes_that_cannot_be_started_are_refused_by_the_first(
+    tmp_path: Path, flags: list[str], message: str
+) -> None:
+    assert message in run_here("train", "--config", "quickstart", *flags, cwd=tmp_path, expect=2).stderr
+
+
 @pytest.mark.slow  # two ranks
 def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: Path) -> None:
     flags = ["--max_steps", "2", "--per_device_train_batch_size", "6", "--num_generations", "4"]
     # 64 does not divide the 200 test prompts: accelerate fills the last batches up with prompts that were there before.
     flags += ["--per_device_eval_batch_size", "64", "--logging_steps", "1"]
-    run(*LAUNCH_TWO, "-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=tmp_path)
+    settings = {"distributed_type": "MULTI_GPU", "num_machines": 1, "num_processes": 4, "mixed_precision": "no"}
+    (tmp_path / "two.yaml").write_text(json.dumps(settings))
+    flags += ["--accelerate_config", "two.yaml", "--num_processes", "2"]
+    run("-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=tmp_path)
     folder = tmp_path / "runs/quickstart"
     rows = recorded(folder)
     trained = [row for row in rows if row["mode"] == "train"]

@@ -343,6 +343,77 @@ def test_prompts_can_be_plain_text(write: Any, tmp_path: Path, mapping: dict[str
     assert load_data(parse(write(**flags, system_prompt="Think.")).data)["train"]["prompt"][:] == ["Think.\n\n2+2?"]
 
 
+SHOWN = [{"prompt": "1+1?", "completion": "2"}, {"prompt": "1+2?", "completion": "3"}]
+
+
+def test_worked_examples_stand_between_the_system_prompt_and_the_prompt(write: Any, tmp_path: Path) -> None:
+    jsonl(tmp_path / "data", "train", '{"question": "2+2?"}')
+    keys = {"dataset_name": str(tmp_path / "data"), "prompt_column": "question", "few_shot": SHOWN}
+    (row,) = load_data(parse(write(**keys, system_prompt="Think.")).data)["train"]
+    assert [message["content"] for message in row["prompt"]] == ["Think.", "1+1?", "2", "1+2?", "3", "2+2?"]
+    roles = ["system", "user", "assistant", "user", "assistant", "user"]
+    assert [message["role"] for message in row["prompt"]] == roles
+    (row,) = load_data(parse(write(**keys, plain_prompts=True)).data)["train"]
+    assert row["prompt"] == "1+1?\n2\n\n1+2?\n3\n\n2+2?"
+
+
+def test_worked_examples_come_after_a_conversations_own_system_prompt(write: Any, tmp_path: Path) -> None:
+    own = [{"role": "system", "content": "Own."}, {"role": "user", "content": "2+2?"}]
+    jsonl(tmp_path / "data", "train", json.dumps({"prompt": own}))
+    (row,) = load_data(parse(write(dataset_name=str(tmp_path / "data"), few_shot=SHOWN[:1])).data)["train"]
+    assert [message["content"] for message in row["prompt"]] == ["Own.", "1+1?", "2", "2+2?"]
+
+
+LEVELS = [json.dumps({"prompt": f"{number}?", "level": number % 5}) for number in range(50)]
+
+
+def test_rows_are_those_that_apply_and_at_most_so_many_by_seed(write: Any, tmp_path: Path) -> None:
+    jsonl(tmp_path / "data", "train", *LEVELS)
+    keys: dict[str, Any] = {"dataset_name": str(tmp_path / "data"), "when": {"level": [3, 4]}}
+
+    def prompts(*flags: str, **more: Any) -> list[str]:
+        return list(load_data(parse(write(**keys, **more), *flags).data)["train"]["prompt"])
+
+    assert prompts() == [f"{number}?" for number in range(50) if number % 5 >= 3]
+    assert prompts("--rows", "5") == prompts(rows=5) and len(set(prompts(rows=5))) == 5
+    assert set(prompts(rows=5)) < set(prompts())
+    assert prompts(rows=5) != prompts("--rows_seed", "1", rows=5)
+    assert len(prompts(rows=1000)) == 20
+    streamed = load_data(parse(write(**keys, rows=5, dataset_streaming=True)).data)["train"]
+    assert {row["prompt"] for row in streamed} < set(prompts()) and len(list(streamed)) == 5
+
+
+def test_rows_to_test_on_are_set_aside_by_seed_and_never_trained_on(write: Any, tmp_path: Path) -> None:
+    jsonl(tmp_path / "data", "train", *LEVELS)
+    data = load_data(parse(write(dataset_name=str(tmp_path / "data"), test_rows=10)).data)
+    again = load_data(parse(write(dataset_name=str(tmp_path / "data"), test_rows=10)).data)
+    assert len(data["test"]) == 10 and list(data["test"]["prompt"]) == list(again["test"]["prompt"])
+    assert sorted([*data["train"]["prompt"], *data["test"]["prompt"]]) == sorted(f"{number}?" for number in range(50))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rows": 0}, "`rows` is a number of 1 or more, got 0"),
+        ({"test_rows": True}, "`test_rows` is a number of 1 or more, got True"),
+        ({"when": ["level"]}, "`when` maps dataset columns to the values"),
+        ({"when": {"levle": 1}}, "`levle`, which is not there. Did you mean `level`"),
+        ({"when": {"level": 7}}, "no rows to train on"),
+        ({"test_rows": 50}, "50 rows to train on, so 50 cannot be set aside"),
+        ({"test_rows": 5, "dataset_test_split": "train"}, "has a split 'train' to test on"),
+        ({"test_rows": 5, "dataset_streaming": True}, "Rows of a stream cannot be set aside"),
+        ({"few_shot": "2+2?"}, "`few_shot` is a list"),
+        ({"few_shot": [{"prompt": "2+2?", "answer": "4"}]}, "a text `prompt` and a text `completion`"),
+    ],
+)
+def test_a_selection_of_rows_that_cannot_be_is_refused_with_what_to_do(
+    write: Any, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    jsonl(tmp_path / "data", "train", *LEVELS)
+    with pytest.raises(ValueError, match=message):
+        load_data(parse(write(**({"dataset_name": str(tmp_path / "data")} | changes))).data)
+
+
 def test_without_a_mapping_the_data_is_left_as_it_is(write: Any) -> None:
     data = load_data(parse(write()).data)
     assert data["train"][0]["prompt"][0]["role"] == "user"

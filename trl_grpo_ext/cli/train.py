@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.cli.exit_status import FINE, HALTED, NOTHING_LEARNED, refuse
+from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
     from trl_grpo_ext.recipe.recipe import Recipe
@@ -27,6 +32,10 @@ def add_train_parser(commands: Any) -> None:
         "trl-grpo-ext docs metrics#console",
     )
     add_config(parser)
+    parser.add_argument(
+        "--accelerate_config", metavar="NAME", help="train in several processes, by this configuration of TRL's or file"
+    )
+    parser.add_argument("--num_processes", metavar="N", help="how many processes; it wins over the configuration")
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +45,8 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def run_train_command(arguments: argparse.Namespace) -> int:
     """Train; returns the exit status."""
+    if arguments.accelerate_config or arguments.num_processes:
+        return _launch(arguments)
     from trl_grpo_ext.recipe.stopwatch import Stopwatch
 
     stopwatch = Stopwatch()
@@ -51,6 +62,42 @@ def run_train_command(arguments: argparse.Namespace) -> int:
     if trainer.run_callback.has_halted:
         return HALTED
     return NOTHING_LEARNED if summary["nothing_learned"] else FINE
+
+
+def _launch(arguments: argparse.Namespace) -> int:
+    """Become `accelerate launch`, which starts this command in several processes; returns only if it is refused."""
+    from trl_grpo_ext.recipe.file import load_recipe
+    from trl_grpo_ext.recipe.names import check_names
+
+    try:
+        check_names(load_recipe(arguments.config), arguments.flags)  # once, and not by every process
+        launch = _launch_arguments(arguments.accelerate_config, arguments.num_processes)
+    except ValueError as error:
+        return refuse(error)
+    command = ["trl_grpo_ext", "train", "--config", arguments.config, *arguments.flags]
+    return os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command])
+
+
+def _launch_arguments(config: str | None, processes: str | None) -> list[str]:
+    """What `accelerate launch` takes for a configuration, by name or path, and a number of processes.
+
+    Raises:
+        ValueError: for a configuration that is not there, and for no number.
+    """
+    if config is None:
+        raise ValueError("--num_processes needs --accelerate_config NAME, such as multi_gpu: it says what they share.")
+    if processes is not None and not (processes.isdecimal() and int(processes)):
+        raise ValueError(f"--num_processes is a number of 1 or more, got {processes!r}.")
+    trl = find_spec("trl")  # found, not imported, which takes seconds
+    folders = [Path(folder, "accelerate_configs") for folder in (trl and trl.submodule_search_locations) or ()]
+    named = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
+    file = named.get(config, Path(config))
+    if not file.is_file():
+        raise ValueError(
+            f"There is no configuration {config!r} (--accelerate_config): it is neither a file nor one of TRL's. "
+            f"{did_you_mean(config, named)}"
+        )
+    return ["--config_file", str(file), *(["--num_processes", processes] if processes else [])]
 
 
 def read_recipe(config: str, flags: Sequence[str]) -> Recipe:

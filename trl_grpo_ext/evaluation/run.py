@@ -59,7 +59,8 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
         ValueError: for data that is not there, and for a stream without a limit.
     """
     train_split = recipe.data.dataset_train_split
-    if not recipe.data.datasets:  # of which each has a split of its own to test on
+    # A mixture has splits of its own to test on, and rows that are set aside are made of those to train on.
+    if not recipe.data.datasets and recipe.data.test_rows is None:
         recipe.data.dataset_train_split = plan.split
     splits = load_data(recipe.data, purpose="evaluate")
     if plan.split not in splits:

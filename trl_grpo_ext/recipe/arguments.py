@@ -28,6 +28,11 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
         plain_prompts: Make prompts that are text instead of conversations, for models without a chat template.
         evaluate_before_and_after: Evaluate on the test split before and after training, and report the gain.
         torch_threads: Threads for torch on the CPU; None leaves torch's own choice.
+        rows: At most so many rows of each split, drawn by `rows_seed`.
+        test_rows: So many rows of the split to train on become the split to test on, drawn by `rows_seed`.
+        rows_seed: Of the two.
+        when: Columns and the values that they must have; other rows are left out.
+        few_shot: Worked examples before every prompt; see `prompts.py`.
         datasets: Several datasets instead of one; see `mixture.py`.
     """
 
@@ -57,7 +62,18 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
     torch_threads: int | None = field(
         default=None, metadata={"help": "Number of CPU threads for torch. By default torch chooses."}
     )
-    datasets: Sequence[Mapping[str, Any]] = field(default=(), init=False)  # in the file only
+    rows: int | None = field(
+        default=None, metadata={"help": "At most so many rows of each split, drawn by `rows_seed`. By default all."}
+    )
+    test_rows: int | None = field(
+        default=None,
+        metadata={"help": "Rows of the split to train on to set aside to test on, where the data has no such split."},
+    )
+    rows_seed: int = field(default=0, metadata={"help": "Seed by which `rows` and `test_rows` are drawn."})
+    # In the file only.
+    when: Mapping[str, Any] | None = field(default=None, init=False)
+    few_shot: Sequence[Mapping[str, str]] = field(default=(), init=False)
+    datasets: Sequence[Mapping[str, Any]] = field(default=(), init=False)
 
 
 def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArguments, VerifiedGRPOConfig, ModelConfig]:
@@ -72,6 +88,8 @@ def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArgum
         data, training, model = parser.parse_args_into_dataclasses(args=list(flags), look_for_args_file=False)
     except TypeError as error:  # a value of the wrong type in the file, which argparse does not check
         raise ValueError(f"A value in the recipe {file.path} has the wrong type: {error}") from None
+    data.when = file.keys.get("when")
+    data.few_shot = file.keys.get("few_shot") or ()
     data.datasets = file.keys.get("datasets") or ()
     if data.datasets:
         data.dataset_name = " + ".join(part["dataset_name"] for part in data.datasets)

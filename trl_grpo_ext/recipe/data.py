@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.recipe.mixture import mix_data
-from trl_grpo_ext.support.prompt_template import PromptTemplate
+from trl_grpo_ext.recipe.prompts import map_prompts
+from trl_grpo_ext.recipe.selection import select_rows
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -61,10 +61,11 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
             f"The dataset {name!r} has no split {arguments.dataset_train_split!r} to {purpose} on "
             f"({SPLIT_KEYS[purpose]}). {did_you_mean(arguments.dataset_train_split, data)}"
         )
-    rows = data[arguments.dataset_train_split]
+    selected = select_rows(data, arguments)
+    rows = selected[arguments.dataset_train_split]
     if hasattr(rows, "__len__") and not len(rows):
         raise _no_rows(name, arguments, purpose)
-    return {split: _map_prompts(rows, arguments) for split, rows in data.items()}
+    return {split: map_prompts(rows, arguments) for split, rows in selected.items()}
 
 
 def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
@@ -87,8 +88,9 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
 
 def _no_rows(name: str, arguments: RecipeArguments, purpose: Purpose) -> ValueError:
     split = arguments.dataset_train_split
+    lacks = " for which `when` holds" if arguments.when else ""
     return ValueError(
-        f"The dataset {name!r} has no rows to {purpose} on in its split {split!r}; it needs at least one."
+        f"The dataset {name!r} has no rows to {purpose} on in its split {split!r}{lacks}; it needs at least one."
     )
 
 
@@ -107,43 +109,6 @@ def check_source(name: str) -> None:
 def _looks_like_a_path(name: str) -> bool:
     is_long = name.count("/") > 1 and "://" not in name and not name.startswith(REASONING_GYM)
     return is_long or name.startswith(("/", ".", "~")) or Path(name).suffix in FILE_KINDS
-
-
-def _map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
-    column, system = arguments.prompt_column, arguments.system_prompt
-    written = partial(_plain_text if arguments.plain_prompts else _conversation, system=system)
-    if arguments.prompt_template is not None:
-        return _fill_prompts(rows, PromptTemplate.parse(arguments.prompt_template), written)
-    if column is None and system is None and not arguments.plain_prompts:
-        return rows
-    source = column or "prompt"
-    if rows.column_names and source not in rows.column_names:
-        have = ", ".join(f"`{name}`" for name in rows.column_names)
-        near = did_you_mean(source, rows.column_names)
-        raise ValueError(
-            f"The dataset has no column `{source}` to make prompts of (prompt_column). "
-            + (f"{near} The columns are: {have}." if near.startswith("Did") else f"The columns are: {have}.")
-        )
-    mapped = rows.map(lambda row: {"prompt": written(row[source])})
-    return mapped if source == "prompt" else mapped.remove_columns(source)
-
-
-def _fill_prompts(rows: Any, template: PromptTemplate, written: Callable[[str], Any]) -> Any:
-    """Prompts of a template; the columns that they are made of stay, as tests and answers are among them."""
-    if rows.column_names:
-        template.check(rows.column_names)
-    return rows.map(lambda row: {"prompt": written(template.fill(row))})
-
-
-def _plain_text(prompt: Any, system: str | None) -> str:
-    if isinstance(prompt, list):
-        raise ValueError(f"plain_prompts makes prompts of text, and the data has the conversation {prompt!r:.80}.")
-    return f"{system}\n\n{prompt}" if system else str(prompt)
-
-
-def _conversation(prompt: Any, system: str | None) -> list[dict[str, Any]]:
-    messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": str(prompt)}]
-    return [{"role": "system", "content": system}, *messages] if system else messages
 
 
 def _reasoning_gym(spec: str) -> dict[str, Dataset]:

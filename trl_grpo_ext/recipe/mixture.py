@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from trl_grpo_ext.recipe.prompts import check_examples
+from trl_grpo_ext.recipe.selection import check_selection
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -21,9 +23,13 @@ DATA_KEYS = (
     "prompt_template",
     "system_prompt",
     "plain_prompts",
+    "few_shot",
+    "when",
+    "rows",
+    "test_rows",
 )
-KEYS = ("task", "rows", *DATA_KEYS)
 TASK = "task"
+KEYS = (TASK, *DATA_KEYS)
 
 
 def check_mixture(datasets: object) -> None:
@@ -36,8 +42,8 @@ def check_mixture(datasets: object) -> None:
         for key in part:
             if key not in KEYS:
                 raise ValueError(f"datasets entry {number} has an unknown key `{key}`. {did_you_mean(str(key), KEYS)}")
-        if not isinstance(part.get("rows", 1), int) or part.get("rows", 1) < 1:
-            raise ValueError(f"datasets entry {number}: `rows` is a number of 1 or more, got {part['rows']!r}.")
+        check_selection(part, f"datasets entry {number}")
+        check_examples(part.get("few_shot") or ())
 
 
 def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mapping[str, Any]]) -> dict[str, Any]:
@@ -65,10 +71,8 @@ def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mappi
         splits = load(own)
         for wanted, split in dict.fromkeys(_splits(arguments, own)):
             if split in splits:
-                rows = splits[split].shuffle(seed=0)
-                rows = rows.select(range(min(len(rows), entry.get("rows", len(rows)))))
-                rows = rows.add_column(TASK, [entry[TASK]] * len(rows))
-                parts.setdefault(wanted, []).append(rows)
+                rows = splits[split]
+                parts.setdefault(wanted, []).append(rows.add_column(TASK, [entry[TASK]] * len(rows)))
     try:
         mixed = {split: concatenate_datasets(rows) for split, rows in parts.items()}
     except ValueError as error:

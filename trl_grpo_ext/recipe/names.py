@@ -13,7 +13,7 @@ from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.support.text import did_you_mean
 
 # Keys of the file that are not flags: nested, or done before the flags are read.
-FILE_ONLY_KEYS = ("rewards", "datasets", "env")
+FILE_ONLY_KEYS = ("rewards", "datasets", "when", "few_shot", "env")
 # What people write from memory, and no comparison of letters finds.
 SHORT = {
     "lr": "learning_rate",

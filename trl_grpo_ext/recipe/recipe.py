@@ -14,6 +14,8 @@ from trl_grpo_ext.recipe.data import check_source
 from trl_grpo_ext.recipe.file import RecipeFile
 from trl_grpo_ext.recipe.mixture import check_mixture
 from trl_grpo_ext.recipe.names import check_names
+from trl_grpo_ext.recipe.prompts import check_examples
+from trl_grpo_ext.recipe.selection import check_selection
 
 if TYPE_CHECKING:
     from trl import ModelConfig
@@ -54,6 +56,7 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     from trl_grpo_ext.recipe.arguments import parse_arguments
 
     data, training, model = parse_arguments(file, flags)
+    check_selection(vars(data), "The flags")
     return Recipe(name=file.name, data=data, training=training, model=model, mix=mix)
 
 
@@ -67,6 +70,8 @@ def _check_data_and_model(file: RecipeFile, flags: Sequence[str]) -> None:
     written, _ = parser.parse_known_args(list(flags))
     if not written.model_name_or_path:
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
+    check_selection(file.keys, f"The recipe {file.name!r}")
+    check_examples(file.keys.get("few_shot") or ())
     if "datasets" in file.keys:
         if written.dataset_name:
             raise ValueError("Set `dataset_name` or `datasets`, not both.")
