@@ -31,7 +31,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 import torch
 from datasets import disable_progress_bars, load_dataset
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
@@ -43,6 +43,13 @@ from trl_grpo_ext.rewards.math import forget
 from trl_grpo_ext.runs.listener import RunListener
 
 Times = dict[str, list[tuple[float, float]]]  # CPU and wall seconds a step, by what they were spent on
+
+
+def fresh_times() -> Times:
+    """No times yet, and nothing remembered from a run before: neither verdicts nor garbage."""
+    forget()
+    gc.collect()
+    return defaultdict(list)
 
 
 @contextmanager
@@ -127,9 +134,7 @@ def train(
     trainer_class: type[Bare | Timed], options: argparse.Namespace, data: Any, folder: str, seed: int
 ) -> tuple[Times, list[list[str]]]:
     """One run: its times, and what was generated."""
-    forget()
-    gc.collect()
-    times: Times = defaultdict(list)
+    times = fresh_times()
     args = VerifiedGRPOConfig(
         output_dir=folder, per_device_train_batch_size=options.completions, num_generations=8, max_steps=options.steps,
         max_completion_length=options.tokens, use_cpu=True, bf16=False, report_to="none", save_strategy="no",
@@ -137,6 +142,7 @@ def train(
         run_checks=trainer_class is Timed, write_report=False,
     )  # fmt: skip
     trainer = trainer_class(resolve("bundled:tiny_reasoner"), make_mix(), args, data)
+    trainer.remove_callback(PrinterCallback)
     trainer.times, trainer.texts = times, []
     trainer.add_callback(Steps(times))
     trainer.train()

@@ -62,7 +62,8 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
             continue
         right = verdict.status is Status.CORRECT
         ending = {True: "cut", False: "ended", None: "unknown"}[sample.truncated]
-        counts.update({"judged": 1, "right": right, ending: 1, f"{ending}_right": right})
+        for name, count in (("judged", 1), ("right", right), (ending, 1), (f"{ending}_right", right)):
+            counts[name] += count
         counts["unread_ended"] += verdict.status is Status.UNPARSEABLE and sample.truncated is not True
         scores[row] = verdict.score
     names = ("judged", "right", "cut", "cut_right", "ended", "ended_right", "unread_ended")

@@ -148,5 +148,7 @@ def _text(value: Any) -> str | None:
     """The value as text without lone surrogates."""
     if value is None:
         return None
+    if value == {}:  # as the details of most verdicts
+        return "{}"
     text: str = value if isinstance(value, str) else _JSON.encode(plain(value))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

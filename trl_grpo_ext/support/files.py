@@ -51,6 +51,8 @@ def plain(value: Any) -> Any:
         >>> plain({1: (0.5, float("nan"))})
         {'1': [0.5, None]}
     """
+    if isinstance(value, str):  # most are, and asking for a mapping takes long
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

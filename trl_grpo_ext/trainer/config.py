@@ -30,7 +30,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             tokens they would make the other groups' count for less.
         run_checks: Check the run while it trains, and write findings to `output_dir/findings.jsonl`.
         measure_noise: Measure how often a verifier that compares answers turns down right ones and accepts wrong ones,
-            on some of the run's own completions and in at most 1 % of a step's time.
+            on some of the run's own completions and in at most 0.5 % of a step's time.
         judge_early: Judge completions on a thread while the GPU computes log-probabilities, which hides that time. None
             does so where the model is on an accelerator. Verifiers that work on the main thread only need False.
         halt_on: Codes of findings that end the run, with a checkpoint, such as `["nonfinite_updates"]`.
@@ -81,7 +81,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         default=True,
         metadata={
             "help": "Whether to measure how often a verifier that compares answers turns down right answers in another "
-            "form, and accepts the answers of other rows. It takes at most 1 % of a step's time, changes no reward, "
+            "form, and accepts the answers of other rows. It takes at most 0.5 % of a step's time, changes no reward, "
             "and is logged as `verified/noise/...`."
         },
     )

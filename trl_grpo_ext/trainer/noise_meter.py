@@ -29,7 +29,7 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Status, Verdict
 
-SHARE = 0.01  # of a step's time, at most
+SHARE = 0.005  # of a step's time, at most; with all else that the trainer adds, a step has 1 %
 WINDOW = 2_000  # answers: a rate of 5 % has a standard error of half a point
 MOST_REMEMBERED = 1 << 16  # questions, so that none is asked twice
 MOST_MISTAKES = 100  # that are written down, each with the end of its completion
@@ -50,7 +50,7 @@ class _Right(NamedTuple):
 
 
 class NoiseMeter(RunListener):
-    """Measures the primary verifiers that compare answers, in at most a hundredth of a step's time.
+    """Measures the primary verifiers that compare answers, in at most 0.5 % of a step's time.
 
     It asks about one right answer a group, and asks nothing twice. What takes longer than its share is made up for at
     the next steps. Rates are of the last 2,000 answers of each kind. The verifier's mistakes are in `noise.jsonl`.

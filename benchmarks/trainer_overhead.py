@@ -1,0 +1,206 @@
+"""What `VerifiedGRPOTrainer` costs beside TRL's `GRPOTrainer`, given the same reward functions: time and memory.
+
+Every round trains the bundled model with both from one seed; which comes first changes from round to round. Step i of
+both does the same work on the same completions, which is checked, and the pair differs by the trainer only. Ours is as
+by default: it records, checks, measures noise and has a report made, by a process of its own that is not counted.
+
+Counted is the CPU time of the training process. A step is almost all the model's: its time on the same work differs
+from one moment to the next by more than what is looked for. So the model's part, which is TRL's in both (generation,
+log-probabilities, the loss and its gradient), is also timed by itself, and what is left of a step is compared: that is
+the sharper figure. The bundled model is tiny, so its steps are short beside a real one's; what is added to a step
+hardly depends on the model, and is also given as a share of steps of 1 s and 10 s.
+
+For peak memory each trainer runs in processes of its own.
+
+    python benchmarks/trainer_overhead.py --completions 512 --steps 4 --rounds 4
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from datasets import disable_progress_bars, load_dataset
+from diagnostics_overhead import Steps, Times, fresh_times, timed
+from transformers import PrinterCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from trl_grpo_ext import VerifiedGRPOConfig, VerifiedGRPOTrainer
+from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
+
+WEIGHTS = [1.0, 0.3, 0.1, 0.0]
+RESAMPLES = 2000
+
+
+class Modelled(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
+    """Notes the time of the model's part of each step, and what was generated."""
+
+    times: Times
+    texts: list[list[list[int]]]
+
+    def _generate_single_turn(self, *arguments: Any, **settings: Any) -> Any:
+        with timed(self.times, "model"):
+            generated = super()._generate_single_turn(*arguments, **settings)
+        self.texts.append(generated[0])
+        return generated
+
+    def _get_per_token_logps_and_entropies(self, *arguments: Any, **settings: Any) -> Any:
+        if torch.is_grad_enabled():  # within the loss, which is timed
+            return super()._get_per_token_logps_and_entropies(*arguments, **settings)
+        with timed(self.times, "model"):
+            return super()._get_per_token_logps_and_entropies(*arguments, **settings)
+
+    def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
+        with timed(self.times, "model"):
+            return super().compute_loss(*arguments, **settings)
+
+
+class Plain(Modelled):
+    """TRL's trainer."""
+
+
+class Verified(Modelled, VerifiedGRPOTrainer):
+    """Ours."""
+
+
+KINDS: dict[str, tuple[type[Modelled], type[GRPOConfig]]] = {
+    "TRL": (Plain, GRPOConfig),
+    "ours": (Verified, VerifiedGRPOConfig),
+}
+
+
+def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tuple[Times, list[list[list[int]]]]:
+    """One run: its times, and what was generated."""
+    times = fresh_times()
+    trainer_class, config = KINDS[kind]
+    args = config(
+        output_dir=folder, per_device_train_batch_size=options.completions, num_generations=8, max_steps=options.steps,
+        max_completion_length=options.tokens, use_cpu=True, bf16=False, report_to="none", save_strategy="no",
+        logging_steps=1, disable_tqdm=True, seed=seed, reward_weights=WEIGHTS,
+    )  # fmt: skip
+    rewards = [
+        MathVerifier(),
+        ThinkFormatVerifier(prefilled=False),  # which it would have to guess under TRL's trainer
+        RegexVerifier(pattern=r"\\boxed", name="boxed"),
+        RegexVerifier(pattern=r"\d+", name="digits"),
+    ]
+    data = load_dataset(resolve("bundled:sums"), split="train")
+    trainer = trainer_class(resolve("bundled:tiny_reasoner"), rewards, args, data)
+    trainer.remove_callback(PrinterCallback)
+    trainer.times, trainer.texts = times, []
+    _time_backward(trainer)
+    trainer.add_callback(Steps(times))
+    trainer.train()
+    return times, trainer.texts
+
+
+def _time_backward(trainer: Modelled) -> None:
+    backward = trainer.accelerator.backward
+
+    def timed_backward(*arguments: Any, **settings: Any) -> None:
+        with timed(trainer.times, "model"):
+            backward(*arguments, **settings)
+
+    trainer.accelerator.backward = timed_backward
+
+
+def of_steps(times: Times) -> list[tuple[float, float]]:
+    """Of each step but the first: its CPU seconds, and those that are not the model's."""
+    each = len(times["model"]) // len(times["step"])
+    assert each * len(times["step"]) == len(times["model"]), "a step has not as many passes as the others"
+    steps = []
+    for index, (cpu, _) in enumerate(times["step"]):
+        model = sum(taken for taken, _ in times["model"][index * each : (index + 1) * each])
+        steps.append((cpu, cpu - model))
+    return steps[1:]
+
+
+def interval(numbers: Sequence[float], statistic: Callable[[Sequence[float]], float] = statistics.median) -> str:
+    """The statistic of the numbers, and its 95 % interval by resampling."""
+    chance = random.Random(0)
+    again = sorted(statistic(chance.choices(numbers, k=len(numbers))) for _ in range(RESAMPLES))
+    return f"{statistic(numbers):.4f} ({again[RESAMPLES // 40]:.4f} to {again[-RESAMPLES // 40]:.4f})"
+
+
+def compare_time(options: argparse.Namespace) -> None:
+    """Print what the steps of both take, in pairs."""
+    steps: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in KINDS:
+            train(kind, argparse.Namespace(completions=8, tokens=8, steps=1), f"{folder}/warm", seed=0)
+        for round_ in range(options.rounds):
+            said = {}
+            for kind in sorted(KINDS, reverse=round_ % 2 == 1):
+                times, said[kind] = train(kind, options, f"{folder}/{kind}{round_}", seed=7 + round_)
+                steps[kind] += of_steps(times)
+            if said["TRL"] != said["ours"]:
+                raise SystemExit("The two runs of a round have generated other completions: they are no pair.")
+    pairs = list(zip(steps["ours"], steps["TRL"], strict=True))
+    plain = statistics.median(cpu for cpu, _ in steps["TRL"])
+    rests = {kind: 1000 * statistics.median(rest for _, rest in taken) for kind, taken in steps.items()}
+    added = [one[1] - other[1] for one, other in pairs]
+    print(f"{options.completions} completions a step, 4 rewards, {len(pairs)} pairs of steps; 95 % intervals")
+    print(f"a step of TRL's trainer: {plain:.2f} s CPU, of which not the model's {rests['TRL']:.0f} ms")
+    print(f"a step of ours: not the model's {rests['ours']:.0f} ms")
+    print(f"whole steps, ours to TRL's:  {interval([one[0] / other[0] for one, other in pairs])}")
+    print(f"without the model, added:    {interval([1000 * each for each in added])} ms a step")
+    print(f"  as a ratio of steps:       {interval([1 + each / plain for each in added])}")
+    middle = statistics.median(added)
+    print(f"  of a step of 1 s {100 * middle:.2f} %, of 10 s {10 * middle:.2f} %")
+
+
+def compare_memory(options: argparse.Namespace) -> None:
+    """Print the peak memory of both."""
+    peaks: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for round_ in range(options.memory_rounds):
+        for kind in sorted(KINDS, reverse=round_ % 2 == 1):
+            command = [sys.executable, __file__, "--only", kind, "--steps", str(options.steps)]
+            command += ["--completions", str(options.completions), "--tokens", str(options.tokens)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            peaks[kind].append(json.loads(done.stdout.splitlines()[-1])["peak_mib"])
+    for kind, found in peaks.items():
+        print(f"peak memory, {kind}: {statistics.median(found):.0f} MiB ({min(found):.0f} to {max(found):.0f})")
+    ratio = statistics.median(peaks["ours"]) / statistics.median(peaks["TRL"])
+    print(f"peak memory, ours to TRL's: {ratio:.4f}")
+
+
+def main() -> None:
+    """Measure, and print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--completions", type=int, default=512)
+    parser.add_argument("--tokens", type=int, default=96)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--memory-rounds", type=int, default=3)
+    parser.add_argument("--only", choices=list(KINDS), help="train with this one only, and print its peak memory")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
+    disable_progress_bars()
+    if options.only:
+        with tempfile.TemporaryDirectory() as folder:
+            train(options.only, options, folder, seed=7)
+        print(json.dumps({"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+        return
+    print(f"load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}")
+    if options.rounds:
+        compare_time(options)
+    if options.memory_rounds:
+        compare_memory(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""Two thousand steps of the trainer on the lab's policy, with every verifier and check on: does anything grow?
+
+The policy is the lab's ten actions, and hardly learns, so that the work stays the same. Each action stands for a kind
+of completion: right, wrong, a program, JSON, a program that runs for ever, and so on. No two completions are the same,
+so verifiers, workers and the sandbox work at every step, and what they remember fills up. Checks, scorecards, the noise
+meter, reports, evaluations and checkpoints are on. The judge that is a model is an endpoint of this process.
+
+Sampled are this process's memory, that of the processes below it, descriptors, threads, processes, and the CPU time of
+a step. The last quarter is compared with the second one, by medians: memory may be 5 % more, a step's CPU time 15 %,
+descriptors and threads 4 more, processes 1 more. What has grown is named, and the exit status is 1.
+
+    python benchmarks/trainer_soak.py --steps 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+import psutil
+import torch
+from datasets import Dataset, disable_progress_bars
+from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from judge_endpoint import JudgeEndpoint, judge_endpoint  # the tests' own
+
+from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier, rewards
+from trl_grpo_ext.lab.action import action_of
+from trl_grpo_ext.lab.policy import PROMPT, make_tokenizer, save_policy
+from trl_grpo_ext.lab.training import DEFAULTS
+from trl_grpo_ext.rewards.registry import SHIPPED, find_verifier
+
+GROUP, SAMPLES = 8, 40
+HANG_EVERY = 40  # completions of the kind that may run for ever, until one does
+TIMEOUT = 0.5
+TOLERANCE: Mapping[str, tuple[float, float]] = {  # a share of what was, and how many more
+    "MiB here": (0.05, 0.0),
+    "MiB below": (0.05, 0.0),
+    "descriptors": (0.0, 4.0),
+    "threads": (0.0, 4.0),
+    "processes": (0.0, 1.0),
+    "ms CPU a step": (0.15, 0.0),
+}
+
+
+def completion(action: int, number: int) -> str:
+    """What an action says; no other number says the same."""
+    right = f"<think>\nIt is {number}, says the sum.\n</think>\nSo it is \\boxed{{x(x + {number}) + 1}}."
+    hangs = number % HANG_EVERY == 0
+    code = {
+        6: f"def add(a, b):\n    return a + b  # {number}",
+        7: f"def add(a, b):\n    return a - b  # {number}",
+        8: f"def add(a, b):\n    while {hangs}:\n        pass\n    raise ValueError({number})",
+    }
+    return {
+        1: right,
+        2: f"<think>\nI guess {number}.\n</think>\n<answer>B</answer> \\boxed{{x^2 + {number}x + 2}}",
+        3: f"I think {number} is too hard",
+        4: f'```json\n{{"answer": {number}, "why": ["one", "two"]}}\n```',
+        5: f"<root><answer>{number}</answer></root>",
+        9: f"La respuesta es el numero {number}, y no hay otra que sea mejor. Answer: \\boxed{{{number}}}",
+        10: f"again and again {number} " * 20 + (r"\boxed{9^{9^{9^{9}}}}" if hangs else rf"\boxed{{{number}/7}}"),
+    }.get(action) or f"```python\n{code[action]}\n```"
+
+
+class Speaking(VerifiedGRPOTrainer):
+    """The trainer, whose policy says what its actions stand for."""
+
+    said = 0
+
+    def _samples(self, *generated: Any) -> list[Sample]:
+        samples = []
+        for sample in super()._samples(*generated):
+            self.said += 1
+            text = completion(action_of(sample.text) or 1, self.said)
+            row = {**sample.row, "solution": f"x^2 + {self.said}x + 1"}
+            samples.append(replace(sample, text=text, completion_ids=range(len(text) // 4), row=row))
+        return samples
+
+
+def verifiers(base_url: str) -> dict[str, Verifier]:
+    """Every verifier that is shipped and can be made here, by name."""
+    maths = rewards.MathVerifier(timeout=TIMEOUT)
+    llm = rewards.LlmJudgeVerifier(model="judge", base_url=base_url)
+    given: dict[str, dict[str, Any]] = {
+        "all_of": {"verifiers": [rewards.BoxedVerifier(), maths]},
+        "any_of": {"verifiers": [rewards.BoxedVerifier(), maths]},
+        "cascade": {"rules": maths, "llm": llm, "budget": 4},
+        "cosine_length": {"max_len": 100, "correctness": maths},
+        "calibration": {"correctness": maths},
+        "first_scored": {"verifiers": [maths, rewards.BoxedVerifier()]},
+        "language": {"language": "en"},
+        "llm_judge": {"model": "judge", "base_url": base_url},
+        "math": {"timeout": TIMEOUT},
+        "multiple_choice": {"column": "choice"},
+        "numeric": {"column": "number"},
+        "overlong": {"max_completion_len": 100, "soft_punish_cache": 20},
+        "regex": {"pattern": r"\d+"},
+        "run_without_error": {"timeout": TIMEOUT},
+        "tags": {"tags": ["think", "answer"]},
+        "token_budget": {"budget": 50},
+        "unit_test": {"timeout": TIMEOUT, "second_opinion": True},
+    }
+    made: dict[str, Verifier] = {}
+    for name in SHIPPED:
+        try:
+            made[name] = find_verifier(name)(**given.get(name, {}))  # type: ignore[operator]  # it is a class
+        except ValueError as error:
+            print(f"left out: {name}: {error}")
+    return made
+
+
+def row(number: int) -> dict[str, Any]:
+    """A row of the dataset."""
+    return {
+        "prompt": PROMPT,
+        "solution": f"x^2 + {number}x + 1",
+        "number": number,
+        "choice": "B",
+        "tests": ["assert add(1, 2) == 3", f"assert add({number}, 1) == {number + 1}"],
+        "instruction_id_list": ["punctuation:no_comma"],
+        "kwargs": ["{}"],
+    }
+
+
+class Sampling(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """Samples the state of the process as it trains, and ends training when the time is up."""
+
+    def __init__(self, endpoint: JudgeEndpoint, steps: int, minutes: float) -> None:
+        self.samples: list[dict[str, float]] = []
+        self._endpoint = endpoint
+        self._every = max(1, steps // SAMPLES)
+        self._until = time.monotonic() + 60 * minutes
+        self._taken: list[float] = []
+        self._began = 0.0
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self._began = time.process_time()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._taken.append(time.process_time() - self._began)
+        if time.monotonic() > self._until:
+            control.should_training_stop = True
+        if state.global_step % self._every == 0:
+            self._sample(state.global_step)
+
+    def _sample(self, step: int) -> None:
+        self._endpoint.requests.clear()  # which it keeps for tests
+        here = psutil.Process()
+        below = [child for child in here.children(recursive=True) if child.is_running()]
+        sample = {
+            "MiB here": here.memory_info().rss / 2**20,
+            "MiB below": sum(_memory(child) for child in below) / 2**20,
+            "descriptors": here.num_fds(),
+            "threads": here.num_threads(),
+            "processes": len(below),
+            "ms CPU a step": 1000 * statistics.median(self._taken),
+        }
+        self._taken.clear()
+        self.samples.append(sample)
+        print(f"{step:5d}: " + ", ".join(f"{value:.0f} {name}" for name, value in sample.items()), flush=True)
+
+
+def _memory(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def train(endpoint: JudgeEndpoint, folder: str, steps: int, minutes: float) -> list[dict[str, float]]:
+    """Train, and return the samples."""
+    every = verifiers(endpoint.base_url)
+    print(f"{len(every)} verifiers; load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}")
+    terms = [RewardTerm(name=name, verifier=one, weight=float(name == "math")) for name, one in every.items()]
+    settings: dict[str, Any] = {**DEFAULTS, "num_iterations": 1, "learning_rate": 1e-4, "logging_steps": 10}
+    settings |= {"save_strategy": "steps", "save_steps": 250, "save_total_limit": 1}
+    settings |= {"eval_strategy": "steps", "eval_steps": 250, "per_device_eval_batch_size": GROUP}
+    save_policy(f"{folder}/policy")
+    trainer = Speaking(
+        AutoModelForCausalLM.from_pretrained(f"{folder}/policy"),
+        RewardMix(terms),
+        VerifiedGRPOConfig(output_dir=f"{folder}/run", max_steps=steps, per_device_train_batch_size=GROUP, **settings),
+        Dataset.from_list([row(number) for number in range(steps)]),
+        Dataset.from_list([row(number) for number in range(2)]),
+        processing_class=make_tokenizer(),
+    )
+    trainer.remove_callback(PrinterCallback)
+    sampling = Sampling(endpoint, steps, minutes)
+    trainer.add_callback(sampling)
+    began = time.monotonic()
+    trainer.train()
+    print(f"{trainer.state.global_step} steps in {time.monotonic() - began:.0f} s, {trainer.said} completions")
+    return sampling.samples
+
+
+def grown(samples: Sequence[Mapping[str, float]]) -> list[str]:
+    """What is more in the last quarter than in the second, beyond the tolerance."""
+    quarter = len(samples) // 4
+    found = []
+    for name, (share, count) in TOLERANCE.items():
+        before, after = (
+            statistics.median(each[name] for each in part)
+            for part in (samples[quarter : 2 * quarter], samples[-quarter:])
+        )
+        print(f"{name}: {before:.1f}, at the end {after:.1f}")
+        if after > before * (1 + share) + count:
+            found.append(name)
+    return found
+
+
+def main() -> None:
+    """Train, and say what has grown."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--minutes", type=float, default=60.0, help="end the training after so many")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    logging.disable(logging.WARNING)
+    disable_progress_bars()
+    with judge_endpoint() as endpoint, tempfile.TemporaryDirectory() as folder:
+        samples = train(endpoint, folder, options.steps, options.minutes)
+    found = grown(samples)
+    print(f"Grown: {', '.join(found)}." if found else "Nothing has grown.")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
