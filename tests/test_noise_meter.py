@@ -221,7 +221,7 @@ def test_it_takes_its_share_of_the_time_and_saves_nothing_up(tmp_path: Path, mon
     meter.on_evaluate()
     clock.now += 1.0 / noise_meter.SHARE  # the share of which is 1 s: what begins within it is ended
     meter.on_batch(a_batch(mix, 101), None)
-    assert 0.9 < meter.figures[NOISE_SECONDS] <= 1.3
+    assert 0.89 < meter.figures[NOISE_SECONDS] <= 1.3  # three questions or four: a part may be owed from before
 
 
 def test_a_rank_that_measures_nothing_and_a_mix_without_answers(tmp_path: Path) -> None:
