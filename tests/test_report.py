@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.report.page import script_json, standalone_page
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.runs.settings import write_settings
 from trl_grpo_ext.trainer.report_listener import BackgroundReport, one_last_report
 
 Make = Callable[..., Any]
@@ -257,6 +259,43 @@ def test_two_runs_are_laid_side_by_side_by_names_that_differ(tmp_path: Path) -> 
     assert [run["name"] for run in data_of(path)["runs"]] == ["a/run", "b/run"]
     with pytest.raises(ValueError, match="got 3"):
         write_report([first, second, first])
+
+
+def scored_run(folder: Path, share: float, **settings: Any) -> Path:
+    """A run whose completions are right by this share, in training and in an evaluation at its end."""
+
+    def draw(rng: Any) -> Any:
+        return runs.RIGHT if rng.random() < share else runs.WRONG
+
+    cards = [runs.card(step, draw, groups=20) for step in range(10)]
+    runs.record(folder, *cards, runs.card(10, draw, groups=40, mode="eval"))
+    write_settings(folder, {"num_generations": runs.GROUP, "learning_rate": 1e-5} | settings)
+    return folder
+
+
+def test_the_page_of_two_runs_says_which_is_ahead_by_how_much_and_in_what_they_differ(tmp_path: Path) -> None:
+    good, bad = scored_run(tmp_path / "good", 0.8), scored_run(tmp_path / "bad", 0.4, learning_rate=1e-6, beta=0.0)
+    said = data_of(write_report([bad, good]))["comparison"]
+    assert re.fullmatch(
+        r"good beats bad by 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] in the last evaluation: 0\.\d{3} against 0\.\d{3}\. "
+        r"They differ in learning_rate \(1e-06, 1e-05\), beta \(0, none\)\.",
+        said,
+    )
+    like = scored_run(tmp_path / "like", 0.8)
+    said = data_of(write_report([good, like]))["comparison"]
+    assert "the two are equal as far as can be told" in said and said.endswith("No setting differs.")
+    assert data_of(write_report([good]))["comparison"] is None
+
+
+def test_two_runs_without_an_evaluation_are_compared_by_the_end_of_training_and_nothing_known_is_told(
+    tmp_path: Path,
+) -> None:
+    rich, empty = runs.rich_run(tmp_path / "rich"), runs.record(tmp_path / "empty")
+    assert "is unknown: not both have scores" in data_of(write_report([rich, empty]))["comparison"]
+    weights = runs.record(tmp_path / "first", runs.card(0, runs.any_verdict))
+    later = runs.record(tmp_path / "later", runs.card(4, runs.any_verdict, progress=0.5))
+    said = data_of(write_report([weights, later]))["comparison"]
+    assert "n the last tenth of training" in said and "the weight of thinks (0.3, 0)" in said
 
 
 def test_the_command_writes_reports_and_ends_with_status_2_and_one_line_where_it_cannot(

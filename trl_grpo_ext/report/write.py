@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, KeptGroups
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
+from trl_grpo_ext.report.two_runs import comparison
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import About
 from trl_grpo_ext.support.files import write_text
@@ -69,6 +70,7 @@ def report_page(runs: Sequence[RecordedRun], *, completions: int = MOST_COMPLETI
     data = {
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "comparison": comparison(runs, names) if len(runs) == 2 else None,
         "runs": [_run_data(run, name, room) for run, name in zip(runs, names, strict=True)],
     }
     return standalone_page(title=f"{' | '.join(names)} - report", data=data, scripts=SCRIPTS, styles=STYLES)

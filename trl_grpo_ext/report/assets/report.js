@@ -21,7 +21,7 @@ function buildReport(data) {
   const browser = completionBrowser(runs);
   const contents = {
     findings: () => sideBySide(runs, (run) => findingsOf(run, spanOf(runs))),
-    reward: () => charts("reward"),
+    reward: () => [overlay(runs), charts("reward")],
     verdicts: () => charts("verdicts"),
     groups: () => charts("groups"),
     length: () => charts("length"),
@@ -41,6 +41,7 @@ function buildReport(data) {
   );
   page.append(
     header(data, sections),
+    data.comparison ? el("div", { class: "answer" }, el("h1", { text: data.comparison })) : "",
     el("div", { class: "answers" }, sideBySide(runs, answerOf)),
     ...sections.map(([id, title, inside]) =>
       el(
@@ -358,6 +359,27 @@ function shareRanges(runs, panels) {
       : undefined;
     for (const panel of alike) Object.assign(panel, { span, range: panel.kind === "stack" ? undefined : range });
   }
+}
+
+/** The score of two runs in one chart. */
+function overlay(runs) {
+  if (runs.length === 1) return null;
+  const tables = runs.map((run, place) => ({
+    label: run.name,
+    color: `--term-${place + 1}`,
+    wide: true,
+    x: run[run.main_mode].steps,
+    values: run[run.main_mode].figures.pass || run[run.main_mode].steps.map(() => null),
+  }));
+  const [x, columns] = joined(tables);
+  if (!x.length) return null;
+  const series = tables.map((table, place) => ({ ...table, values: columns[place] }));
+  const title = "Correct completions, both runs";
+  return el(
+    "div",
+    { class: "grid one" },
+    chartFigure({ id: "both", kind: "lines", title, format: percent, range: [0, 1], span: spanOf(runs), x, series }),
+  );
 }
 
 function chartGrid(runs, panels) {

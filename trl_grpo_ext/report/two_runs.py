@@ -1,0 +1,81 @@
+"""The answer of a report of two runs: which of them is ahead, by how much, and in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.support.estimate import SURE, Estimate, Z
+
+LAST_PART = 0.1  # of the batches of training, where a run has no evaluation
+MOST_NAMED = 6  # settings that are named
+
+
+def comparison(runs: Sequence[RecordedRun], names: Sequence[str]) -> str:
+    """Which run is ahead in its last evaluation, or where one has none in its last training, and what differs.
+
+    The score is that of the first term in force, a mean over prompts; the interval is of 95 %.
+    """
+    mode = "eval" if all(run.parts("eval") for run in runs) else "train"
+    first, second = (_last_score(run, mode) for run in runs)
+    differs = ", ".join(_differences(runs))
+    return f"{_ahead(first, second, names, mode)} {f'They differ in {differs}.' if differs else 'No setting differs.'}"
+
+
+def _last_score(run: RecordedRun, mode: str) -> Estimate:
+    """The mean score of the last evaluation, or of the last tenth of the batches of training."""
+    parts = run.parts("eval" if mode == "eval" else "train")
+    of_last_step = [number for number, about in parts if about.step == parts[-1][1].step]
+    count = len(of_last_step) if mode == "eval" else max(1, round(len(parts) * LAST_PART))
+    cards = (run.readable(number) for number, _ in parts[-count:])
+    settings = run.settings
+    return Estimate.together(reduce_card(card, settings).primary.group_scores for card in cards if card is not None)
+
+
+def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -> str:
+    where = "in the last evaluation" if mode == "eval" else "in the last tenth of training"
+    if not (first.is_known and second.is_known):
+        return f"Which run is ahead {where} is unknown: not both have scores."
+    gap = first - second
+    ahead, behind = names if gap.mean >= 0 else reversed(names)
+    high, low = max(first.mean, second.mean), min(first.mean, second.mean)
+    margin, by = Z * gap.error, abs(gap.mean)
+    interval = f"{by:.3f} [{by - margin:.3f}, {by + margin:.3f}]"
+    if by <= SURE * gap.error or not by:
+        return f"{where[0].upper()}{where[1:]} the two are equal as far as can be told: the difference is {interval}."
+    return f"{ahead} beats {behind} by {interval} {where}: {high:.3f} against {low:.3f}."
+
+
+def _differences(runs: Sequence[RecordedRun]) -> Iterator[str]:
+    """What differs in the settings, the verifiers and the last weights, with both values."""
+    one, other = ({**run.settings, "weight": _last_weights(run)} for run in runs)
+    found = [said for name in {**one, **other} for said in _difference(name, one.get(name), other.get(name))]
+    yield from found[:MOST_NAMED]
+    if len(found) > MOST_NAMED:
+        yield f"{len(found) - MOST_NAMED} more (see Settings)"
+
+
+def _last_weights(run: RecordedRun) -> Mapping[str, float]:
+    parts = run.parts()
+    return parts[-1][1].weights if parts else {}
+
+
+def _difference(name: str, one: Any, other: Any) -> Iterator[str]:
+    if one == other:
+        return
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        yield f"{name} ({_shown(one)}, {_shown(other)})"
+        return
+    for term in {**one, **other}:
+        if name == "verifiers" and one.get(term) != other.get(term) and term in one and term in other:
+            yield f"the verifier of {term}"  # an identity is a digest, which tells a reader nothing
+        elif name == "weight" and one.get(term) != other.get(term):
+            yield f"the weight of {term} ({_shown(one.get(term))}, {_shown(other.get(term))})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
