@@ -18,11 +18,10 @@ OWNER = "trl-internal-testing"
 REVISION = "0" * 40
 VERIFIED = os.environ.get("TRL_TESTS_WITH") == "verified"
 
-END, PAD = 151_645, 151_643
-SPECIAL = {PAD: "<|endoftext|>", 151_644: "<|im_start|>", END: "<|im_end|>"}
-TAGS = {151_657: "<tool_call>", 151_658: "</tool_call>", 151_665: "<tool_response>", 151_666: "</tool_response>"}
-TAGS |= {151_667: "<think>", 151_668: "</think>"}
-# The tests write some completions as the ids of Qwen's tokens. The first 256 are bytes, in GPT-2's order.
+END, PAD = "<|im_end|>", "<|endoftext|>"
+MARKS = {151_643: PAD, 151_644: "<|im_start|>", 151_645: END, 151_657: "<tool_call>", 151_658: "</tool_call>"}
+MARKS |= {151_665: "<tool_response>", 151_666: "</tool_response>", 151_667: "<think>", 151_668: "</think>"}
+# The tests of tools write completions as the ids of Qwen's tokens. The first 256 are bytes, in GPT-2's order.
 TOKENS = {
     293: " b", 314: " {", 330: ' "', 397: ">\n", 411: "out", 450: "de", 497: '",', 522: "</", 606: "name", 788: '":',
     894: " any", 927: "sh", 944: "'t", 1318: "text", 1414: " know", 1513: " don", 2765: " won", 4913: '{"', 5212: ' {"',
@@ -32,12 +31,13 @@ TOKENS = {
 }  # fmt: skip
 
 SHAPE: dict[str, Any] = {
-    "vocab_size": 151_936, "hidden_size": 8, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "bos_token_id": None, "eos_token_id": END, "pad_token_id": PAD, "dtype": "bfloat16",
+    "hidden_size": 8, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "bos_token_id": None, "dtype": "bfloat16",
 }  # fmt: skip
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 # Of each model: the chat template, one of those in TRL, and what its class needs beside the shape. Its name holds its
-# class. Models that read images are not made: their tests are left out.
+# class. Only models of Qwen3 have Qwen's ids, as a large vocabulary makes every step slow. Models that read images are
+# not made: their tests are left out.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-Qwen2ForCausalLM-2.5": ("qwen2_5", {}),
     "tiny-Qwen2ForSequenceClassification-2.5": ("qwen2_5", {"num_labels": 1}),
@@ -78,12 +78,13 @@ def make_models(cache: Path) -> None:
         if (folder / "refs" / "main").exists():
             continue
         torch.manual_seed(0)
+        tokenizer = make_tokenizer((templates / f"{template}.jinja").read_text(encoding="utf-8"), wide="Qwen3" in name)
+        tokenizer.save_pretrained(snapshot)
+        ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+        shape = SHAPE | ends | {"vocab_size": max(tokenizer.get_vocab().values()) + 1} | settings
         remote = "Remote" in name
         model_class = getattr(transformers, "LlamaForCausalLM" if remote else name.split("-")[1])
-        model = model_class(model_class.config_class(**SHAPE | settings))
-        model.to(torch.bfloat16).save_pretrained(snapshot)
-        tokenizer = make_tokenizer((templates / f"{template}.jinja").read_text(encoding="utf-8"))
-        tokenizer.save_pretrained(snapshot)
+        model_class(model_class.config_class(**shape)).to(torch.bfloat16).save_pretrained(snapshot)
         if remote:
             make_remote(snapshot)
         (folder / "refs").mkdir()
@@ -100,23 +101,24 @@ def make_remote(snapshot: Path) -> None:
     (snapshot / "config.json").write_text(json.dumps(config))
 
 
-def make_tokenizer(template: str) -> Any:
-    """A tokenizer of bytes, in which the ids that the tests write stand for what they do in Qwen's."""
-    from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+def make_tokenizer(template: str, *, wide: bool) -> Any:
+    """A tokenizer of bytes; a wide one has Qwen's ids too, for completions that the tests write as ids."""
+    from tokenizers import Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
     from transformers import PreTrainedTokenizerFast
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     of_byte = bytes_to_unicode()
     vocabulary = {character: index for index, character in enumerate(of_byte.values())}
-    vocabulary |= {"".join(of_byte[byte] for byte in text.encode()): index for index, text in TOKENS.items()}
-    vocabulary |= {text: index for index, text in (SPECIAL | TAGS).items()}
+    if wide:
+        vocabulary |= {"".join(of_byte[byte] for byte in text.encode()): index for index, text in TOKENS.items()}
+    vocabulary |= {text: index if wide else len(of_byte) + place for place, (index, text) in enumerate(MARKS.items())}
     tokenizer = Tokenizer(BPE(vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(list(SPECIAL.values()))
-    tokenizer.add_tokens([AddedToken(text, special=False) for text in TAGS.values()])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=SPECIAL[END], pad_token=SPECIAL[PAD])
+    tokenizer.add_special_tokens([mark for mark in MARKS.values() if mark.startswith("<|")])
+    tokenizer.add_tokens([mark for mark in MARKS.values() if not mark.startswith("<|")])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=PAD)
     fast.chat_template = template
     return fast
 

@@ -48,6 +48,8 @@ def main() -> int:
     for trainer, of_test in results.items():
         counts = Counter(of_test.values())
         print(f"{TRAINERS[trainer]:20}", ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
+    both = [test for test, ends in results["trl"].items() if ends == results["verified"].get(test) == "failed"]
+    print("".join(f"fails with both: {test}\n" for test in both), end="")
     differing = [test for test in results["trl"] if results["trl"][test] != results["verified"].get(test)]
     for test in differing:
         ours = results["verified"].get(test, "not run")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from datasets import load_dataset
-from rank_of_two import mix
+from rank_of_several import mix
 
 from trl_grpo_ext import VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve

@@ -36,3 +36,15 @@ def in_worker(sample: Sample) -> bool | Verdict | None:
 def inline(sample: Sample) -> bool:
     """True for "right"."""
     return sample.text == "right"
+
+
+@verifier(isolated=True)
+def even_in_worker(sample: Sample) -> bool:
+    return len(sample.text) % 2 == 0
+
+
+@verifier(isolated=True)
+def sleeps_after_the_first_step(sample: Sample) -> bool:
+    if sample.step:
+        time.sleep(60)
+    return len(sample.text) % 2 == 0

@@ -1,9 +1,11 @@
-"""Two ranks under accelerate, on gloo, with a group that is split between them."""
+"""Two and four ranks, on gloo, with groups that are split between them, and what becomes of a rank that fails."""
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
@@ -11,74 +13,122 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rank_of_two import mix
+from rank_of_several import EVALUATED_ROWS, mix
 from test_trainer_mix import expected_advantages
 
 from trl_grpo_ext import Scorecard
 
-SCRIPT = Path(__file__).parent / "rank_of_two.py"
+SCRIPT = Path(__file__).parent / "rank_of_several.py"
 
 
-def run_on_two_ranks(how: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_on_ranks(how: str, folder: Path, ranks: int = 2) -> subprocess.CompletedProcess[str]:
     # accelerate starts several processes on one machine only for --multi_gpu; use_cpu puts them on gloo.
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(ranks), "--num_machines", "1"]
     command = [sys.executable, *launch, "--main_process_port", "0", str(SCRIPT), how, str(folder)]
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
 
 
-def scored_on_two_ranks(how: str, folder: Path) -> tuple[list[Scorecard], list[dict[str, Any]]]:
-    done = run_on_two_ranks(how, folder)
+def scored_on_ranks(how: str, folder: Path, ranks: int = 2) -> tuple[list[Scorecard], list[dict[str, Any]]]:
+    done = run_on_ranks(how, folder, ranks)
     assert done.returncode == 0, done.stderr[-3000:]
     cards, log = pickle.loads((folder / "cards.pickle").read_bytes())
     return cards, log
 
 
-def check_against_one_rank(cards: list[Scorecard], how: str, step: int) -> None:
+def check_against_one_rank(card: Scorecard, first_group: int, size: int = 4) -> None:
     """The same completions, judged here, in one process, come to the same values and advantages."""
-    card = cards[step]
     assert card.advantages is not None
-    once_more = mix("fine").score(card.samples, step / 3)
-    assert [sample.group for sample in card.samples] == [3 * step + index // 4 for index in range(12)]
+    once_more = mix("fine").score(card.samples, (card.step or 0) / 3)
+    assert [sample.group for sample in card.samples] == [first_group + index // size for index in range(len(card))]
     for name in ("even", "short"):
         assert once_more.values[name] == card.values[name]
     assert once_more.weights == pytest.approx(card.weights)
-    assert card.advantages == pytest.approx(expected_advantages(card, 4, "sum_then_normalize", "group"), abs=1e-5)
+    assert card.advantages == pytest.approx(expected_advantages(card, size, "sum_then_normalize", "group"), abs=1e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["fail", "fine", "slow"])
-def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(how: str, tmp_path: Path) -> None:
-    cards, log = scored_on_two_ranks(how, tmp_path)
-    assert len(cards) == 3
-    for step, card in enumerate(cards):
-        check_against_one_rank(cards, how, step)
-        failed = [how == "fail" and index >= 6 for index in range(12)]
+@pytest.mark.parametrize(("how", "ranks"), [("fail", 2), ("fine", 2), ("slow", 2), ("workers", 2), ("fine", 4)])
+def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(how: str, ranks: int, tmp_path: Path) -> None:
+    cards, log = scored_on_ranks(how, tmp_path, ranks)
+    size = 6 * ranks
+    training = [card for card in cards if card.mode == "train"]
+    assert len(training) == 3
+    for step, card in enumerate(training):
+        assert len(card) == size
+        check_against_one_rank(card, first_group=step * size // 4)
+        failed = [how == "fail" and index >= 6 for index in range(size)]
         assert card.void == tuple(failed)
         entry = log[step]
-        assert entry["verified/void"] == sum(failed) / 12
-        assert entry["verified/even/correct"] == pytest.approx(sum(v == 1 for v in card.values["even"]) / 12)
-        closed = sum(card.gated["short"]) / 12
+        assert entry["verified/void"] == sum(failed) / size
+        assert entry["verified/even/correct"] == pytest.approx(sum(v == 1 for v in card.values["even"]) / size)
+        closed = sum(card.gated["short"]) / size
         assert entry["verified/short/gated"] == pytest.approx(closed)
         assert entry["verified/short/skipped"] == 0  # those left out by the gate are nobody's fault
-    assert any(len(set(card.advantages or ())) > 1 for card in cards)
+    assert any(len(set(card.advantages or ())) > 1 for card in training)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_last_batch_that_is_smaller_than_the_others_leaves_no_row_out(ranks: int, sums: Any, tmp_path: Path) -> None:
+    evaluated_rows = sums["test"]["solution"][:EVALUATED_ROWS]
+    cards, _ = scored_on_ranks("fine", tmp_path, ranks)
+    first_group = 3 * 6 * ranks // 4
+    evaluated = [card for card in cards if card.mode == "eval"]
+    size, wanted = 6 * ranks, 2 * len(evaluated_rows)
+    # Ranks get as many rows each: what lacks in the last batch, accelerate takes from the first rows.
+    assert [len(card) for card in evaluated] == [size] * math.ceil(wanted / size)
+    judged = [sample.row["solution"] for card in evaluated for sample in card.samples]
+    assert sorted(judged[:wanted]) == sorted(evaluated_rows * 2)
+    assert judged[wanted:] == judged[: len(judged) - wanted]
+    for card in evaluated:
+        check_against_one_rank(card, first_group, size=2)
+        first_group += size // 2
 
 
 @pytest.mark.slow  # two ranks
 def test_a_rank_that_ends_the_run_over_an_unscored_row_takes_the_other_with_it(tmp_path: Path) -> None:
-    done = run_on_two_ranks("raise", tmp_path)
+    done = run_on_ranks("raise", tmp_path)
     assert done.returncode != 0
     assert done.stderr.count("UnscoredError: The reward term 'trouble' could not judge") == 2
 
 
 @pytest.mark.slow  # two ranks
-def test_a_rank_that_has_finished_ends_well_whatever_its_threads_still_do() -> None:
-    script = Path(__file__).parent / "leaves_late.py"
+@pytest.mark.parametrize("how", ["dies", "hangs"])
+def test_a_rank_that_waits_for_another_in_vain_ends_and_names_the_reward_that_the_other_was_in(
+    how: str, tmp_path: Path
+) -> None:
+    # Without a launcher, which would end the others by itself.
+    waiting, failing = started_alone(SCRIPT, how, str(tmp_path))
+    try:
+        _, told = waiting.communicate(timeout=300)
+        assert waiting.returncode != 0
+        assert "rank 0 (this one) was in the reward 'short'; rank 1 was in the reward 'trouble'." in told
+        assert how == "hangs" or failing.wait(timeout=300) == -signal.SIGKILL
+    finally:
+        waiting.kill()
+        failing.kill()
+        failing.communicate()
+
+
+def started_alone(script: Path, *arguments: str) -> list[subprocess.Popen[str]]:
+    """Two ranks, the first one first, as a launcher starts them."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    other, own = (
-        subprocess.Popen([sys.executable, script, "leaves"], env=os.environ | where | {"RANK": rank}) for rank in "01"
-    )
-    assert own.wait(timeout=300) == 0
-    assert other.wait(timeout=300) == 0
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, str(script), *arguments]
+    return [
+        subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=os.environ | where | {"RANK": rank, "LOCAL_RANK": rank}
+        )
+        for rank in "01"
+    ]
+
+
+@pytest.mark.slow  # two ranks
+def test_a_rank_that_has_finished_ends_well_whatever_its_threads_still_do() -> None:
+    script = Path(__file__).parent / "leaves_late.py"
+    other, own = started_alone(script, "leaves")
+    for rank in (own, other):
+        rank.communicate(timeout=300)
+        assert rank.returncode == 0

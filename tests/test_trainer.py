@@ -355,7 +355,9 @@ def test_rewards_without_weight_keep_no_row_from_being_void() -> None:
     mix = RewardMix([RewardTerm(name="math", verifier=Column("math"), when={"task": "math"})])
     card = mix.score(samples_of(task=["math", "code"], math=[1.0, 1.0]), alone=False)
     for weight, void in ((0.1, [False, False]), (0.0, [False, True])):
-        judge = Judge(plan_rewards([mix, plain]), SimpleNamespace(num_processes=1), torch.tensor([1.0, weight]))
+        judge = Judge(
+            plan_rewards([mix, plain]), SimpleNamespace(num_processes=1, process_index=0), torch.tensor([1.0, weight])
+        )
         beside, alone = torch.tensor([[1.0, 0.5], [torch.nan, 0.5]]), torch.tensor([[1.0, 0.5], [torch.nan, 0.5]])
         settled = judge.settle(card, beside)
         assert settled is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from trl_grpo_ext.group_verifier import GroupVerifier
@@ -115,6 +115,7 @@ class RewardMix:
         mode: Mode = "train",
         alone: bool = True,
         gather: Gather = no_other_ranks,
+        entering: Callable[[str], None] | None = None,
     ) -> Scorecard:
         """Judge every sample by every term, once.
 
@@ -127,6 +128,7 @@ class RewardMix:
             alone: Whether this mix is the only source of reward; if not, a sample that none of its terms in force
                 applies to is not void, since others may have scored it.
             gather: Brings the items of all ranks together, where a group may be split between them.
+            entering: Is told the name of each term before it judges.
 
         Raises:
             ValueError: for a progress outside [0, 1], or a schedule that gives no weight.
@@ -135,6 +137,8 @@ class RewardMix:
         weights = self.weights_at(progress, step)
         columns: dict[str, TermColumn] = {}
         for term in self._order:
+            if entering is not None:
+                entering(term.name)
             columns[term.name] = judge_term(term, samples, columns, gather, mode)
         card = Scorecard(
             samples=tuple(samples),

@@ -36,6 +36,7 @@ from trl_grpo_ext.support.files import plain, written_whole
 ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
 OPENING_BATCHES = 4  # training batches that a run began with, which later ones are compared with; ours
 RECENT_BATCHES = 16  # training batches that a check looks at; ours
+UNWRITTEN_LINES = 4096  # of logs that wait for a disk that has room again
 RECENT = 64  # training batches that are all there, whatever is thinned out; more than a finding looks at
 
 _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
@@ -68,18 +69,33 @@ class Recorder(RunListener):
         self._opening = 0  # how many of the session's first training batches are kept: what the run has not had
         self._trained = 0
         self._recent: deque[_Recent] = deque()
+        self._unwritten: deque[Scorecard] = deque(maxlen=RECENT)
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None = None) -> None:
-        """Write a scorecard."""
+        """Write a scorecard, after those that the disk has not taken, of which the latest `RECENT` are kept."""
+        self._unwritten.append(card)
+        self._write_all()
+
+    def on_train_end(self) -> None:
+        """Write what the disk has not taken."""
+        self._write_all()
+
+    def _write_all(self) -> None:
+        while self._unwritten:
+            self._write(self._unwritten[0])
+            self._unwritten.popleft()
+
+    def _write(self, card: Scorecard) -> None:
         if card.step is not None:
             if card.mode == "train" and card.step < self._step:
                 self._next = None
             self._step = card.step
-        number = self._take_number()
+        number = self._next_number()
         about = _about(card, self._session)
         # Verdicts first: a reader that finds a sample finds its verdicts too.
         _write_part(self.folder / f"verdicts-{number:08d}.parquet", verdict_table(card), VERDICT_COLUMNS, about)
         _write_part(self.folder / f"samples-{number:08d}.parquet", sample_table(card), SAMPLE_COLUMNS, about)
+        self._next = number + 1
         if self.keep_every > 1 and card.mode == "train":
             self._thin_out(number, card.step)
 
@@ -120,7 +136,7 @@ class Recorder(RunListener):
         found = ((_PART.fullmatch(path.name), path) for path in self.folder.glob("*.parquet"))
         return [(int(match[1]), path) for match, path in found if match]
 
-    def _take_number(self) -> int:
+    def _next_number(self) -> int:
         if self._next is None:  # a resumed run goes on after the parts that are there
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = sorted(self._parts(), reverse=True)
@@ -129,8 +145,7 @@ class Recorder(RunListener):
             self._next = max((number for number, _ in parts), default=-1) + 1
             self._trained = 0
             self._recent.clear()
-        self._next += 1
-        return self._next - 1
+        return self._next
 
     def _trained_before(self, step: int | None) -> int:
         """How many training batches on disk, of earlier sessions, count beside a session that began at this step."""
@@ -215,6 +230,18 @@ def _write_part(
         pq.write_table(values, file)
 
 
+def _append(text: str, path: Path) -> None:
+    """Append to a file, all or nothing: a full disk may take a part."""
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        if path.is_file():
+            os.truncate(path, size)
+        raise
+
+
 class LogRecorder(RunListener):
     """Appends the trainer's logs to `run_folder/scorecards/log.jsonl`, a line a logging step."""
 
@@ -222,27 +249,19 @@ class LogRecorder(RunListener):
         self.path = Path(run_folder) / "scorecards" / "log.jsonl"
         self._session: int | None = None
         self._step = 0  # of the latest log of training
-        self._has_failed = False
+        self._unwritten: deque[str] = deque(maxlen=UNWRITTEN_LINES)
 
     def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
-        """Append the figures of a step; NaN and infinity become null. After an error, nothing more is written."""
-        if self._has_failed:
-            return
-        try:
-            self._append(step, logs)
-        except Exception:
-            self._has_failed = True
-            raise
-
-    def _append(self, step: int, logs: Mapping[str, Any]) -> None:
+        """Append the figures of a step, after those that the disk has not taken; NaN and infinity become null."""
         begins_again = "loss" in logs and step <= self._step
         if self._session is None or begins_again:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._session = self._sessions_before()
         self._step = step if "loss" in logs else self._step
         entry = {"step": step, "session": self._session} | {key: plain(value) for key, value in logs.items()}
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, allow_nan=False, default=str) + "\n")
+        self._unwritten.append(json.dumps(entry, allow_nan=False, default=str) + "\n")
+        _append("".join(self._unwritten), self.path)
+        self._unwritten.clear()
 
     def _sessions_before(self) -> int:
         if not self.path.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
+from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.trainer.ranks import Whereabouts
+
+logger = logging.getLogger(__name__)
 
 JUDGING_SECONDS = "verified/grader/judging_seconds"
 
@@ -58,12 +63,20 @@ class Judge:
         plan: The rewards.
         accelerator: The run's.
         weights: TRL's weights, (f,), one a reward function; the mix's own entries are moved by its schedules.
+
+    Attributes:
+        whereabouts: Which reward each rank is in.
+        others: The names of the rewards that TRL computes itself, beside the mix.
     """
 
     def __init__(self, plan: RewardPlan, accelerator: Any, weights: torch.Tensor) -> None:
         self.weights = weights
+        self.whereabouts = Whereabouts(accelerator)
         self._accelerator = accelerator
         self._positions = plan.positions
+        self._names = [str(getattr(function, "__name__", function)) for function in plan.functions]
+        self.others = " or ".join(name for name in self._names if name not in self._positions)
+        self._once = Once()
 
     def score(self, mix: RewardMix, samples: Sequence[Sample], moment: Moment) -> Scored:
         """The scorecard of this rank's samples, with the weights now in force; ranks meet only in groups they share."""
@@ -75,9 +88,11 @@ class Judge:
                 mode=moment.mode,
                 alone=len(self.weights) == len(self._positions),
                 gather=lambda items: self._gather_groups(items, moment.group_size),
+                entering=self.whereabouts.enter,
             )
         except UnscoredError as error:
             return Scored(problem=str(error))
+        self.whereabouts.enter("")
         return Scored(card=card)
 
     def agreed(self, mix: RewardMix, scored: Scored) -> Scorecard:
@@ -113,14 +128,22 @@ class Judge:
     def settle(self, card: Scorecard | None, rewards: torch.Tensor) -> Scorecard | None:
         """Take the void rows out of TRL's rewards, (n, f) of all ranks, in place; returns the card with all rewards.
 
-        TRL would count what only rewards without weight have scored as a 0, and a None beside a number too.
+        TRL would count what only rewards without weight have scored as a 0, and a None beside a number too. An infinite
+        reward would be that of its whole group, so it is none.
         """
+        self._take_infinities_out(rewards)
         if card is None:
             rewards[rewards[:, self.weights.to(rewards.device) != 0].isnan().all(dim=1)] = torch.nan
             return None
         card = self._with_others(card, rewards)
         rewards[torch.tensor(card.void, dtype=torch.bool, device=rewards.device)] = torch.nan
         return card
+
+    def _take_infinities_out(self, rewards: torch.Tensor) -> None:
+        for column in rewards.isinf().any(dim=0).nonzero().flatten().tolist():
+            name = self._names[column] if column < len(self._names) else "of an environment"
+            self._once.warn(logger, name, "The reward %r was infinite; that counts as None, no reward.", name)
+        rewards[rewards.isinf()] = torch.nan
 
     def _with_others(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
         """The card with what functions beside the mix, and environments, have given."""

@@ -1,4 +1,4 @@
-"""The ranks of a run: asking the main one, and leaving the process group before the interpreter ends.
+"""The ranks of a run: asking the main one, what each is doing, and how they leave their process group.
 
 Gloo's threads outlive the last collective call. Such a thread may free that call's tensor just as the interpreter ends,
 and then needs the interpreter's lock; Python 3.11 to 3.13 end a thread that asks for it so late, and in C++ code that
@@ -8,7 +8,8 @@ ends the process by SIGABRT ("terminate called without an active exception"), th
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,54 @@ def ask_main(accelerator: Any, ask: Callable[[], int]) -> int:
     if accelerator.num_processes > 1:
         broadcast_object_list(answer)
     return answer[0]
+
+
+class Whereabouts:
+    """Which reward each rank is in, so that a rank that has waited in vain can say for which reward.
+
+    Ranks tell it to the store of their process group, which outlives a rank that dies, if this is not the first one.
+
+    Args:
+        accelerator: The run's.
+    """
+
+    def __init__(self, accelerator: Any) -> None:
+        self._rank, self._size = int(accelerator.process_index), int(accelerator.num_processes)
+        self._store = torch.distributed.distributed_c10d._get_default_store() if self._size > 1 else None
+        self._reward = ""
+
+    def enter(self, reward: str) -> None:
+        """Tell that this rank is now in this reward; an empty name for none."""
+        self._reward = reward
+        if self._store is not None:
+            self._store.set(_key(self._rank), reward)
+
+    @contextmanager
+    def told_on_failure(self) -> Iterator[None]:
+        """Add a note of where the ranks were to an exception."""
+        try:
+            yield
+        except Exception as error:
+            if self._reward or self._store is not None:
+                error.add_note(f"Where this happened: {'; '.join(map(self._of, range(self._size)))}.")
+            raise
+
+    def _of(self, rank: int) -> str:
+        own = rank == self._rank
+        try:
+            reward = self._reward if own else self._asked(rank)
+        except RuntimeError:  # the store was the first rank's
+            return f"what rank {rank} did is unknown"
+        what = f"in the reward {reward!r}" if reward else "in no reward"
+        return f"rank {rank}{' (this one)' if own else ''} was {what}" if self._size > 1 else what
+
+    def _asked(self, rank: int) -> str:
+        assert self._store is not None
+        return self._store.get(_key(rank)).decode() if self._store.check([_key(rank)]) else ""
+
+
+def _key(rank: int) -> str:
+    return f"trl_grpo_ext/reward_of_rank_{rank}"
 
 
 @cache

@@ -156,25 +156,32 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         completions: list[Completion],
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
-        card = None
-        if self.mix is not None and self._scorer is not None:
-            started = time.perf_counter()
-            early, self._early = self._early, None
-            if early is None or early.completions is not completions:
-                samples = self._samples(inputs, prompts, completions, completion_ids_list)
-                scored = self._judge.score(self.mix, samples, self._moment)
-            else:
-                scored = early.result()
-            own = self._judge.agreed(self.mix, scored)
-            # The others wait for the slowest rank.
-            seconds = gather(torch.tensor([time.perf_counter() - started], device=self.accelerator.device))
-            self._log_metric(JUDGING_SECONDS, seconds.max().item())
-            self._scorer.prime(completions, own)
-            card = self._judge.of_all_ranks(own)
-        rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        with self._judge.whereabouts.told_on_failure():
+            card = self._judged(inputs, prompts, completions, completion_ids_list)
+            self._judge.whereabouts.enter(self._judge.others)
+            rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+            self._judge.whereabouts.enter("")
         self._card = self._judge.settle(card, rewards)
         self._outcomes = self._judge.outcomes(self._card, rewards, self._moment.group_size)
         return rewards
+
+    def _judged(self, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> Scorecard | None:
+        """What the mix says of the batch, on all ranks; TRL's reward functions then read this rank's part of it."""
+        if self.mix is None or self._scorer is None:
+            return None
+        started = time.perf_counter()
+        early, self._early = self._early, None
+        if early is None or early.completions is not completions:
+            samples = self._samples(inputs, prompts, completions, completion_ids)
+            scored = self._judge.score(self.mix, samples, self._moment)
+        else:
+            scored = early.result()
+        own = self._judge.agreed(self.mix, scored)
+        # The others wait for the slowest rank.
+        seconds = gather(torch.tensor([time.perf_counter() - started], device=self.accelerator.device))
+        self._log_metric(JUDGING_SECONDS, seconds.max().item())
+        self._scorer.prime(completions, own)
+        return self._judge.of_all_ranks(own)
 
     @property
     def _moment(self) -> Moment:

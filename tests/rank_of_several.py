@@ -1,15 +1,20 @@
-"""One rank of two, started by test_ranks.py: six completions a rank in groups of four, so the second is split."""
+"""One rank of several, started by test_ranks.py: six completions a rank in groups of four, so some are split."""
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from datasets import load_dataset
+from isolated_verifiers import even_in_worker
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
@@ -17,6 +22,8 @@ from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.verdict import as_verdict
+
+EVALUATED_ROWS = 7  # in batches of three rows a rank, so the last batch lacks some
 
 
 class Even(Verifier):
@@ -35,19 +42,25 @@ class Shortest(GroupVerifier):
 
 
 class FailsOnRank1(Verifier):
-    """As the script was asked: raises, sleeps, or does nothing, on rank 1 only."""
+    """Does what the script was asked for, on rank 1 only: `fine` is nothing."""
 
     def __init__(self, how: str) -> None:
         self.how = how
 
     def verify(self, sample: Sample) -> Verdict:
-        import os
-
-        if os.environ["RANK"] == "1":
-            if self.how in ("fail", "raise"):
-                raise RuntimeError("planted")
-            if self.how == "slow":
-                time.sleep(1.0)
+        if os.environ.get("RANK") == "1":
+            match self.how:
+                case "fail" | "raise":
+                    raise RuntimeError("planted")
+                case "slow":
+                    time.sleep(1.0)
+                case "hangs":
+                    time.sleep(3600)
+                case "dies":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "workers":
+                    for worker in psutil.Process().children(recursive=True):
+                        worker.kill()
         return as_verdict(1.0)
 
 
@@ -55,7 +68,7 @@ def mix(how: str) -> RewardMix:
     """The mix that both the run and the test that checks it use."""
     return RewardMix(
         [
-            RewardTerm(name="even", verifier=Even()),
+            RewardTerm(name="even", verifier=even_in_worker if how == "workers" else Even()),
             RewardTerm(name="short", verifier=Shortest(), weight=linear(1.0, 0.5), gate="even"),
             RewardTerm(
                 name="trouble",
@@ -69,16 +82,22 @@ def mix(how: str) -> RewardMix:
 
 def main(how: str, folder: Path) -> None:
     torch.set_num_threads(1)
+    if how == "hangs":  # transformers hands ddp_timeout on only where there is an accelerator
+        torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=15))
     args = VerifiedGRPOConfig(
         output_dir=str(folder), per_device_train_batch_size=6, num_generations=4, max_completion_length=16, max_steps=3,
         use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
-        disable_tqdm=True, drop_dead_groups=True,
+        disable_tqdm=True, drop_dead_groups=True, ddp_backend="gloo",
+        per_device_eval_batch_size=6, num_generations_eval=2,
     )  # fmt: skip
-    data = load_dataset(resolve("bundled:sums"), split="train").select(range(64))
-    trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), mix(how), args, data)
+    data = load_dataset(resolve("bundled:sums"))
+    train, test = data["train"].select(range(64)), data["test"].select(range(EVALUATED_ROWS))
+    trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), mix(how), args, train, test)
     cards: list[Scorecard] = []
     trainer.add_scorecard_listener(cards.append)
     trainer.train()
+    if how == "fine":
+        trainer.evaluate()
     (folder / f"log-{trainer.accelerator.process_index}.pickle").write_bytes(pickle.dumps(trainer.state.log_history))
     if trainer.accelerator.is_main_process:
         (folder / "cards.pickle").write_bytes(pickle.dumps((cards, trainer.state.log_history)))
