@@ -130,6 +130,17 @@ def test_void_rows_are_warned_of_once_and_not_as_a_mistake(
     assert warned == [trl_contract.VOID_ROWS]
 
 
+def test_rows_for_which_plain_functions_have_no_reward_are_warned_of_by_trl_itself(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nothing(completions: list[Any], **_: Any) -> list[None]:
+        return [None] * len(completions)
+
+    for rewards in (planted_mix(), nothing):  # a run with verifiers, in the same process, changes nothing
+        VerifiedGRPOTrainer(tiny_model, rewards, config(max_steps=1), sums["train"]).train()
+    assert "All reward functions returned None for the following kwargs" in caplog.text
+
+
 def test_a_verifiers_none_voids_the_row_for_plain_functions_too_and_theirs_does_not(
     tiny_model: str, sums: Any, config: Make
 ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 SUPPORTED = "trl>=1.6,<2,!=1.15.0"
@@ -73,11 +74,23 @@ _UNKNOWN_FIGURES = _WithoutUnknownFigures()
 _VOID_ROWS = _VoidRowsOnce()
 
 
-def expect_unknown_figures_and_void_rows() -> None:
-    """Keep libraries from warning at every step about what is intended here.
+def expect_unknown_figures() -> None:
+    """Keep transformers from warning, at every step, of a figure that is None.
 
-    TRL logs None for what was NaN all along; tensorboard's charts have a gap there, which is what it means. And a row
-    for which all rewards are None is how a void row is left out.
+    TRL logs None for what was NaN all along; tensorboard's charts have a gap there, which is what it means.
     """
     logging.getLogger(TRACKERS).addFilter(_UNKNOWN_FIGURES)
-    logging.getLogger(TRAINER).addFilter(_VOID_ROWS)
+
+
+@contextmanager
+def void_rows_expected() -> Iterator[None]:
+    """Keep TRL from warning of rows for which all rewards are None: that is how a void row is left out.
+
+    Only for rewards of a mix: where plain functions return None for a row, TRL's warning names a mistake.
+    """
+    log = logging.getLogger(TRAINER)
+    log.addFilter(_VOID_ROWS)
+    try:
+        yield
+    finally:
+        log.removeFilter(_VOID_ROWS)

@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
@@ -42,7 +42,7 @@ from trl_grpo_ext.trainer.preflight import check_chat_template, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.samples import Generation, end_token_ids, samples_of, template_prefill
-from trl_grpo_ext.trainer.trl_contract import check_trl, expect_unknown_figures_and_void_rows
+from trl_grpo_ext.trainer.trl_contract import check_trl, expect_unknown_figures, void_rows_expected
 
 check_trl(GRPOTrainer, trl.__version__)
 
@@ -111,7 +111,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._judge = Judge(plan, self.accelerator, self.reward_weights)
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes)
-        expect_unknown_figures_and_void_rows()
+        expect_unknown_figures()
         ask = partial(ask_main, self.accelerator)
         self.run_callback = RunCallback(is_main=self.accelerator.is_main_process, ask_main=ask)
         self.add_callback(self.run_callback)
@@ -159,7 +159,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         with self._judge.whereabouts.told_on_failure():
             card = self._judged(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter(self._judge.others)
-            rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+            with nullcontext() if self.mix is None else void_rows_expected():
+                rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter("")
         self._card = self._judge.settle(card, rewards)
         self._outcomes = self._judge.outcomes(self._card, rewards, self._moment.group_size)
