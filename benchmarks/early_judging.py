@@ -24,6 +24,7 @@ from datasets import load_dataset
 
 from trl_grpo_ext import Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.verdict import as_verdict
 
 
 class Sleeping(VerifiedGRPOTrainer):
@@ -44,7 +45,7 @@ class Slow(Verifier):
         self.seconds = seconds
 
     def verify(self, sample: Sample) -> Verdict:
-        return self.as_verdict(len(sample.text) % 2 == 0)
+        return as_verdict(len(sample.text) % 2 == 0)
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         time.sleep(self.seconds)

@@ -99,7 +99,7 @@ def _verdict(job: Job, outcome: RunResult) -> Verdict:
     details = {name: value for name, value in about.items() if value}
     shown, seconds = job.program[:SHOWN_PROGRAM], outcome.seconds
     if outcome.ending in (Ending.NO_VERDICT, Ending.BAD_TESTS):
-        return grader_error("sandbox_failed", seconds=seconds, error=outcome.detail)
+        return grader_error(outcome.failure, seconds=seconds, error=outcome.detail)
     if passed_naively(outcome):  # what it prints is compared with nothing
         return Verdict(status=Status.CORRECT, score=1.0, answer=shown, seconds=seconds, details=details)
     status = Status.TIMEOUT if outcome.ending is Ending.TIMEOUT else Status.INCORRECT

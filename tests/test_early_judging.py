@@ -16,6 +16,7 @@ from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Verdict, Veri
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.trainer.early_judging import EarlyJudging
+from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
 PATIENCE = 60.0  # seconds until a test that would wait for ever fails
@@ -45,7 +46,7 @@ class Awaiting(Verifier):
         self.threads.append(threading.current_thread().name)
         assert self.event.wait(PATIENCE)
         self.event.clear()
-        return [self.as_verdict(index % 2 == 0) for index in range(len(samples))]
+        return [as_verdict(index % 2 == 0) for index in range(len(samples))]
 
 
 def trained(make: Make, model: str, data: Any, **settings: Any) -> tuple[list[dict[str, float]], list[Scorecard]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Completion, Sample
+from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.verdict import Verdict, grader_error
 
 
@@ -66,6 +67,8 @@ class GroupVerifier(Verifier):
     def _judge_group(self, group: int | None, samples: Sequence[Sample]) -> list[Verdict]:
         if group is None:
             return [grader_error("group_unknown") for _ in samples]
+        if not seconds_left():
+            return [grader_error(BUDGET_SPENT) for _ in samples]
         started = time.perf_counter()
         verdicts = self.guarded_batch(self.verify_group, samples)
         share = (time.perf_counter() - started) / len(samples)  # the time of a single completion is unknown

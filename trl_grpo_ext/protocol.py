@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
+from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
@@ -101,7 +102,9 @@ class Verifier(ABC):
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         """Judge a batch, one verdict a sample, in order. Never raises: a verifier that fails is an ERROR verdict."""
-        return [self.guarded(self._timed, sample) for sample in samples]
+        return [
+            self.guarded(self._timed, sample) if seconds_left() else grader_error(BUDGET_SPENT) for sample in samples
+        ]
 
     def guarded(self, step: Callable[[S], T], subject: S) -> T | Verdict:
         """What `step` makes of a sample, or several; the verdict that blames the grader if it raises."""

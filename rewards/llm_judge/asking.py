@@ -68,7 +68,7 @@ def request_key(question: Question, *, base_url: str, body: Mapping[str, Any]) -
 
 
 async def ask_all(
-    client: Client, questions: Sequence[Question], *, body: Mapping[str, Any], timeout: float
+    client: Client, questions: Sequence[Question], *, body: Mapping[str, Any], timeout: float, late: str
 ) -> list[Reply]:
     """The replies to several questions, in order, in bounded time.
 
@@ -77,6 +77,7 @@ async def ask_all(
         questions: What to ask.
         body: The request but for its messages.
         timeout: Seconds for all of them. A question that has no reply by then is given up.
+        late: The reason that it gets.
     """
     tasks = [asyncio.create_task(_ask(client, question, body)) for question in questions]
     try:
@@ -85,8 +86,8 @@ async def ask_all(
         for task in tasks:
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    late = Reply(outcome=NotScored(reason="judge_batch_timeout"), seconds=timeout)
-    return [late if task in pending else _result(task) for task in tasks]
+    given_up = Reply(outcome=NotScored(reason=late), seconds=timeout)
+    return [given_up if task in pending else _result(task) for task in tasks]
 
 
 def _result(task: asyncio.Task[Reply]) -> Reply:

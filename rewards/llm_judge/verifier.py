@@ -15,6 +15,7 @@ from trl_grpo_ext.rewards.llm_judge.endpoint import REST_SECONDS, Endpoint, Endp
 from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
 from trl_grpo_ext.rewards.llm_judge.reply import Contract, Form
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 ADVICE = {
@@ -260,10 +261,12 @@ class LlmJudgeVerifier(Verifier):
     def _replies(self, questions: Sequence[Question], seconds: float) -> list[Reply]:
         if not questions:
             return []
-        started = time.monotonic()
-        client = shared_client(self._endpoint)
+        started, left = time.monotonic(), seconds_left()
+        client, late = shared_client(self._endpoint), "judge_batch_timeout" if seconds <= left else BUDGET_SPENT
         try:
-            return client.run(lambda: ask_all(client, questions, body=self._body, timeout=seconds))
+            return client.run(
+                lambda: ask_all(client, questions, body=self._body, timeout=min(seconds, left), late=late)
+            )
         except EndpointError as error:
             failed = Reply(outcome=NotScored(reason=error.reason), seconds=time.monotonic() - started)
             return [failed] * len(questions)

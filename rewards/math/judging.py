@@ -92,8 +92,8 @@ def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
     known = {pair: _memo.get((pair, timeout)) or _try_at_once(pair) for pair in pairs}
     slow = [pair for pair, verdict in known.items() if verdict is None]
     for pair, verdict in zip(slow, in_workers(slow, timeout), strict=True):
-        if verdict.status is Status.TIMEOUT and _gold_is_slow(pair, timeout):
-            verdict = replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)  # noqa: PLW2901
+        if verdict.status is Status.TIMEOUT:
+            verdict = _whose_timeout(pair, verdict, timeout)  # noqa: PLW2901
         _memo.put((pair, timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
         known[pair] = verdict
     return {pair: verdict for pair, verdict in known.items() if verdict is not None}
@@ -139,14 +139,19 @@ def _run(function: str, arguments: Sequence[tuple[Any, ...]], timeout: float) ->
     return judge_in_workers(f"{_WORK}:{function}", arguments, timeout=timeout)
 
 
-def _gold_is_slow(pair: Pair, timeout: float) -> bool:
-    """Whether a gold times out against the simplest of answers, so that no answer is to blame."""
+def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
+    """The verdict on a pair that timed out: the data's fault if its gold does so against the simplest of answers.
+
+    While that is unknown, because the grader fails, it is the grader's.
+    """
     key = ("slow", pair.gold, timeout)
-    verdict = _memo.get(key)
-    if verdict is None:
-        (verdict,) = in_workers([Pair(pair.gold, "1", "boxed", SWITCHES, pair.decimals)], timeout)
-        _memo.put(key, verdict)
-    return verdict.status is Status.TIMEOUT
+    simplest = _memo.get(key)
+    if simplest is None:
+        (simplest,) = in_workers([Pair(pair.gold, "1", "boxed", SWITCHES, pair.decimals)], timeout)
+        _memo.put(key, simplest)
+    if simplest.status is Status.TIMEOUT:
+        return replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)
+    return replace(simplest, answer=pair.answer) if simplest.blame is Blame.GRADER else verdict
 
 
 def _judge_at_once(pair: Pair) -> Verdict | None:

@@ -76,7 +76,7 @@ def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:
     if outcome.ending is Ending.BAD_TESTS:
         return replace(skipped("tests_do_not_run"), details=_details(outcome), seconds=outcome.seconds)
     if outcome.ending is Ending.NO_VERDICT or len(outcome.tests) != tests:
-        return replace(grader_error("sandbox_failed", seconds=outcome.seconds), details=_details(outcome))
+        return replace(grader_error(outcome.failure, seconds=outcome.seconds), details=_details(outcome))
     return None
 
 

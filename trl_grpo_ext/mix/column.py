@@ -16,6 +16,7 @@ from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import warn_once
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode
+from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 # Every rank's items, in the order of the ranks, and the place where this rank's begin.
@@ -118,6 +119,8 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
     """One verdict a sample, whatever the verifier does."""
     if not samples or term.verifier is None:
         return []
+    if not seconds_left():
+        return [grader_error(BUDGET_SPENT)] * len(samples)
     return term.verifier.guarded_batch(term.verifier.judge_samples, samples)
 
 

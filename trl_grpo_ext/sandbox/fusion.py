@@ -28,6 +28,7 @@ from trl_grpo_ext.sandbox.monitor import over_time
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import compare, run_each
 from trl_grpo_ext.sandbox.zygote import Zygote
+from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.workers.processes import Lender, spread
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class FusionSandbox:
         distinct = list(dict.fromkeys(jobs))
         zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
         answers = spread(lambda job: self._run(zygotes, job), distinct, threads=self._parallel, cancel=self.close)
-        outcomes = dict(zip(distinct, answers, strict=True))
+        outcomes = {job: answer or no_verdict(BUDGET_SPENT) for job, answer in zip(distinct, answers, strict=True)}
         return [outcomes[job] for job in jobs]
 
     def check(self) -> str:

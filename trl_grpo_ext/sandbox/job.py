@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from trl_grpo_ext.support.budget import BUDGET_SPENT
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -173,6 +175,11 @@ class RunResult:
     level: str = ""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+
+    @property
+    def failure(self) -> str:
+        """The reason code where the grader has failed: NO_VERDICT."""
+        return BUDGET_SPENT if self.detail == BUDGET_SPENT else "sandbox_failed"
 
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values, the inverse of `from_record`."""

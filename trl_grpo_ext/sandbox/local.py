@@ -15,6 +15,7 @@ from trl_grpo_ext.sandbox.monitor import KilledError, NotReadyError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
 from trl_grpo_ext.sandbox.zygote import Zygote, ZygoteLostError
+from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.workers.processes import ClosedError, Lender, spread
 
 logger = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class LocalSandbox:
         zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
         distinct = list(dict.fromkeys(jobs))
         results = spread(lambda job: _run(zygotes, job), distinct, threads=self.size, cancel=self.close)
-        of_job = dict(zip(distinct, results, strict=True))
+        of_job = {job: result or no_verdict(BUDGET_SPENT) for job, result in zip(distinct, results, strict=True)}
         return [replace(of_job[job], level=level) for job in jobs]
 
     def close(self) -> None:

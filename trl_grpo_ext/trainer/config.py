@@ -33,6 +33,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             on some of the run's own completions and in at most 0.5 % of a step's time.
         judge_early: Judge completions on a thread while the GPU computes log-probabilities, which hides that time. None
             does so where the model is on an accelerator. Verifiers that work on the main thread only need False.
+        judging_budget: Seconds that a rank may judge a batch. What has no verdict then is the grader's failure
+            `budget_spent`: the row is void, never a 0. None is no limit.
         halt_on: Codes of findings that end the run, with a checkpoint, such as `["nonfinite_updates"]`.
         executor: Where slow verifiers and programs run: `local`, on each rank's machine, or `ray`, on the nodes of a
             Ray cluster. By default what the variable `TRL_GRPO_EXT_EXECUTOR` says, else `local`.
@@ -93,6 +95,13 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             "thread."
         },
     )
+    judging_budget: float | None = field(
+        default=None,
+        metadata={
+            "help": "Seconds that a rank may judge a batch. What has no verdict then is a failure of the grader, "
+            "`budget_spent`: the row is void, and never a 0. By default there is no limit."
+        },
+    )
     halt_on: list[str] = field(
         default_factory=list,
         metadata={
@@ -116,6 +125,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             check_executor_name(self.executor)
         if self.halt_on and not self.run_checks:
             raise ValueError("halt_on needs run_checks; without checks there is nothing to halt on.")
+        if self.judging_budget is not None and not self.judging_budget > 0:
+            raise ValueError(f"judging_budget is a number of seconds above 0, got {self.judging_budget!r}.")
         if self.keep_scorecards_every < 1:
             raise ValueError(
                 f"keep_scorecards_every is a number of batches, 1 or more; got {self.keep_scorecards_every}."

@@ -18,6 +18,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
+from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget
 from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.trainer.ranks import Whereabouts
 
@@ -63,15 +64,19 @@ class Judge:
         plan: The rewards.
         accelerator: The run's.
         weights: TRL's weights, (f,), one a reward function; the mix's own entries are moved by its schedules.
+        budget: Seconds that this rank may judge a batch; None is no limit.
 
     Attributes:
         whereabouts: Which reward each rank is in.
         others: The names of the rewards that TRL computes itself, beside the mix.
     """
 
-    def __init__(self, plan: RewardPlan, accelerator: Any, weights: torch.Tensor) -> None:
+    def __init__(
+        self, plan: RewardPlan, accelerator: Any, weights: torch.Tensor, *, budget: float | None = None
+    ) -> None:
         self.weights = weights
         self.whereabouts = Whereabouts(accelerator)
+        self._budget = budget
         self._accelerator = accelerator
         self._positions = plan.positions
         self._names = [str(getattr(function, "__name__", function)) for function in plan.functions]
@@ -81,19 +86,28 @@ class Judge:
     def score(self, mix: RewardMix, samples: Sequence[Sample], moment: Moment) -> Scored:
         """The scorecard of this rank's samples, with the weights now in force; ranks meet only in groups they share."""
         try:
-            card = mix.score(
-                samples,
-                moment.progress,
-                step=moment.step,
-                mode=moment.mode,
-                alone=len(self.weights) == len(self._positions),
-                gather=lambda items: self._gather_groups(items, moment.group_size),
-                entering=self.whereabouts.enter,
-            )
+            with judging_budget(self._budget):
+                card = mix.score(
+                    samples,
+                    moment.progress,
+                    step=moment.step,
+                    mode=moment.mode,
+                    alone=len(self.weights) == len(self._positions),
+                    gather=lambda items: self._gather_groups(items, moment.group_size),
+                    entering=self.whereabouts.enter,
+                )
         except UnscoredError as error:
             return Scored(problem=str(error))
         self.whereabouts.enter("")
+        self._warn_of_unfinished(card)
         return Scored(card=card)
+
+    def _warn_of_unfinished(self, card: Scorecard) -> None:
+        for name, verdicts in card.verdicts.items():
+            late = sum(verdict is not None and verdict.reason == BUDGET_SPENT for verdict in verdicts)
+            if late:
+                told = "judging_budget (%g s) is spent at step %s without %d of %d verdicts of %r; such rows are void."
+                self._once.warn(logger, name, told, self._budget, card.step, late, len(verdicts), name)
 
     def agreed(self, mix: RewardMix, scored: Scored) -> Scorecard:
         """The card that was scored, if no rank has a problem; TRL gets the weights in force.

@@ -108,7 +108,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         # Only our own entries: TRL has appended the weights of environments that score themselves.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
         check_weights(self.reward_weights.tolist())
-        self._judge = Judge(plan, self.accelerator, self.reward_weights)
+        budget = getattr(args, "judging_budget", None)
+        self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=budget)
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes)
         expect_unknown_figures()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 
@@ -31,6 +32,8 @@ class Failure(StrEnum):
     """Its time passed while the function waited for something else, such as a clock or a server."""
     LOST = "lost"
     """The worker died, was killed from outside, or could not start."""
+    UNFINISHED = "unfinished"
+    """The budget of the batch was spent before."""
     RAISED = "raised"
     """The function raised an exception."""
 
@@ -65,5 +68,7 @@ class CallResult:
                 return replace(late, status=Status.TIMEOUT)
             case Failure.RAISED:
                 return grader_error(f"raised_{self.detail}", seconds=self.seconds, error=self.error)
+            case Failure.UNFINISHED:
+                return grader_error(BUDGET_SPENT, seconds=self.seconds)
             case _:
                 return grader_error(f"worker_{self.failure}", seconds=self.seconds, error=self.error)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.once import Once
 from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.verdict import Verdict
@@ -50,7 +51,8 @@ class WorkerPool:
         A call that got little CPU time in that time gets as much again; one whose worker was lost is tried once more.
         """
         workers = self.workers  # if the pool is closed meanwhile, these calls start no others
-        return spread(lambda call: _run_call(workers, call, timeout), calls, threads=self.size, cancel=self.close)
+        found = spread(lambda call: _run_call(workers, call, timeout), calls, threads=self.size, cancel=self.close)
+        return [result or CallResult(failure=Failure.UNFINISHED) for result in found]
 
     def close(self) -> None:
         """Kill the workers. Calls that are under way, or have not begun, end as LOST."""
@@ -119,6 +121,8 @@ def run_here(items: Sequence[Record], settings: Record, cores: int) -> list[Reco
 
 
 def _result_of(record: Record) -> CallResult:
+    if record.get("lost") == BUDGET_SPENT:
+        return CallResult(failure=Failure.UNFINISHED)
     if "lost" in record:
         return CallResult(failure=Failure.LOST, detail="lost", error=record["lost"])
     return CallResult(**record | {"failure": record["failure"] and Failure(record["failure"])})

@@ -13,16 +13,19 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
+
+from trl_grpo_ext.support.budget import seconds_left
 
 
 class ChildProcess:
     """A process of this package's own code, started by `exec` and spoken to by a socket, its standard input.
 
-    So it holds none of the trainer's memory and no CUDA state, and it ends when no
-    process holds the other end. Not thread-safe; a lender lends it to one thread.
+    So it holds none of the trainer's memory and no CUDA state, and it ends when no process holds the other end. Not
+    thread-safe; a lender lends it to one thread.
 
     Args:
         command: What to start.
@@ -188,24 +191,22 @@ class Lender(Generic[P]):
 
 def spread(
     function: Callable[[T], U], values: Sequence[T], *, threads: int, cancel: Callable[[], None] = lambda: None
-) -> list[U]:
-    """`function` of each of the values, in order, several at a time.
+) -> list[U | None]:
+    """`function` of each of the values, in order, several at a time; None where the budget of judging was spent first.
 
-    The threads live no longer than the call, so that nothing of them has to survive a fork. Where there is no room for
-    a thread, fewer do the work.
+    The threads end with the call, so that nothing has to survive a fork. Without room for a thread, fewer do the work.
 
     Args:
         function: What it raises, this raises.
         values: Any number.
         threads: How many at a time, at most.
-        cancel: Ends the calls that are under way when this one is interrupted.
+        cancel: Ends the calls that are under way when this one is interrupted, or the budget is spent.
     """
-    waiting = deque(enumerate(values))
-    results: dict[int, U] = {}
-    failures: list[BaseException] = []
+    waiting, until = deque(enumerate(values)), time.monotonic() + seconds_left()
+    results, failures = dict[int, U](), list[BaseException]()
 
     def work() -> None:
-        while not failures:
+        while not failures and time.monotonic() < until:
             try:
                 number, value = waiting.popleft()
             except IndexError:
@@ -220,7 +221,11 @@ def spread(
         _start(helpers, work, min(threads, len(values)))
         if not helpers:
             work()
-        _join(helpers)
+        _join(helpers, until)
+        in_time = results.copy()
+        if any(helper.is_alive() for helper in helpers):
+            cancel()
+            _join(helpers)
     except BaseException:  # Ctrl-C: the trainer is to end, and does not wait for the values that are left
         waiting.clear()
         cancel()
@@ -228,7 +233,7 @@ def spread(
         raise
     if failures:
         raise failures[0]
-    return [results[number] for number in range(len(values))]
+    return [in_time.get(number) for number in range(len(values))]
 
 
 def _start(started: list[threading.Thread], work: Callable[[], None], count: int) -> None:
@@ -240,9 +245,9 @@ def _start(started: list[threading.Thread], work: Callable[[], None], count: int
             started.append(thread)
 
 
-def _join(threads: Sequence[threading.Thread]) -> None:
+def _join(threads: Sequence[threading.Thread], until: float = float("inf")) -> None:
     for thread in threads:
-        thread.join()
+        thread.join(min(threading.TIMEOUT_MAX, max(0.0, until - time.monotonic())))
 
 
 class Shared(Protocol):

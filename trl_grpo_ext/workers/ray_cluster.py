@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.support.version import __version__
@@ -178,7 +179,7 @@ class _Round:
     def __init__(self, cluster: RayCluster, target: str, items: list[Any], settings: Record, seconds: float) -> None:
         self._cluster, self._target, self._settings = cluster, target, settings
         self._closing = cluster.closing
-        self._answers: list[Record] = [{"lost": "closed"}] * len(items)
+        self._answers: list[Record | None] = [None] * len(items)
         ranks = max(4, int(os.environ.get("WORLD_SIZE", "1")))  # each may have as much on a node
         self._patience = PATIENCE_SECONDS + ranks * AHEAD * seconds
         size = min(BATCH, max(1, len(items) // max(1, self._room(cluster.nodes()))))  # so that every core gets some
@@ -186,17 +187,18 @@ class _Round:
         self._under_way: dict[Any, tuple[_Batch, _Node]] = {}
 
     def answers(self) -> list[Record]:
-        """Have it all done."""
+        """Have it all done; what nodes have under way when the budget is spent ends by its own limits."""
         import ray
 
-        while (self._waiting or self._under_way) and not self._closing.is_set():
+        while (self._waiting or self._under_way) and not self._closing.is_set() and seconds_left():
             self._hand_out()
             references = list(self._under_way)
-            ready, _ = ray.wait(references, timeout=_TICK_SECONDS) if references else ([], [])
+            ready, _ = ray.wait(references, timeout=min(_TICK_SECONDS, seconds_left())) if references else ([], [])
             now = time.monotonic()
             for reference in {*ready, *(each for each in references if self._under_way[each][0].until < now)}:
                 self._take(reference)
-        return self._answers
+        unfinished = {"lost": "closed" if self._closing.is_set() else BUDGET_SPENT}
+        return [answer or unfinished for answer in self._answers]
 
     def _hand_out(self) -> None:
         """Send what waits to the nodes with the least to do, as much as keeps all cores busy."""
@@ -293,8 +295,5 @@ def _start(name: str, about: Record) -> _Node:
         "max_concurrency": AHEAD * cores + 2,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=about["NodeID"], soft=False),
     }
-    return _Node(
-        name,
-        cores,
-        ray.remote(NodeJudge).options(**options).remote(cores, [str(Path(folder).resolve()) for folder in sys.path]),
-    )
+    path = [str(Path(folder).resolve()) for folder in sys.path]
+    return _Node(name, cores, ray.remote(NodeJudge).options(**options).remote(cores, path))
