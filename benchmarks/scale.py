@@ -1,10 +1,16 @@
-"""What a Ray cluster adds to judging, or costs: completions a second on this machine, and on one and two nodes of Ray.
+"""Fifty thousand completions judged: in one process, in processes of this machine, on 1, 2 and 4 nodes of Ray.
 
-The nodes are processes of this machine, with half of its cores each when there are two, so this shows what sending
-work over Ray costs, not what more machines bring. Half of the completions are programs with unit tests, half are
-mathematics that needs a worker; no two are the same, so none is judged from memory.
+Half are programs with unit tests, half are mathematics that needs algebra; no two are the same, so none is judged from
+memory. *One process* compares mathematics in the training process, with no deadline, and runs programs one after the
+other. The nodes of Ray are processes of this machine, which share its cores: this shows what sending work over Ray
+costs, and not what more machines bring.
 
-    python benchmarks/scale.py --completions 2000
+What limits judging follows from CPU time, which other work on the machine disturbs little: the training process sends
+and receives, in one thread at a time, so it judges no more than one completion in its own CPU time for one; and all
+processes together use no more than all cores. The lower of the two is the limit. For a cluster, print what the figures
+come to with `--cluster NODES CORES`.
+
+    python benchmarks/scale.py --completions 50000 --seconds 240 --cluster 64 32
 """
 
 from __future__ import annotations
@@ -12,30 +18,76 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
 
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
+from trl_grpo_ext.rewards.math import work
 from trl_grpo_ext.workers.executor import ADDRESS_VARIABLE, EXECUTOR_VARIABLE, LOCAL, RAY
 from trl_grpo_ext.workers.pool import usable_cores
 from trl_grpo_ext.workers.processes import close_shared
 
 TESTS = ["assert add(1, 2) == 3", "assert add(-1, 1) == 0", "assert add(10, 5) == 15"]
-BATCH = 250  # completions that are judged together, as in a generation batch
+BATCH = 512  # completions that are judged together, as in a generation batch
+
+Judge = Callable[[Sequence[str], Sequence[str]], float]
+"""How many of these mathematical answers, of which each has its gold, are right."""
 
 
-def judge(count: int, note: str) -> float:
-    """Judge so many completions of two kinds; completions a second, without the start of processes."""
-    code, maths = UnitTestVerifier(), MathVerifier()
+@dataclass(frozen=True)
+class Measured:
+    """What judging took: completions, wall seconds, and CPU seconds of this process and of those below it."""
+
+    count: int
+    seconds: float
+    here: float
+    below: float
+
+    @property
+    def each_here(self) -> float:
+        """Milliseconds of this process's CPU time for a completion."""
+        return 1000 * self.here / self.count
+
+    @property
+    def each_below(self) -> float:
+        """The same of the processes below it."""
+        return 1000 * self.below / self.count
+
+    def limit(self, cores: int) -> tuple[float, str]:
+        """Completions a second at most on so many cores, and what sets that."""
+        of_cores, of_trainer = 1000 * cores / (self.each_here + self.each_below), 1000 / self.each_here
+        return (of_trainer, "the training process") if of_trainer < of_cores else (of_cores, f"{cores} cores")
+
+
+def cpu_seconds() -> tuple[float, float]:
+    """CPU time so far of this process, and of those below it, with the children that they have had."""
+    here, below = psutil.Process(), 0.0
+    for child in here.children(recursive=True):
+        try:
+            below += sum(child.cpu_times()[:4])
+        except psutil.NoSuchProcess:  # its time is now its parent's
+            continue
+    own = here.cpu_times()
+    return own.user + own.system, below + own.children_user + own.children_system
+
+
+def judge(note: str, count: int, seconds: float, maths: Judge, code: UnitTestVerifier) -> Measured:
+    """Judge so many completions of two kinds, or for so long, without the start of processes."""
     code([program(-1, note)], tests=[TESTS])
-    maths([formula(10**6)], solution=["(x+1)^2"])
-    began, right = time.perf_counter(), 0.0
-    for start in range(0, count // 2, BATCH):
-        numbers = range(start, min(start + BATCH, count // 2))
+    maths([formula(10**6)], ["(x+1)^2"])
+    (here, below), began, right, done = cpu_seconds(), time.perf_counter(), 0.0, 0
+    while done < count and time.perf_counter() - began < seconds:
+        numbers = range(done // 2, min(done + BATCH, count) // 2)
         right += sum(filter(None, code([program(number, note) for number in numbers], tests=[TESTS] * len(numbers))))
         golds = [f"x^2 + {number}x + {len(note)}" for number in numbers]
-        right += sum(filter(None, maths([formula(number, len(note)) for number in numbers], solution=golds)))
-    seconds = time.perf_counter() - began
-    assert right == 2 * (count // 2), f"{right} of {count} were right"
-    return count / seconds
+        right += maths([formula(number, len(note)) for number in numbers], golds)
+        done += 2 * len(numbers)
+    taken, (here_after, below_after) = time.perf_counter() - began, cpu_seconds()
+    assert right == done, f"{right} of {done} were right"
+    return Measured(done, taken, here_after - here, below_after - below)
 
 
 def program(number: int, note: str) -> str:
@@ -48,8 +100,21 @@ def formula(number: int, constant: int = 1) -> str:
     return rf"\boxed{{x(x + {number}) + {constant}}}"
 
 
-def on_nodes(nodes: int, cores: int, count: int) -> float:
-    """The same on a Ray cluster of this machine."""
+def in_this_process(answers: Sequence[str], golds: Sequence[str]) -> float:
+    """Compare without a worker, and so without a deadline."""
+    inner = [answer.removeprefix(r"\boxed{").removesuffix("}") for answer in answers]
+    pairs = zip(golds, inner, strict=True)
+    return float(sum(work.compare(gold, answer, "boxed", (), 6)["score"] for gold, answer in pairs))
+
+
+def in_workers(answers: Sequence[str], golds: Sequence[str]) -> float:
+    """Compare as a run does."""
+    return sum(filter(None, MathVerifier()(answers, solution=golds)))
+
+
+@contextmanager
+def ray_nodes(nodes: int, cores: int) -> Iterator[None]:
+    """A Ray cluster of this machine to judge on."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -59,7 +124,7 @@ def on_nodes(nodes: int, cores: int, count: int) -> float:
         cluster.add_node(num_cpus=max(1, cores // nodes), object_store_memory=80 << 20)
     os.environ |= {EXECUTOR_VARIABLE: RAY, ADDRESS_VARIABLE: str(cluster.address)}
     try:
-        return judge(count, f"{nodes} nodes of Ray" + "!" * nodes)
+        yield
     finally:
         close_shared()
         ray.shutdown()
@@ -67,17 +132,49 @@ def on_nodes(nodes: int, cores: int, count: int) -> float:
         os.environ[EXECUTOR_VARIABLE] = LOCAL
 
 
+def show(place: str, measured: Measured, cores: int) -> None:
+    """Print a line."""
+    most, limit = measured.limit(cores)
+    print(
+        f"{place:15} {measured.count:6d} judged, {measured.count / measured.seconds:4.0f}/s; "
+        f"{measured.each_here:5.2f} ms CPU here, {measured.each_below:5.2f} ms below; "
+        f"at most {most:5.0f}/s, by {limit}",
+        flush=True,
+    )
+
+
+def on_paper(measured: Measured, nodes: int, cores: int) -> None:
+    """Print what a cluster could do for one rank, by these figures, and how many ranks keep it busy."""
+    can = nodes * cores * 1000 / measured.each_below
+    rank = 1000 / measured.each_here
+    print(
+        f"On paper: {nodes} nodes of {cores} cores could judge {can:.0f}/s; one rank hands out {rank:.0f}/s, so it "
+        f"keeps {rank * measured.each_below / 1000:.0f} cores busy, and {can / rank:.0f} ranks all of them."
+    )
+
+
 def main() -> None:
     """Print a line for each place."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--completions", type=int, default=2000)
-    count, cores = parser.parse_args().completions, usable_cores()
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", EXECUTOR_VARIABLE: LOCAL}
-    print(f"{count} completions, {cores} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"this machine: {judge(count, 'here'):.0f} completions/s")
+    parser.add_argument("--completions", type=int, default=50_000)
+    parser.add_argument("--seconds", type=float, default=240.0, help="at most, for each place")
+    parser.add_argument("--nodes", type=int, nargs="*", default=[1, 2, 4], help="of Ray")
+    parser.add_argument("--cluster", type=int, nargs=2, default=[64, 32], metavar=("NODES", "CORES"))
+    options = parser.parse_args()
+    count, seconds, cores = options.completions, options.seconds, usable_cores()
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0", EXECUTOR_VARIABLE: LOCAL}
+    print(f"{count} completions, {cores} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}")
+    alone = judge("alone", count, seconds, in_this_process, UnitTestVerifier(workers=1))
+    show("one process", alone, cores)
     close_shared()
-    for nodes in (1, 2):
-        print(f"Ray, {nodes} node{'s' * (nodes > 1)}: {on_nodes(nodes, cores, count):.0f} completions/s")
+    measured = judge("workers", count, seconds, in_workers, UnitTestVerifier())
+    show("processes", measured, cores)
+    close_shared()
+    for nodes in options.nodes:
+        with ray_nodes(nodes, cores):
+            measured = judge(f"{nodes} of Ray" + "!" * nodes, count, seconds, in_workers, UnitTestVerifier())
+            show(f"Ray, {nodes} node{'s' * (nodes > 1)}", measured, cores)
+    on_paper(measured, *options.cluster)
 
 
 if __name__ == "__main__":

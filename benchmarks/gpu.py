@@ -1,0 +1,170 @@
+"""What judging costs a step on a GPU: TRL's trainer, and ours with judging after the passes and beside them.
+
+**It has not been run on a GPU yet**: only its smoke test, on a CPU.
+
+The model has the shape of Qwen2.5-0.5B and random weights, in bf16, or is the one of `--model`. Random weights say
+nothing, so the two rewards judge other texts in the place of what was said, which are work for a worker each (algebra)
+and for the sandbox (a program with tests), and differ all. Printed are medians over the steps but the first: the wall
+time of a step, how long it waited for its rewards, the share of that in the step, and the peak memory of the GPU; on a
+CPU, of the process, which never falls, so that only its first line counts.
+
+    python benchmarks/gpu.py --completions 256
+    python benchmarks/gpu.py --device cpu --tiny
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+import torch
+from datasets import Dataset
+from diagnostics_overhead import Steps, Times, fresh_times, timed
+from scale import TESTS, formula, program
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen2Config, Qwen2ForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from trl_grpo_ext import Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
+
+SHAPE = {
+    "vocab_size": 151_936,
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": True,
+}
+TINY = SHAPE | {"vocab_size": 512, "hidden_size": 56, "intermediate_size": 64, "num_hidden_layers": 2}
+PROMPT = " ".join(f"w{number}" for number in range(3, 67))
+
+
+class Working(Verifier):
+    """Has a verifier judge a text that is work, and that no other completion has, in the place of what was said."""
+
+    judged = 0
+
+    def __init__(self, inner: Verifier) -> None:
+        self.inner = inner
+        self.name = inner.__name__
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.judge_samples([sample])[0]
+
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        return self.inner.judge_samples([self._work(sample) for sample in samples])
+
+    def _work(self, sample: Sample) -> Sample:
+        self.judged += 1
+        is_code = isinstance(self.inner, UnitTestVerifier)
+        text = program(self.judged, "gpu") if is_code else formula(self.judged)
+        wrong = self.judged % 3 == 0  # so that groups differ
+        row = {"solution": f"x^2 + {self.judged}x + {1 + wrong}", "tests": [*TESTS, "assert False"] if wrong else TESTS}
+        return replace(sample, text=text, row=row)
+
+
+class Waiting(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
+    """Notes how long each step waits for its rewards."""
+
+    times: Times
+
+    def _calculate_rewards(self, *arguments: Any, **settings: Any) -> Any:
+        with timed(self.times, "rewards"):
+            return super()._calculate_rewards(*arguments, **settings)
+
+
+class Verified(Waiting, VerifiedGRPOTrainer):
+    """Ours."""
+
+
+def save_random_model(folder: str, shape: dict[str, Any]) -> None:
+    """Write a model of that shape with random weights, and a tokenizer of words without meaning."""
+    torch.manual_seed(0)
+    words = {f"w{number}": number for number in range(shape["vocab_size"])}
+    tokenizer = Tokenizer(models.WordLevel(words, "w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    names = {"unk_token": "w0", "bos_token": "w1", "eos_token": "w2", "pad_token": "w2"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, padding_side="left", **names).save_pretrained(folder)
+    config = Qwen2Config(**shape, bos_token_id=1, eos_token_id=2, pad_token_id=2)
+    Qwen2ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+
+
+def train(options: argparse.Namespace, model: str, *, ours: bool, early: bool = False) -> Times:
+    """A run: the times of its steps."""
+    on_cpu, times = options.device == "cpu", fresh_times()
+    own = {"judge_early": early, "write_report": False} if ours else {}
+    with tempfile.TemporaryDirectory() as folder:
+        args = (VerifiedGRPOConfig if ours else GRPOConfig)(
+            output_dir=folder, per_device_train_batch_size=options.completions // options.accumulate,
+            gradient_accumulation_steps=options.accumulate, num_generations=8, max_steps=options.steps,
+            max_completion_length=options.tokens, beta=0.04, use_cpu=on_cpu, bf16=not on_cpu,
+            report_to="none", save_strategy="no", logging_steps=1, disable_tqdm=True,
+            model_init_kwargs={"dtype": "float32" if on_cpu else "bfloat16"}, **own,
+        )  # fmt: skip
+        rewards = [Working(MathVerifier()), Working(UnitTestVerifier())]
+        data = Dataset.from_list([{"prompt": PROMPT}] * options.completions)
+        trainer = (Verified if ours else Waiting)(model, rewards, args, data)
+        trainer.remove_callback(PrinterCallback)
+        trainer.times = times
+        trainer.add_callback(Steps(times))
+        trainer.train()
+    return times
+
+
+def peak_gib() -> float:
+    """Peak memory of the GPU since this was last asked; without one, of this process."""
+    if not torch.cuda.is_available():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = torch.cuda.max_memory_allocated() / 2**30
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return peak
+
+
+def main() -> None:
+    """Measure, and print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--model", help="a folder with a model, in the place of the random one")
+    parser.add_argument("--tiny", action="store_true", help="a small model, few completions: a smoke test")
+    parser.add_argument("--completions", type=int, default=256)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--accumulate", type=int, default=8, help="parts that a batch goes through the model in")
+    options = parser.parse_args()
+    if options.tiny:
+        options.completions, options.tokens, options.steps, options.accumulate = 16, 8, 3, 2
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no GPU here; see --device cpu --tiny")
+    logging.disable(logging.WARNING)
+    where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    print(f"{where}, {options.completions} completions of {options.tokens} tokens, {time.strftime('%Y-%m-%d')}")
+    kinds: dict[str, dict[str, bool]] = {
+        "TRL": {"ours": False},
+        "ours, judging after the passes": {"ours": True},
+        "ours, judging beside the passes": {"ours": True, "early": True},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        if not options.model:
+            save_random_model(folder, TINY if options.tiny else SHAPE)
+        for name, settings in kinds.items():
+            times = train(options, options.model or folder, **settings)
+            step, waited = (statistics.median(wall for _, wall in times[part][1:]) for part in ("step", "rewards"))
+            share, peak = f"{waited / step:5.1%}", f"{peak_gib():.2f} GiB"
+            print(f"{name:32} a step {step:7.3f} s, waits {waited:6.3f} s ({share}), peak {peak}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
