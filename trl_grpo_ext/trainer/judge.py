@@ -107,7 +107,7 @@ class Judge:
             late = sum(verdict is not None and verdict.reason == BUDGET_SPENT for verdict in verdicts)
             if late:
                 told = "judging_budget (%g s) is spent at step %s without %d of %d verdicts of %r; such rows are void."
-                self._once.warn(logger, name, told, self._budget, card.step, late, len(verdicts), name)
+                self._once.warn(logger, (BUDGET_SPENT, name), told, self._budget, card.step, late, len(verdicts), name)
 
     def agreed(self, mix: RewardMix, scored: Scored) -> Scorecard:
         """The card that was scored, if no rank has a problem; TRL gets the weights in force.
