@@ -40,7 +40,7 @@ TERMS = [
             spread=1.2,
             groups=12,
         ),
-        expected=("wrong_driver", "secondary_only", "getting_worse"),
+        expected=("wrong_driver", "getting_worse"),
         says=("brevity",),
     ),
     Case(
@@ -55,7 +55,7 @@ TERMS = [
                 Term(name="cautious", judge=lambda d: d.right is d.flag("slips")),
             ),
         ),
-        expected=("wrong_driver", "dead_groups", "inert_term", "secondary_only"),
+        expected=("wrong_driver", "dead_groups", "inert_term"),
         says=("cautious",),
     ),
     Case(
@@ -71,7 +71,7 @@ TERMS = [
             shares={"untagged": [(0, 0.5), (80, 0.5), (150, 0.1)]},
             steps=180,
         ),
-        expected=("getting_worse", "wrong_driver", "secondary_only"),
+        expected=("getting_worse", "wrong_driver"),
         says=("format|schedule|weight",),
     ),
     Case(
@@ -83,7 +83,7 @@ TERMS = [
             terms=(ACCURACY, Term(name="style", judge=style, weight=0.01)),
             shares={"stylish": [(0, 0.1), (110, 0.9)]},
         ),
-        expected=("secondary_only", "wrong_driver"),
+        expected=("wrong_driver",),
         says=("style",),
     ),
     Case(
@@ -108,7 +108,7 @@ TERMS = [
             steps=150,
             tokens=[(0, 240), (90, 250), (100, 60)],
         ),
-        expected=("getting_worse", "wrong_driver", "secondary_only"),
+        expected=("getting_worse", "wrong_driver"),
         says=("brevity",),
     ),
     Case(
@@ -133,7 +133,7 @@ VERIFIERS = [
         kind="verifier",
         story="The verifier accepts one spelling of a number; a lenient shadow finds six times as many answers right.",
         run=Run(score=0.6, terms=(Term(name="accuracy", judge=strict), LENIENT), shares={"strict": 0.85}),
-        expected=("verifier_disagreement", "noisy_verifier"),
+        expected=("noisy_verifier",),
         says=("lenient", "strict|turns down|turned down|rejects"),
     ),
     Case(
@@ -141,7 +141,7 @@ VERIFIERS = [
         kind="verifier",
         story="Only boxed answers are read, seven in ten are not boxed, and a lenient shadow reads them all.",
         run=Run(score=0.55, terms=(ACCURACY, LENIENT), shares={"unread": 0.7}),
-        expected=("unparseable_flood", "verifier_disagreement", "noisy_verifier"),
+        expected=("unparseable_flood", "noisy_verifier"),
         says=("no_boxed|read|parse",),
     ),
     Case(
@@ -149,7 +149,7 @@ VERIFIERS = [
         kind="verifier",
         story="The verifier reads the gold in the prompt: all is right from the first step, though answers differ.",
         run=Run(score=0.4, terms=(Term(name="accuracy", judge=lambda d: right(d.answer)),)),
-        expected=("all_right_groups", "inert_term", "noisy_verifier"),
+        expected=("dead_groups", "inert_term", "noisy_verifier"),
         says=("answers|depend|different|whatever",),
     ),
     Case(
@@ -175,7 +175,7 @@ VERIFIERS = [
                 Term(name="hidden_tests", judge=unit_tests, weight=0.0),
             ),
         ),
-        expected=("all_right_groups", "reward_hacking", "verifier_disagreement", "noisy_verifier"),
+        expected=("dead_groups", "reward_hacking", "noisy_verifier"),
         says=("hidden_tests|accept|pass|whatever|depend",),
     ),
     Case(
@@ -207,7 +207,7 @@ VERIFIERS = [
             terms=(Term(name="judge", judge=lambda d: d.rng.choice([0.1, 0.5, 0.9])),),
             tokens=6.0,
         ),
-        expected=("inconsistent_verifier", "noisy_verifier"),
+        expected=("noisy_verifier",),
         says=("same|chance|differently|noise",),
     ),
 ]
@@ -218,7 +218,7 @@ CODE = [
         kind="code",
         story="The tests call `add`, the prompt asks for `solution`: every program ends with a NameError.",
         run=Run(score=0.5, terms=(Term(name="tests", judge=raises("NameError: name 'add' is not defined")),)),
-        expected=("all_wrong_groups", "inert_term", "bad_data"),
+        expected=("dead_groups", "inert_term", "bad_data"),
         says=("test_1_error|nameerror|name 'add'|lacks_name",),
     ),
     Case(
@@ -226,7 +226,7 @@ CODE = [
         kind="code",
         story="Every program imports pandas, which the sandbox does not have.",
         run=Run(score=0.5, terms=(Term(name="tests", judge=raises("ModuleNotFoundError: No module named 'pandas'")),)),
-        expected=("all_wrong_groups", "inert_term"),
+        expected=("dead_groups", "inert_term"),
         says=("test_1_error|modulenotfound|pandas",),
     ),
     Case(
@@ -234,7 +234,7 @@ CODE = [
         kind="code",
         story="Nine programs in ten run into the time limit of 5 seconds, and the share does not fall.",
         run=Run(score=0.3, terms=(TESTS,), shares={"slow": 0.9}),
-        expected=("all_wrong_groups", "grader_trouble"),
+        expected=("dead_groups", "grader_trouble"),
         says=("time",),
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from windows import batch, codes, needs, window_of
 
 from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.watch import CLEAR, HOLD, Onsets
 from trl_grpo_ext.diagnostics.window import RunView, Window
@@ -130,9 +131,15 @@ def test_a_policy_that_breaks_at_once_is_told_once_and_not_by_what_it_does_then(
 def test_a_policy_that_has_recovered_is_no_longer_broken() -> None:
     fallen = run_of([spread(4)] * 4 + [[0] * 32] * 12)
     logs = [{"entropy": 1.0}] * 40
-    assert "kl_blowup" in codes(window_of(fallen, logs))
     recovered = fallen + [batch({"answer": spread(4)}, step=step) for step in range(16, 32)]
-    assert CHECKS["kl_blowup"](window_of(recovered, logs)) is None  # and not that it could not be checked
+    onsets = Onsets({"kl_blowup": CHECKS["kl_blowup"]})
+    for _ in range(HOLD):
+        onsets.look(window_of(fallen, logs))
+    assert list(onsets.active) == ["kl_blowup"]
+    for _ in range(CLEAR):
+        onsets.look(window_of(recovered, logs))
+    assert not onsets.active
+    assert "beta above 0" in onsets.not_checked["kl_blowup"]  # which keeps no finding that is over
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 20), marks=pytest.mark.slow)])
@@ -206,6 +213,19 @@ def test_a_finding_is_told_once_it_has_held_and_anew_only_after_it_was_over() ->
         says.append(planted("bad_data") if holds else None)
         told += [step for _ in onsets.look(Window(settings={}))]
     assert told == [2 * HOLD - 1, len(script) - 1]
+
+
+def test_a_finding_is_told_again_where_it_is_more_severe_and_asks_for_something_else() -> None:
+    says: list[Finding] = []
+    onsets = Onsets({"grader_trouble": lambda window: says[-1]})
+    slow = planted("grader_trouble")
+    worse, other = replace(slow, severity=Severity.CRITICAL), replace(slow, action="b")
+    told: list[Finding] = []
+    for found in (slow, worse, other, replace(worse, action="b"), slow):
+        for _ in range(2 * HOLD):
+            says.append(found)
+            told += onsets.look(Window(settings={}))
+    assert told == [slow, replace(worse, action="b")]
 
 
 def test_a_check_that_lacks_something_neither_begins_nor_ends_a_finding() -> None:

@@ -33,7 +33,7 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.diagnostics import watch as watch_module
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
-from trl_grpo_ext.diagnostics.finding import Finding, append_finding, read_findings
+from trl_grpo_ext.diagnostics.finding import MERGED, Finding, append_finding, read_findings
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
@@ -130,7 +130,7 @@ def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
     for step in range(1, 13):
         logs.on_log(step, {"loss": 0.1, "grad_norm": float("nan") if step > 6 else 1.0})
     diagnosis = diagnose(run)
-    assert [cause.code for cause in diagnosis.causes] == ["nonfinite_updates", "all_wrong_groups"]
+    assert [cause.code for cause in diagnosis.causes] == ["nonfinite_updates", "dead_groups"]
     assert "grad_norm that is no number" in diagnosis.sentence
 
 
@@ -181,6 +181,8 @@ def test_two_ranks_halt_together_and_tell_a_finding_once(tmp_path: Path) -> None
 def test_halt_on_an_unknown_code_is_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Did you mean `zero_updates`"):
         VerifiedGRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, halt_on=["zero_update"])
+    with pytest.raises(ValueError, match="'all_wrong_groups', which is a part of `dead_groups` now"):
+        VerifiedGRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, halt_on=["all_wrong_groups"])
     with pytest.raises(ValueError, match="list of codes"):
         VerifiedGRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, halt_on="zero_updates")
     with pytest.raises(ValueError, match="needs run_checks"):
@@ -214,6 +216,17 @@ def test_a_disk_that_takes_no_findings_ends_no_run_and_is_told_once(
 def test_without_run_checks_nothing_is_looked_for(tmp_path: Path) -> None:
     run_lab(single_peak(7), tmp_path, steps=20, learning_rate=0.0, run_checks=False)
     assert not (tmp_path / "findings.jsonl").exists()
+
+
+def test_a_run_recorded_under_codes_that_were_merged_is_read_and_told_under_those_of_today(tmp_path: Path) -> None:
+    run_lab(single_peak(7), tmp_path, steps=8)
+    old = {"step": 2, "severity": "warning", "sentence": "s.", "action": "a.", "numbers": {}}
+    lines = [json.dumps(old | {"code": code}) for code in (*MERGED, "of_a_later_version")]
+    (tmp_path / "findings.jsonl").write_text("\n".join(lines))
+    told = diagnose(RecordedRun(tmp_path)).findings
+    assert [finding.code for finding in told] == [*MERGED.values(), "of_a_later_version"]
+    assert set(MERGED.values()) <= CHECKS.keys()
+    assert not MERGED.keys() & CHECKS.keys()
 
 
 def test_findings_come_back_from_their_file_and_a_torn_line_is_passed_over(tmp_path: Path) -> None:
@@ -386,7 +399,7 @@ def test_a_score_that_stays_is_first_a_reason_to_judge_by_hand(tmp_path: Path) -
 def test_what_makes_a_run_a_waste_is_named_before_a_few_bad_rows(tmp_path: Path) -> None:
     cards = [card(Blame.DATA, *[0.0] * 27, step=step) for step in range(16)]
     diagnosis = diagnose(recorded(tmp_path, cards))
-    assert [cause.code for cause in diagnosis.causes] == ["all_wrong_groups", "bad_data"]
+    assert [cause.code for cause in diagnosis.causes] == ["dead_groups", "bad_data"]
     assert "all wrong" in diagnosis.sentence
 
 
@@ -413,7 +426,7 @@ def test_a_dispute_is_between_the_primary_verdict_and_the_second_opinion(tmp_pat
     answers, strict = [passed, failed] * 8, [failed, failed, passed, failed] * 4
     cards = [planted_card(step, answer=answers, shadow_form=[matched] * 16, shadow_strict=strict) for step in range(16)]
     diagnosis = diagnose(recorded(tmp_path, cards))
-    assert diagnosis.causes[0].code == "verifier_disagreement"
+    assert diagnosis.causes[0].code == "noisy_verifier"
     assert {example.text for example in diagnosis.examples} <= {f"row {index}" for index in range(0, 16, 4)}
 
 

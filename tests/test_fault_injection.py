@@ -25,7 +25,7 @@ ROOM = {"per_device_train_batch_size": 16, "max_completion_length": 48}  # nothi
 
 # What a second finding, told beside the planted one, honestly says.
 COMPANIONS = {
-    "reward_hacking": {"verifier_disagreement"},  # told first: they disagree before the policy makes use of it
+    "reward_hacking": {"noisy_verifier"},  # told first: they disagree before the policy makes use of it
 }
 
 BY_ACTION = {action: action / 10 for action in range(1, 11)}
@@ -69,11 +69,11 @@ def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]
         "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), slow),
         "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), slow),
         "bad_data: no gold for one action": (RewardMix([term("peak", PEAK | {3: None})]), slow),
-        "saturated_term": (
+        "inert_term: a term that all pass": (
             RewardMix([RewardTerm(name="answer", verifier=MovingTarget()), term("format", {}, 1.0, weight=0.5)]),
             {"learning_rate": 0.01, "groups": 4, "steps": 160},
         ),
-        "secondary_only": (
+        "wrong_driver: a tie breaker": (
             RewardMix(
                 [
                     term("answer", {7: 1.0}),
@@ -82,11 +82,11 @@ def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]
             ),
             {"learning_rate": 0.01},
         ),
-        "secondary_only: answers that are never right": (
+        "wrong_driver: answers that are never right": (
             RewardMix([term("answer", {}), term("tie_breaker", BY_ACTION, weight=0.01)]),
             {"learning_rate": 0.5, "groups": 2},
         ),
-        "secondary_only: answers that are hardly ever right": (
+        "wrong_driver: answers that are hardly ever right": (
             RewardMix([term("answer", {7: 1.0}), term("tie_breaker", BY_ACTION, weight=0.01)]),
             {"learning_rate": 0.3, "groups": 2, "logits": [0.5] * 6 + [-1.2] + [0.5] * 3},
         ),
@@ -94,14 +94,14 @@ def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]
             RewardMix([RewardTerm(name="answer", verifier=Gold())]),
             {"groups": 4, "steps": 160, "rows": [{"gold": "7"}] * 7 + [{"gold": "none"}] * 3},
         ),
-        "all_wrong_groups": (RewardMix([term("answer", {}, 0.0)]), {}),
-        "all_right_groups": (RewardMix([term("answer", {}, 1.0)]), {}),
+        "dead_groups: all wrong": (RewardMix([term("answer", {}, 0.0)]), {}),
+        "dead_groups: all right": (RewardMix([term("answer", {}, 1.0)]), {}),
         "inert_term": (RewardMix([term("answer", {}, 0.5)]), {}),
         "reward_hacking": (
             RewardMix([term("loose", {2: 1, 3: 1, 4: 1, 7: 1}), term("strict", {7: 1}, weight=0)]),
             {"groups": 2},
         ),
-        "inconsistent_verifier": (RewardMix([RewardTerm(name="judge", verifier=Dice())]), {"groups": 4}),
+        "noisy_verifier: it judges by chance": (RewardMix([RewardTerm(name="judge", verifier=Dice())]), {"groups": 4}),
         "zero_updates: no learning rate": (single_peak(7), {"learning_rate": 0.0}),
         "zero_updates: no learning rate, few logs": (
             single_peak(7),
@@ -123,16 +123,16 @@ LAB_FAULTS = (
     "grader_trouble: timeouts for two actions",
     "grader_trouble: failures for one action",
     "bad_data: no gold for one action",
-    "saturated_term",
-    "secondary_only",
-    "secondary_only: answers that are never right",
-    "secondary_only: answers that are hardly ever right",
+    "inert_term: a term that all pass",
+    "wrong_driver: a tie breaker",
+    "wrong_driver: answers that are never right",
+    "wrong_driver: answers that are hardly ever right",
     "entropy_collapse: a third of the gold answers are wrong",
-    "all_wrong_groups",
-    "all_right_groups",
+    "dead_groups: all wrong",
+    "dead_groups: all right",
     "inert_term",
     "reward_hacking",
-    "inconsistent_verifier",
+    "noisy_verifier: it judges by chance",
     "zero_updates: no learning rate",
     "zero_updates: no learning rate, few logs",
     "zero_updates: next to none",
@@ -150,7 +150,7 @@ def assert_names(diagnosis: Diagnosis, code: str) -> None:
     assert diagnosis.sentence == diagnosis.causes[0].sentence
 
 
-QUICK_FAULTS = ("reward_hacking", "inconsistent_verifier", "zero_updates: no learning rate")
+QUICK_FAULTS = ("reward_hacking", "noisy_verifier: it judges by chance", "zero_updates: no learning rate")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_run_that_stays_where_it_is_is_stuck_but_not_before_a_slow_rise_could_
     )
     assert not is_stuck(early)
     assert is_stuck(late)
-    assert codes(late) == ["all_wrong_groups"]
+    assert codes(late) == ["dead_groups"]
 
 
 def test_a_run_without_one_right_answer_is_stuck_as_soon_as_there_is_a_window() -> None:

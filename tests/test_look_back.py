@@ -44,7 +44,7 @@ def test_a_stuck_run_is_called_so_however_few_of_its_batches_are_kept(tmp_path: 
     recorder = Recorder(tmp_path, keep_every=10)
     for step in range(200):
         recorder.on_batch(batch({"answer": [1.0] + [0.0] * 31}, step=step))
-    assert diagnose(RecordedRun(tmp_path)).causes[0].code == "all_wrong_groups"
+    assert diagnose(RecordedRun(tmp_path)).causes[0].code == "dead_groups"
 
 
 def test_where_a_schedule_puts_another_term_first_the_scores_of_the_two_are_not_compared(tmp_path: Path) -> None:

@@ -261,12 +261,12 @@ def noise_logs(rate: str, low: float, mean: float, high: float) -> list[dict[str
 @pytest.mark.parametrize(("low", "severity"), [(0.019, None), (0.021, "warning"), (0.11, "critical")])
 @pytest.mark.parametrize("rate", RATES)
 def test_a_rate_that_is_surely_too_high_is_a_finding(rate: str, low: float, severity: str | None) -> None:
-    from trl_grpo_ext.diagnostics.checks.noisy_verifier import check
+    from trl_grpo_ext.diagnostics.checks import CHECKS
     from trl_grpo_ext.diagnostics.finding import Finding
 
     window = window_of([a_batch(a_mix(MathVerifier()))], noise_logs(rate, low, low + 0.02, low + 0.05))
     assert ("noisy_verifier" in codes(window)) is (severity is not None)
-    found = check(window)
+    found = CHECKS["noisy_verifier"](window)
     if severity is not None:
         assert isinstance(found, Finding)
         assert found.severity == severity

@@ -31,7 +31,7 @@ WIRING = [
             terms=(Term(name="accuracy", judge=accuracy, seconds=0.78),),
             logs={"step_time": 60.0},
         ),
-        expected=("grader_trouble", "starved_grader"),
+        expected=("grader_trouble",),
         says=("time|seconds|slow",),
     ),
     Case(
@@ -49,7 +49,7 @@ WIRING = [
             steps=240,
             options={"num_iterations": 8, "learning_rate": 2e-5},
         ),
-        expected=("unstable_updates",),
+        expected=("kl_blowup",),
         says=("clip",),
     ),
     Case(
@@ -62,7 +62,7 @@ WIRING = [
             logs={"grad_norm": [(s + d, 300.0 if d == 0 else 0.3) for s in range(15, 120, 15) for d in (-1, 0, 1)]},
             options={"learning_rate": 1e-5},
         ),
-        expected=("unstable_updates",),
+        expected=("kl_blowup",),
         says=("gradient|grad_norm",),
     ),
     Case(
@@ -123,7 +123,7 @@ WIRING = [
         run=Run(
             score=[(0, 0.3), (50, 0.97), (150, 0.99)], terms=(ACCURACY,), pool=4, evaluation=0.2, steps=150, spread=0.8
         ),
-        expected=("reward_hacking", "dead_groups", "all_right_groups"),
+        expected=("reward_hacking", "dead_groups"),
         says=("evaluation|prompt",),
     ),
     Case(
@@ -155,14 +155,14 @@ DATA = [
         kind="data",
         story="Competition problems for a model of half a billion parameters: one answer in a hundred is right.",
         run=Run(score=0.01, terms=(ACCURACY,), spread=1.0, shares={"common": 0.05}),
-        expected=("all_wrong_groups",),
+        expected=("dead_groups",),
     ),
     Case(
         name="too_easy",
         kind="data",
         story="The model knows the data: 99 % are right at the first step and at the last.",
         run=Run(score=0.992, terms=(ACCURACY,)),
-        expected=("all_right_groups",),
+        expected=("dead_groups",),
     ),
     Case(
         name="known_or_hopeless",
@@ -201,7 +201,7 @@ GOLD = [
             tokens=[(0, 150), (110, 260)],
             options={"loss_type": "dapo"},
         ),
-        expected=("all_wrong_groups", "bad_data"),
+        expected=("dead_groups", "bad_data"),
         says=("gold",),
     ),
     Case(
@@ -209,7 +209,7 @@ GOLD = [
         kind="gold",
         story="A third of the rows have the gold of another row; the others are learned, and the score stops at .62.",
         run=Run(score=[(0, 0.5), (60, 0.94), (150, 0.96)], terms=(ACCURACY,), rows={"gold": 0.35}, steps=160),
-        expected=("dead_groups", "entropy_collapse", "all_wrong_groups", "bad_data"),
+        expected=("dead_groups", "entropy_collapse", "bad_data"),
         says=("gold",),
     ),
     Case(
@@ -247,7 +247,7 @@ GRADERS = [
         kind="grader",
         story="One verdict in four runs out of time since its worker gets no CPU.",
         run=Run(score=[(0, 0.3), (110, 0.4)], terms=(ACCURACY,), shares={"starved": 0.25}),
-        expected=("starved_grader", "grader_trouble"),
+        expected=("grader_trouble",),
         says=("cpu|time",),
     ),
     Case(

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
+from trl_grpo_ext.diagnostics.finding import MERGED, PAGE
 from trl_grpo_ext.support.documentation import page_titles, read_docs
 
 
@@ -24,10 +25,21 @@ def add_docs_parser(commands: Any) -> None:
 def run_docs_command(arguments: argparse.Namespace) -> int:
     """Print the page, the section or the list; returns the exit status."""
     try:
-        print_text(_list() if arguments.page is None else read_docs(arguments.page))
+        print_text(_list() if arguments.page is None else read_docs(_under_its_code(arguments.page)))
     except ValueError as error:
         return refuse(error)
     return FINE
+
+
+def _under_its_code(page: str) -> str:
+    """The page, or the section; that of an earlier code of a finding is where it is now.
+
+    Examples:
+        >>> _under_its_code("findings#starved_grader")
+        'findings#grader_trouble'
+    """
+    name, _, section = page.partition("#")
+    return f"{name}#{MERGED[section]}" if name == PAGE and section in MERGED else page
 
 
 def _list() -> str:

@@ -11,7 +11,7 @@ from trl_grpo_ext.diagnostics.levels import Stretch, fitted_rise, together
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES
 from trl_grpo_ext.diagnostics.window import Window, beside_scores, logged_figures
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.support.estimate import NOTHING, SURE, Estimate
+from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 # Ours, tried in tests/test_diagnosis_cases.py: runs that get worse, and healthy ones that go up and down.
 LEAST_FALL = 0.1  # of a score; less is not worth a finding
@@ -48,6 +48,11 @@ class Decline:
     def size(self) -> Estimate:
         """How much has been lost."""
         return self.best - self.now
+
+    def pair(self, name: str) -> tuple[float, float] | None:
+        """Another figure before and now; None where either is unknown."""
+        before, now = (figures.get(name, NOTHING) for figures in (self.before, self.after))
+        return (before.mean, now.mean) if before.count and now.count else None
 
 
 def _matters(fall: Estimate, best: Estimate) -> bool:
@@ -96,7 +101,7 @@ def evaluation_decline(window: Window) -> Decline | None:
     earlier, latest = known[:-2], [level for _, level in known[-2:]]
     if not earlier:
         return None
-    step, best = max(earlier, key=lambda one: _surely(one[1]))
+    step, best = max(earlier, key=lambda one: one[1].at_least)
     trend = fitted_rise([Stretch(when, level) for when, level in known if when >= step])
     now = Estimate.together(latest)
     fall = best - now
@@ -106,10 +111,6 @@ def evaluation_decline(window: Window) -> Decline | None:
     if not (_matters(fall, best) and is_sure and each_is_lower):
         return None
     return Decline(best, now, (step, step), *_figures(window, step, step))
-
-
-def _surely(level: Estimate) -> float:
-    return level.mean - SURE * level.error
 
 
 def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[float, float, Estimate] | None:
@@ -127,7 +128,7 @@ def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[
             if count >= ENOUGH_GROUPS:
                 level = Estimate(total / count, spread / math.sqrt(count), count)
                 found.append((parts[start][0], parts[start + width - 1][0], level))
-    return max(found, key=lambda one: (_surely(one[2]), one[1]), default=None)
+    return max(found, key=lambda one: (one[2].at_least, one[1]), default=None)
 
 
 def _spread(levels: Sequence[Estimate]) -> float:

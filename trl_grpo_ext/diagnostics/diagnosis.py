@@ -19,7 +19,7 @@ from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN, has_risen, steps_so_far
 from trl_grpo_ext.diagnostics.terms import names, primary_terms
 from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
-from trl_grpo_ext.diagnostics.window import CEILING, RunView, Window
+from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import Estimate
@@ -29,8 +29,8 @@ MOST_SEARCHED = 8  # of the last batches, for examples
 # What still matters where the score is at its ceiling: whether it can be believed, and what it costs.
 BEYOND_CEILING = frozenset(
     (
-        *("grader_trouble", "starved_grader", "inconsistent_verifier", "noisy_verifier", "bad_data"),
-        *("all_right_groups", "reward_hacking", "label_hacks", "verifier_disagreement", "nonfinite_updates"),
+        *("nonfinite_updates", "grader_trouble", "bad_data", "noisy_verifier", "reward_hacking", "dead_groups"),
+        "label_hacks",
     )
 )
 
@@ -38,7 +38,7 @@ BEYOND_CEILING = frozenset(
 ASIDE = frozenset(("label_hacks", "repetition"))
 
 # What is information only if it is of a grader whose verdicts do not count: it holds no reward back.
-OF_GRADERS = frozenset(("grader_trouble", "starved_grader", "inconsistent_verifier"))
+OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +145,7 @@ def _at_once(window: Window) -> dict[str, Finding]:
 
 
 def _causes(active: Mapping[str, Finding], window: Window) -> tuple[Finding, ...]:
-    level = score_level(window.batches)
-    solved = level is not None and level.mean >= CEILING
-    held = [active[code] for code in CHECKS if code in active and (not solved or code in BEYOND_CEILING)]
+    held = [active[code] for code in CHECKS if code in active and (not window.is_solved or code in BEYOND_CEILING)]
     return tuple(sorted(held, key=_rank))
 
 
@@ -159,20 +157,20 @@ def _rank(cause: Finding) -> int:
 
 
 def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
-    level = score_level(window.batches)
     if not window.batches:
         return causes[0].sentence if causes else _without_batches(window)
-    does_well = _is_solved(level) or has_risen(window)
+    does_well = window.is_solved or has_risen(window)
     if causes and _is_beside(causes[0], does_well=does_well):
-        return f"{_sound(level, window)} Beside it: {causes[0].sentence}"
+        return f"{_sound(window)} Beside it: {causes[0].sentence}"
     if causes:
         return causes[0].sentence
+    order = {code: place for place, code in enumerate(CHECKS)}
     earlier = sorted(
         (finding for finding in findings if finding.severity is not Severity.INFO),
-        key=lambda finding: (_rank(finding), list(CHECKS).index(finding.code)),
+        key=lambda finding: (_rank(finding), order.get(finding.code, len(order))),
     )
     told = f" Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else ""
-    return _sound(level, window) + told
+    return _sound(window) + told
 
 
 def _is_beside(cause: Finding, *, does_well: bool) -> bool:
@@ -193,18 +191,18 @@ def _last(window: Window) -> Estimate:
     return window.evaluations[-1][1]
 
 
-def _sound(level: Estimate | None, window: Window) -> str:
-    if level is None:
+def _sound(window: Window) -> str:
+    level = window.score
+    if not level.count:
         size = sum(batch.size for batch in window.batches)
         if judged(window.batches):
             return f"The scores of the last {size} completions are too large to compare."
         return f"None of the last {size} completions could be judged: no term with weight is for their rows."
     score = _score(window)
-    if _is_solved(level):
+    if window.is_solved:
         return f"Nothing holds the reward back: {score} is {level.mean:.2f}."
     if has_risen(window):
         before = score_level(window.opening)
-        assert before is not None  # or it could not have risen
         if level.mean - before.mean < LEAST_GAIN:
             steps, named = steps_so_far(window), names(primary_terms(window))
             return (
@@ -237,10 +235,6 @@ def _stays(level: Estimate, window: Window) -> str:
 
 def _score(window: Window) -> str:
     return f"the score of {names(primary_terms(window))}"
-
-
-def _is_solved(level: Estimate | None) -> bool:
-    return level is not None and level.mean >= CEILING
 
 
 RECENT = 16  # logs, as many as checks look at batches

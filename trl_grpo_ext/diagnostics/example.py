@@ -102,13 +102,12 @@ def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:
 
 _ROWS: Mapping[str, Shown] = {
     "grader_trouble": _is_ungraded,
-    "starved_grader": _of_the_named(lambda one: one.reason.endswith("starved")),
     "bad_data": _of_the_named(lambda one: one.blame is Blame.DATA),
     "unparseable_flood": _is_unread,
     "truncation": lambda card, finding: [sample.truncated is True for sample in card.samples],
     "label_hacks": _of_the_named(would_fool),
     "reward_hacking": _is_disputed,
-    "verifier_disagreement": _is_disputed,
+    "noisy_verifier": _is_disputed,
 }
 
 

@@ -6,13 +6,26 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 PAGE = "findings"
 FILE = "findings.jsonl"
+
+
+# Codes that are a part of another one now: a recipe, or a run recorded earlier, may hold them.
+MERGED = {
+    "starved_grader": "grader_trouble",
+    "inconsistent_verifier": "noisy_verifier",
+    "verifier_disagreement": "noisy_verifier",
+    "unstable_updates": "kl_blowup",
+    "all_wrong_groups": "dead_groups",
+    "all_right_groups": "dead_groups",
+    "saturated_term": "inert_term",
+    "secondary_only": "wrong_driver",
+}
 
 
 class Severity(StrEnum):
@@ -25,13 +38,23 @@ class Severity(StrEnum):
     CRITICAL = "critical"
     """Going on is a waste."""
 
+    @property
+    def rank(self) -> int:
+        """0 for information, 1 for a warning, 2 for what is critical."""
+        return list(Severity).index(self)
+
+    @classmethod
+    def critical_if(cls, is_waste: bool) -> Severity:
+        """Critical, or else a warning."""
+        return cls.CRITICAL if is_waste else cls.WARNING
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What a check has found.
 
     Attributes:
-        code: Which check; codes are stable, `checks.CHECKS` lists them.
+        code: Which check; codes are stable, `checks.CHECKS` lists them, and fills code and step in.
         step: The optimizer step of the latest batch that was looked at; None if it is unknown.
         severity: How much it matters.
         sentence: What is wrong, with the figures that say so.
@@ -46,8 +69,8 @@ class Finding:
         'trl-grpo-ext docs findings#bad_data'
     """
 
-    code: str
-    step: int | None
+    code: str = ""
+    step: int | None = None
     severity: Severity
     sentence: str
     action: str
@@ -78,8 +101,9 @@ class Finding:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Finding:
-        """The finding that `to_record` was called on."""
-        return cls(**{name: record[name] for name in ("code", "step", "severity", "sentence", "numbers", "action")})
+        """The finding that `to_record` was called on, under the code that it has now."""
+        found = cls(**{name: record[name] for name in ("code", "step", "severity", "sentence", "numbers", "action")})
+        return replace(found, code=MERGED.get(found.code, found.code))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +112,11 @@ class NotChecked:
 
     Attributes:
         needs: What is missing, such as `"a shadow term (weight 0)"`.
+        in_part: Whether the check has found nothing in what it was given.
     """
 
     needs: str
+    in_part: bool = False
 
 
 def append_finding(run_folder: str | os.PathLike[str], finding: Finding) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, Window
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 
@@ -21,9 +22,25 @@ def group_count(batches: Sequence[BatchFigures]) -> int:
     return sum(batch.groups for batch in batches)
 
 
+def are_enough(batches: Sequence[BatchFigures]) -> bool:
+    """Whether shares of their completions and of their groups mean something."""
+    return judged(batches) >= LEAST_SAMPLES and group_count(batches) >= LEAST_GROUPS
+
+
 def groups_of(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> int:
     """The groups of one kind."""
     return sum(batch.outcomes.get(outcome, 0) for batch in batches)
+
+
+def group_share(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> float:
+    """The share of the groups of one kind, in [0, 1]; 0 for no groups."""
+    return groups_of(batches, outcome) / max(1, group_count(batches))
+
+
+def mean_of_known(figures: Iterable[float | None]) -> float | None:
+    """The mean of the figures that are known; None if none is."""
+    known = [figure for figure in figures if figure is not None]
+    return fmean(known) if known else None
 
 
 def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
@@ -38,10 +55,10 @@ def percent(part: float) -> str:
     """A share as people read it.
 
     Examples:
-        >>> percent(0.123), percent(0.0312), percent(1.0)
-        ('12 %', '3.1 %', '100 %')
+        >>> percent(0.123), percent(0.0312), percent(1.0), percent(0)
+        ('12 %', '3.1 %', '100 %', '0 %')
     """
-    return f"{part:.1%}".replace("%", " %") if part < 0.1 else f"{part:.0%}".replace("%", " %")
+    return (f"{part:.1%}" if 0 < part < 0.1 else f"{part:.0%}").replace("%", " %")
 
 
 # Different answers a group, a mean. Ours, tried in tests/test_healthy_runs.py (converged without beta, and going on).
@@ -50,16 +67,15 @@ ONE_ANSWER = 1.5
 
 def distinct_answers(batches: Sequence[BatchFigures]) -> float | None:
     """Different answers a group, a mean over batches; None where no answer is extracted."""
-    known = [batch.primary.distinct_answers for batch in batches if batch.primary.distinct_answers is not None]
-    return sum(known) / len(known) if known else None
+    return mean_of_known(batch.primary.distinct_answers for batch in batches)
 
 
-def is_one_answer(batches: Sequence[BatchFigures], opening: Sequence[BatchFigures]) -> bool:
+def is_one_answer(window: Window) -> bool:
     """Whether groups have come to give one answer only, having given more at first: an exploration that has ended.
 
     A dead group is its effect then, not the cause of trouble.
     """
-    now, before = distinct_answers(batches), distinct_answers(opening)
+    now, before = distinct_answers(window.batches), distinct_answers(window.opening)
     return now is not None and before is not None and now < ONE_ANSWER <= before
 
 

@@ -25,19 +25,14 @@ def is_flat(batches: Sequence[BatchFigures], least_gain: float = LEAST_GAIN) -> 
     A score near 1 need rise by half of what it lacks only. False for fewer than `FLAT_BATCHES`.
     """
     level = score_level(batches)
-    if level is None or len(batches) < FLAT_BATCHES:
-        return False
     if level.mean < 1:
         least_gain = min(least_gain, (1 - level.mean) / 2)
-    found = gain_within(batches)
-    return found is not None and found.is_surely_below(least_gain)
+    return len(batches) >= FLAT_BATCHES and gain_within(batches).is_surely_below(least_gain)
 
 
 def has_risen(window: Window, level: LevelOf = score_level) -> bool:
     """Whether the score, or another level, has surely risen since the opening."""
     found = gain(window.opening, window.later, level)
-    if found is None:
-        return False
     return found.is_sure or (level is score_level and found.mean > 0 and _rises_slowly(window))
 
 
@@ -53,8 +48,8 @@ def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
     A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck, and
     that takes patience (optimizer steps), less for one of next to 0. `benchmarks/false_alarms.py` measures how well.
     """
-    level, fitted = score_level(window.batches), fitted_rise(window.history)
-    if level is None or fitted is None or len(window.batches) < FLAT_BATCHES:
+    level, fitted = window.score, fitted_rise(window.history)
+    if not level.count or fitted is None or len(window.batches) < FLAT_BATCHES:
         return False
     if level.mean < NEXT_TO_NOTHING:
         patience = EARLY if level.mean else 0
@@ -62,13 +57,7 @@ def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
         return False
     gains = gain(window.opening, window.later), gain_within(window.batches)
     least = min(LEAST_RISE, max(LEAST_LOW_RISE, level.mean / 4))  # of a low score, a quarter of itself is a gain
-    return all(found is None or found.is_chance for found in gains) and fitted.mean + fitted.error < least
-
-
-def has_not_gained(window: Window, least_gain: float, level: LevelOf = score_level) -> bool:
-    """Whether the score, or another level, has surely not risen by `least_gain` since the opening."""
-    found = gain(window.opening, window.later, level)
-    return found is not None and found.is_surely_below(least_gain)
+    return not any(found.mean > found.error for found in gains) and fitted.mean + fitted.error < least
 
 
 def has_hardly_gained(window: Window) -> bool:
@@ -76,8 +65,7 @@ def has_hardly_gained(window: Window) -> bool:
 
     Enough where another figure has moved a lot: the question is whether it was worth it.
     """
-    found = gain(window.opening, window.later)
-    return found is not None and found.mean < HARDLY
+    return gain(window.opening, window.later).mean < HARDLY
 
 
 def is_learning(window: Window) -> bool:
@@ -85,8 +73,7 @@ def is_learning(window: Window) -> bool:
 
     A score of 0 teaches nothing, however early it is.
     """
-    level = score_level(window.batches)
-    if level is None or level.mean == 0:
+    if not window.score.count or window.score.mean == 0:
         return False
     is_early = steps_so_far(window) < EARLY
     return is_early or (has_risen(window) and not is_flat(window.batches))

@@ -55,30 +55,24 @@ def _panel(finding: Finding) -> Panel:
     )
 
 
+ALERTS = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}  # of both trackers
+
+
 def alert_trackers(finding: Finding) -> None:
     """Raise an alert in wandb and trackio where they are loaded and a run is active; never raises."""
-    for send in (_alert_wandb, _alert_trackio):
+    for name, has_run in (("wandb", _has_wandb_run), ("trackio", _has_trackio_run)):
+        tracker: Any = sys.modules.get(name)
         try:
-            send(finding)
+            if tracker is not None and has_run(tracker):
+                text, level = f"{finding.sentence} {finding.action} ({finding.docs})", ALERTS[finding.severity]
+                tracker.alert(title=finding.code, text=text, level=getattr(tracker.AlertLevel, level))
         except Exception as error:
-            logger.debug("No alert for %s: %s", finding.code, error)
+            logger.debug("No alert in %s for %s: %s", name, finding.code, error)
 
 
-def _alert_wandb(finding: Finding) -> None:
-    wandb: Any = sys.modules.get("wandb")
-    if wandb is None or getattr(wandb, "run", None) is None:
-        return
-    level = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}[finding.severity]
-    wandb.alert(title=finding.code, text=_text(finding), level=getattr(wandb.AlertLevel, level))
+def _has_wandb_run(wandb: Any) -> bool:
+    return getattr(wandb, "run", None) is not None
 
 
-def _alert_trackio(finding: Finding) -> None:
-    trackio: Any = sys.modules.get("trackio")
-    if trackio is None or not hasattr(trackio, "alert") or trackio.context_vars.current_run.get() is None:
-        return
-    level = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}[finding.severity]
-    trackio.alert(title=finding.code, text=_text(finding), level=getattr(trackio.AlertLevel, level))
-
-
-def _text(finding: Finding) -> str:
-    return f"{finding.sentence} {finding.action} ({finding.docs})"
+def _has_trackio_run(trackio: Any) -> bool:
+    return hasattr(trackio, "alert") and trackio.context_vars.current_run.get() is not None

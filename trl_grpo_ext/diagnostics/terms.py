@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.pairs import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
+from trl_grpo_ext.verdict import Blame, Status
 
 
 def primary_terms(window: Window) -> list[str]:
@@ -92,16 +94,18 @@ class VerdictShare:
     """How many of a term's recent verdicts are of a kind.
 
     Attributes:
+        term: The term.
+        in_force: Whether it has weight.
         count: How many are.
         verdicts: How many there are in all.
         batches: In how many batches there is one or more.
-        in_force: Whether the term has weight.
     """
 
+    term: str
+    in_force: bool
     count: int
     verdicts: int
     batches: int
-    in_force: bool
 
     @property
     def share(self) -> float:
@@ -112,7 +116,7 @@ class VerdictShare:
         """Whether it is a share of `warn`, and no burst: in several batches, or a share that is critical by itself.
 
         Examples:
-            >>> burst = VerdictShare(count=8, verdicts=256, batches=1, in_force=True)
+            >>> burst = VerdictShare(term="math", in_force=True, count=8, verdicts=256, batches=1)
             >>> burst.is_pattern(0.02, 0.10), burst.is_pattern(0.02, 0.03)
             (False, True)
         """
@@ -122,23 +126,43 @@ class VerdictShare:
 
     def severity(self, critical: float) -> Severity:
         """How much it matters; of a term without weight, nothing is lost for the reward."""
-        if not self.in_force:
-            return Severity.INFO
-        return Severity.CRITICAL if self.share >= critical else Severity.WARNING
+        return Severity.critical_if(self.share >= critical) if self.in_force else Severity.INFO
 
 
-def verdict_share(window: Window, term: str, count: Callable[[TermFigures], int]) -> VerdictShare:
-    """The share of a term's recent verdicts that `count` finds in the facts of a batch."""
+def worst_share(
+    window: Window, count: Callable[[TermFigures], int], warn: float, critical: float
+) -> VerdictShare | None:
+    """The term of which the largest share of recent verdicts is of a kind, if that is a pattern.
+
+    Args:
+        window: The run. Its shadows count only where no term in force shows a pattern.
+        count: How many verdicts of a batch are of the kind.
+        warn: The least share.
+        critical: The share that one batch is enough for.
+    """
+    shares = [_verdict_share(window, term, count) for term in window.terms]
+    patterns = [share for share in shares if share.is_pattern(warn, critical)]
+    return max(patterns, key=lambda share: (share.in_force, share.share), default=None)
+
+
+def _verdict_share(window: Window, term: str, count: Callable[[TermFigures], int]) -> VerdictShare:
     facts = window.of_term(term)
     counts = [count(one) for one in facts]
     return VerdictShare(
+        term=term,
+        in_force=term in window.in_force,
         count=sum(counts),
         verdicts=sum(one.verdicts for one in facts),
         batches=sum(number > 0 for number in counts),
-        in_force=term in window.in_force,
     )
 
 
-def by_weight(window: Window) -> list[str]:
-    """The terms in force, then the shadows, of which something is said only where nothing is of the others."""
-    return sorted(window.terms, key=lambda term: term not in window.in_force)
+Failure = tuple[Blame, Status, str]  # whose fault it is, and the verdict's status and reason
+
+
+def failures_of(facts: Sequence[TermFigures], is_kind: Callable[[Failure], bool]) -> Counter[Failure]:
+    """A term's failed verdicts of a kind, over several batches."""
+    found: Counter[Failure] = Counter()
+    for one in facts:
+        found.update({kind: count for kind, count in one.failures.items() if is_kind(kind)})
+    return found

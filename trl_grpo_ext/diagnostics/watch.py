@@ -1,4 +1,4 @@
-"""The watch: it checks a run while it goes on, or a recorded one, and tells each finding once, when it begins."""
+"""The watch: it checks a run while it goes on, or a recorded one, and tells each finding when it begins."""
 
 from __future__ import annotations
 
@@ -127,6 +127,7 @@ class Onsets:
     not_checked: dict[str, str] = field(default_factory=dict)
     _primary: tuple[str, ...] = ()
     _once: Once = field(default_factory=Once)
+    _told: dict[str, Finding] = field(default_factory=dict)
     _held: dict[str, int] = field(default_factory=dict)
     _missed: dict[str, int] = field(default_factory=dict)
 
@@ -135,6 +136,7 @@ class Onsets:
         if window.in_force[:1] != self._primary:  # what was found of another primary term is over
             self._primary = window.in_force[:1]
             self.active.clear()
+            self._told.clear()
             self._held.clear()
         return [finding for code, check in self.checks.items() if (finding := self._look(code, check, window))]
 
@@ -146,21 +148,30 @@ class Onsets:
             self.not_checked[code] = f"a check that does not fail ({type(error).__name__})"
             return None
         self.not_checked.pop(code, None)
-        if isinstance(found, NotChecked):  # which says neither that it holds nor that it is over
+        if isinstance(found, NotChecked):
             self.not_checked[code] = found.needs
-            return None
+            if not found.in_part:  # which says neither that it holds nor that it is over
+                return None
         if not isinstance(found, Finding):
             self._held[code] = 0
             self._missed[code] = self._missed.get(code, 0) + 1
             if self._missed[code] >= CLEAR:
                 self.active.pop(code, None)
+                self._told.pop(code, None)
             return None
         self._missed[code] = 0
-        self._held[code] = self._held.get(code, 0) + 1
-        begins = code not in self.active and self._held[code] >= HOLD
+        self._held[code] = self._held.get(code, 0) + 1 if self._is_news(code, found) else 0
+        begins = self._held[code] >= HOLD
+        if begins:
+            self._told[code] = found
         if begins or code in self.active:
             self.active[code] = found
         return found if begins else None
+
+    def _is_news(self, code: str, found: Finding) -> bool:
+        """Whether it was not told, or is more severe now and asks for something else: it has another cause."""
+        told = self._told.get(code)
+        return told is None or (found.severity.rank > told.severity.rank and found.action != told.action)
 
 
 MOST_BATCHES = 512  # that are read after the first ones; ours: it bounds the time that `diagnose` takes

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
@@ -19,6 +20,7 @@ from trl_grpo_ext.support.estimate import NOTHING, Estimate, is_finite
 # Ours, for bounded memory: as many as the checks need.
 RECENT_LOGS = 32
 OPENING_LOGS = 4
+LATEST_LOGS = 5  # that the level of a logged figure is taken from
 EVALUATIONS = 16
 CLIFF_STEPS = 4  # optimizer steps: a loss of entropy within so few is sudden
 
@@ -43,8 +45,8 @@ class Window:
         folder: The run's; None where there is none.
         trained_on: The terms that have had weight in a training batch, ever.
         evaluations: The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
-        trained_at_first_evaluation: The primary score of the training batches just before the first evaluation; None
-            if it was not kept.
+        trained_at_first_evaluation: The primary score of the training batches just before the first evaluation;
+            `NOTHING` if it was not kept.
         logs: The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not
             finite are NaN, or None if they come from disk.
         opening_logs: The first of them, at most `OPENING_LOGS`.
@@ -60,11 +62,21 @@ class Window:
     folder: str | os.PathLike[str] | None = None
     trained_on: frozenset[str] = frozenset()
     evaluations: Sequence[tuple[int | None, Estimate]] = ()
-    trained_at_first_evaluation: Estimate | None = None
+    trained_at_first_evaluation: Estimate = NOTHING
     logs: Sequence[Mapping[str, Any]] = ()
     opening_logs: Sequence[Mapping[str, Any]] = ()
     entropy_cliff: float | None = None
     settings: Mapping[str, Any]
+
+    @property
+    def score(self) -> Estimate:
+        """How high the primary score is in the recent batches; `NOTHING` if nothing was judged."""
+        return score_level(self.batches)
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether that leaves little room to rise."""
+        return self.score.mean >= CEILING
 
     @property
     def step(self) -> int | None:
@@ -105,6 +117,14 @@ class Window:
         values = (entry.get(name) for entry in (self.opening_logs if opening else self.logs))
         return [value for value in values if is_finite(value)]
 
+    def logged_level(self, name: str, whole: int = 0) -> float | None:
+        """The median of the latest values of a figure in the logs, since one log is noisy; None if it is unknown.
+
+        With `whole`, it is of so many values, and None for fewer.
+        """
+        values = self.logged(name)[-(whole or LATEST_LOGS) :]
+        return median(values) if values and len(values) >= whole else None
+
 
 LOGGED = ("entropy", "grad_norm", "kl", "clip_ratio/region_mean")  # TRL's, which may say why a score falls
 
@@ -135,6 +155,11 @@ CheckResult = Finding | NotChecked | None
 Check = Callable[[Window], CheckResult]
 
 
+def finds(window: Window, *checks: Check) -> bool:
+    """Whether any of some checks finds something."""
+    return any(isinstance(check(window), Finding) for check in checks)
+
+
 # Optimizer steps between two logs whose entropies are compared. Ours: three times TRL's default of `logging_steps`, 10.
 MOST_BETWEEN_LOGS = 32
 
@@ -162,7 +187,7 @@ class RunView:
         self._entropy_cliff: float | None = None
         self._evaluations: list[tuple[int | None, Estimate]] = []
         self._evaluating: list[BatchFigures] = []
-        self._trained_at_first_evaluation: Estimate | None = None
+        self._trained_at_first_evaluation = NOTHING
 
     def add(self, figures: BatchFigures) -> bool:
         """Take a batch in; True if it is a training batch, after which the checks should look."""
@@ -189,7 +214,7 @@ class RunView:
         if self._batches and figures.in_force[:1] != self._batches[-1].in_force[:1]:
             self._opening, self._history = [], History()
             self._batches.clear()
-            self._evaluations, self._trained_at_first_evaluation = [], None
+            self._evaluations, self._trained_at_first_evaluation = [], NOTHING
 
     def skip(self) -> None:
         """Forget what is recent: the batches that come next do not follow it. How the run began is kept."""
@@ -247,4 +272,4 @@ class RunView:
     def _last_evaluation(self) -> list[tuple[int | None, Estimate]]:
         """The batches of an evaluation that may go on, as one figure."""
         level = score_level(self._evaluating)
-        return [] if level is None else [(self._evaluating[-1].step, level)]
+        return [(self._evaluating[-1].step, level)] if level.count else []

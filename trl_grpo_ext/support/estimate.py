@@ -97,6 +97,11 @@ class Estimate:
         return Estimate(self.mean - earlier.mean, error, min(self.count, earlier.count))
 
     @property
+    def at_least(self) -> float:
+        """What the mean is at least, chance left out."""
+        return self.mean - SURE * self.error
+
+    @property
     def is_sure(self) -> bool:
         """Whether a difference is above 0 by more than chance."""
         return self.mean > SURE * self.error

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.diagnostics.finding import MERGED, Finding
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
@@ -124,7 +124,7 @@ class CardListener(RunListener):
 
 
 def check_halt_on(codes: Sequence[str]) -> None:
-    """Raise a ValueError for an unknown code of a finding.
+    """Raise a ValueError for an unknown code of a finding, or for one that goes by another code now.
 
     Examples:
         >>> check_halt_on(["bad_dat"])
@@ -135,6 +135,8 @@ def check_halt_on(codes: Sequence[str]) -> None:
     if isinstance(codes, str):
         raise ValueError(f"halt_on is a list of codes, got {codes!r}; write [{codes!r}].")
     for code in codes:
+        if code in MERGED:
+            raise ValueError(f"halt_on names the finding {code!r}, which is a part of `{MERGED[code]}` now.")
         if code not in CHECKS:
             known = did_you_mean(str(code), CHECKS)
             raise ValueError(f"halt_on names the finding {code!r}, which does not exist. {known}")

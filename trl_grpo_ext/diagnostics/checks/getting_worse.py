@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from trl_grpo_ext.diagnostics.broken_policy import broken_by
 from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, training_decline
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.groups import percent
@@ -25,21 +23,11 @@ MORE_CLIPPED = 0.1  # of the tokens
 MOST_TOLD = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What changed while a score fell: in words, and what to do about it."""
-
-    said: str
-    action: str
+Change = tuple[str, str]  # what changed while a score fell, and what to do about it
 
 
-def check(window: Window) -> CheckResult:
-    """The training score, or that of the evaluations, is surely lower than it was.
-
-    A policy whose score has gone to nothing is told by `kl_blowup`.
-    """
-    if broken_by(window) is not None:
-        return None
+def fallen(window: Window) -> CheckResult:
+    """The training score, or that of the evaluations, is surely lower than it was."""
     fall = training_decline(window)
     if fall is not None:
         return _finding(window, fall, "The score has fallen", beside=_harder_data(window, fall))
@@ -68,13 +56,11 @@ def _harder_data(window: Window, fall: Decline) -> str:
 
 def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> Finding:
     changes = list(_changes(window, fall))
-    told = ", ".join(change.said for change in changes[:MOST_TOLD])
+    told = ", ".join(said for said, _ in changes[:MOST_TOLD])
     middle, size = sum(fall.steps) / 2, fall.size
     half = Z * size.error
     severity = Severity.CRITICAL if fall.now.mean <= HALVED * fall.best.mean else Severity.WARNING
     return Finding(
-        code="getting_worse",
-        step=window.step,
         severity=Severity.INFO if beside else severity,
         sentence=(
             f"{what}: {fall.best.mean:.2f} around step {middle:.0f}, {fall.now.mean:.2f} now, lower by {size.mean:.2f} "
@@ -84,7 +70,7 @@ def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> F
         numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": size.mean},
         action="Judge a few of the latest completions by hand."
         if beside
-        else f"{_back(window, fall)} {changes[0].action if changes else 'a lower learning rate, or stop there'}.",
+        else f"{_back(window, fall)} {changes[0][1] if changes else 'a lower learning rate, or stop there'}.",
     )
 
 
@@ -108,12 +94,12 @@ def _changes(window: Window, fall: Decline) -> Iterator[Change]:
 
 
 def _of_weights(window: Window, fall: Decline) -> Iterator[Change]:
-    weights = {term: _pair(fall, f"weight of {term}") for term in window.terms}
+    weights = {term: fall.pair(f"weight of {term}") for term in window.terms}
     known = {term: pair for term, pair in weights.items() if pair is not None}
     largest = max((abs(weight) for pair in known.values() for weight in pair), default=0.0)
     for term, (before, now) in known.items():
         if abs(now - before) >= OTHER_WEIGHT * largest:
-            yield Change(
+            yield (
                 f"the weight of `{term}` went from {before:.2g} to {now:.2g}",
                 f"the weight of `{term}` kept at {before:.2g}",
             )
@@ -127,46 +113,41 @@ def _of_other_terms(window: Window, fall: Decline) -> Iterator[Change]:
             continue
         earned = now - before if window.batches[-1].terms[term].weight > 0 else before - now
         if earned.mean >= LEAST_GAIN and earned.is_sure:
-            yield Change(
+            yield (
                 f"the policy has learned `{term}` instead, which went from {before.mean:.2f} to {now.mean:.2f}",
                 f"`{term}` gated by {names(primary, 'or')} or of less weight",
             )
 
 
 def _of_completions(fall: Decline) -> Iterator[Change]:
-    void, cut, tokens = (_pair(fall, name) for name in ("void", "cut", "tokens"))
+    void, cut, tokens = (fall.pair(name) for name in ("void", "cut", "tokens"))
     if void is not None and void[1] - void[0] >= MORE_VOID:
-        yield Change(f"{percent(void[1])} of the completions could not be judged", "a grader that works")
+        yield (f"{percent(void[1])} of the completions could not be judged", "a grader that works")
     if cut is not None and cut[1] - cut[0] >= MORE_CUT:
-        yield Change(
+        yield (
             f"{percent(cut[1])} of the completions are cut, {percent(cut[0])} before",
             "a larger max_completion_length, or a lower learning rate",
         )
     if tokens is not None and min(tokens) > 0 and max(tokens) >= LONGER * min(tokens):
-        yield Change(
+        yield (
             f"completions went from {tokens[0]:.0f} to {tokens[1]:.0f} tokens",
             "a lower learning rate" if tokens[1] > tokens[0] else "less weight on what pays for short completions",
         )
 
 
 def _of_updates(fall: Decline) -> Iterator[Change]:
-    entropy, clipped = _pair(fall, "entropy"), _pair(fall, "clip_ratio/region_mean")
+    entropy, clipped = fall.pair("entropy"), fall.pair("clip_ratio/region_mean")
     norm, highest = fall.before.get("grad_norm"), fall.since.get("grad_norm")
     if norm is not None and highest is not None and norm.mean > 0 and highest >= SPIKE * norm.mean:
-        yield Change(
-            f"the gradient norm rose from {norm.mean:.2g} to {highest:.2g}", "a lower learning rate and max_grad_norm"
+        yield (
+            f"the gradient norm rose from {norm.mean:.2g} to {highest:.2g}",
+            "a lower learning rate and max_grad_norm",
         )
     if entropy is not None and min(entropy) > 0 and min(entropy) <= LOST_ENTROPY * max(entropy):
         lost = entropy[1] < entropy[0]
-        yield Change(
+        yield (
             f"the entropy went from {entropy[0]:.2g} to {entropy[1]:.2g}",
             "a lower learning rate" + (", or a higher epsilon_high" if lost else ""),
         )
     if clipped is not None and clipped[1] - clipped[0] >= MORE_CLIPPED:
-        yield Change(f"{percent(clipped[1])} of the tokens are clipped", "a lower learning rate")
-
-
-def _pair(fall: Decline, name: str) -> tuple[float, float] | None:
-    """A figure before and now; None where either is unknown."""
-    before, now = fall.before.get(name), fall.after.get(name)
-    return (before.mean, now.mean) if before is not None and now is not None and before.count and now.count else None
+        yield (f"{percent(clipped[1])} of the tokens are clipped", "a lower learning rate")

@@ -1,17 +1,15 @@
-"""The grader: it fails, its time or its CPU is used up, or it contradicts itself."""
+"""The grader: it fails, it has no CPU, completions use up its time, or it takes most of the step."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.groups import most_common, percent
-from trl_grpo_ext.diagnostics.terms import by_weight, verdict_share
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.terms import Failure, VerdictShare, failures_of, worst_share
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
-from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.verdict import Blame, Status
 
 # Of a term's verdicts. Ours, tried in tests/test_fault_injection.py (timeouts, or failures, for one action).
@@ -24,175 +22,117 @@ STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 MOST_OF_STEP = 0.5
 LATEST_LOGS = 4
 
-Kind = tuple[Blame, Status, str]
 
-
-def check(window: Window) -> CheckResult:
-    """Among a term's recent verdicts, failures of the grader; else timeouts that completions have caused.
-
-    A shadow that fails is information: it does not hold the reward back.
-    """
-    shadows = [term for term in window.terms if term not in window.in_force]
-    for terms in (window.in_force, shadows):
-        for counts in (_is_failure, _is_policys_timeout):
-            found = [each for term in terms if (each := _of_term(window, term, counts)) is not None]
-            if found:
-                return max(found, key=lambda each: each.numbers["share"])
-    return _slow(window)
-
-
-def _slow(window: Window) -> Finding | None:
-    """A grader that takes most of the step, and the term that takes the most of it."""
-    shares = window.logged(SHARE_OF_STEP)[-LATEST_LOGS:]
-    if len(shares) < LATEST_LOGS or statistics.median(shares) < MOST_OF_STEP or not window.batches:
+def failures(window: Window) -> CheckResult:
+    """Verdicts that the grader could not give, though it had a CPU."""
+    found = _worst(window, _is_failure, WARN, CRITICAL)
+    if found is None:
         return None
+    late = failures_of(window.of_term(found.term), lambda kind: _is_failure(kind) and kind[1] is Status.TIMEOUT)
+    is_late = 2 * late.total() > found.count
+    kind = "timeouts" if is_late else "failures of the grader"
+    return _finding(
+        window,
+        found,
+        found.severity(CRITICAL),
+        f"The grader, not the model: {_share(found)} are {kind}, {_mostly(window, found, _is_failure)}.",
+        "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest completions."
+        if is_late
+        else f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over.",
+    )
+
+
+def starved(window: Window) -> CheckResult:
+    """Deadlines that passed while the worker waited for a CPU."""
+    found = _worst(window, _is_starved, STARVED_WARN, STARVED_CRITICAL)
+    if found is None:
+        return None
+    return _finding(
+        window,
+        found,
+        found.severity(STARVED_CRITICAL),
+        f"The machine, not the model: {_share(found)} ran out of time while their worker used next to no CPU: it had "
+        f"none, or the verifier waits for something.",
+        "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
+        "are free cores.",
+    )
+
+
+def timeouts_of_the_policy(window: Window) -> CheckResult:
+    """Completions that use up the time of their grader. They are scored and can be unlearned: going on is no waste."""
+    found = _worst(window, _is_policys_timeout, POLICY_WARN, CRITICAL)
+    if found is None:
+        return None
+    return _finding(
+        window,
+        found,
+        Severity.WARNING if found.severity(CRITICAL) is Severity.CRITICAL else Severity.INFO,
+        f"The completions, not the grader: {_share(found)} are timeouts that the completion caused, "
+        f"{_mostly(window, found, _is_policys_timeout)}; they are scored, not left out.",
+        "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
+        "if right answers are among them, say in the prompt how fast they must be.",
+        of_the_policy=found.count,
+    )
+
+
+def slow(window: Window) -> CheckResult:
+    """A grader that takes most of the step, and the term that takes the most of it."""
+    share = window.logged_level(SHARE_OF_STEP, LATEST_LOGS)
+    if share is None or share < MOST_OF_STEP or not window.batches:
+        return None
+    if _worst(window, _is_policys_timeout, WARN, CRITICAL) is not None:
+        return None  # it is the completions that take the time
     cost = {term: sum(one.verdicts * (one.seconds_p50 or 0.0) for one in window.of_term(term)) for term in window.terms}
-    slowest, share = max(cost, key=lambda term: cost[term]), statistics.median(shares)
+    slowest = max(cost, key=lambda term: cost[term])
     return Finding(
-        code="grader_trouble",
-        step=window.step,
         severity=Severity.WARNING,
-        sentence=f"The grader takes {percent(share)} of the time of a step, most of it for `{slowest}`.",
-        numbers={"share_of_step": share, "seconds_p95": _slowest(window.of_term(slowest))},
+        sentence=f"The grader takes {percent(min(1.0, share))} of the time of a step, most of it for `{slowest}`.",
+        numbers={"share_of_step": share, "seconds_p95": _seconds(window, slowest)},
         action=f"Give `{slowest}` more workers or a shorter timeout, or a cheaper term as its gate.",
     )
 
 
-def _is_failure(kind: Kind) -> bool:
-    return kind[0] is Blame.GRADER
-
-
-def _is_policys_timeout(kind: Kind) -> bool:
-    return kind[0] is Blame.POLICY and kind[1] is Status.TIMEOUT
-
-
-def _of_term(window: Window, term: str, counts: Callable[[Kind], bool]) -> Finding | None:
-    def of_kind(facts: TermFigures) -> dict[Kind, int]:
-        return {kind: n for kind, n in facts.failures.items() if counts(kind) and not is_starved(kind)}
-
-    failed = verdict_share(window, term, lambda facts: sum(of_kind(facts).values()))
-    if not failed.is_pattern(POLICY_WARN if counts is _is_policys_timeout else WARN, CRITICAL):
-        return None
-    facts = window.of_term(term)
-    kinds: list[tuple[Kind, int]] = most_common([of_kind(one) for one in facts])
-    timed_out = sum(count for kind, count in kinds if kind[1] is Status.TIMEOUT)
-    slowest = _slowest(facts)
-    of_the_policy = counts is _is_policys_timeout
-    say = _policys_timeouts if of_the_policy else _failures
-    mostly = f"mostly `{_reason(kinds[0][0])}`" + (_within(slowest) if timed_out else "")
-    sentence, advice = say(term, percent(failed.share), mostly, timeouts=2 * timed_out > failed.count)
-    severity = failed.severity(CRITICAL)
-    if of_the_policy:  # which is scored, and can be unlearned: going on is no waste
-        severity = Severity.WARNING if severity is Severity.CRITICAL else Severity.INFO
-    return Finding(
-        code="grader_trouble",
-        step=window.step,
-        severity=severity,
-        sentence=sentence if failed.in_force else f"{sentence} It has no weight, and holds nothing back.",
-        numbers={
-            "share": failed.share,
-            "failed": failed.count,
-            "timeouts": timed_out,
-            "of_the_policy": failed.count if of_the_policy else 0,
-            "most_common": kinds[0][1],
-            "seconds_p95": slowest,
-        },
-        action=advice,
-    )
-
-
-def _failures(term: str, share: str, mostly: str, *, timeouts: bool) -> tuple[str, str]:
-    """What to say of failures of the grader, and what to do."""
-    kind = "timeouts" if timeouts else "failures of the grader"
-    advice = (
-        "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest completions."
-        if timeouts
-        else f"Run the verifier of `{term}` by hand on one of these completions, and mend what it stumbles over."
-    )
-    return f"The grader, not the model: {share} of the `{term}` verdicts are {kind}, {mostly}.", advice
-
-
-def _policys_timeouts(term: str, share: str, mostly: str, *, timeouts: bool) -> tuple[str, str]:
-    """What to say of completions that use up the time of their grader, and what to do."""
-    return (
-        f"The completions, not the grader: {share} of the `{term}` verdicts are timeouts that the completion caused, "
-        f"{mostly}; they are scored, not left out.",
-        "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
-        "if right answers are among them, say in the prompt how fast they must be.",
-    )
-
-
-def _reason(kind: Kind) -> str:
-    return safe_reason(kind[2]) or str(kind[1])
-
-
-def _slowest(facts: Sequence[TermFigures]) -> float:
-    return max((one.seconds_p95 for one in facts if one.seconds_p95 is not None), default=0.0)
-
-
-def _within(slowest: float) -> str:
-    return f" (95 % of verdicts within {slowest:.2g} s)"
-
-
-def is_starved(kind: tuple[Blame, Status, str]) -> bool:
-    """Whether a failure is a deadline that passed while the worker had no CPU."""
+def _is_starved(kind: Failure) -> bool:
     return kind[2].endswith("starved")
 
 
-def check_starved(window: Window) -> CheckResult:
-    """Among a term's recent verdicts, deadlines that passed while the worker waited for a CPU."""
-    for term in by_weight(window):
-        starved = verdict_share(window, term, _starved)
-        if not starved.is_pattern(STARVED_WARN, STARVED_CRITICAL):
-            continue
-        return Finding(
-            code="starved_grader",
-            step=window.step,
-            severity=starved.severity(STARVED_CRITICAL),
-            sentence=(
-                f"The machine, not the model: {percent(starved.share)} of the `{term}` verdicts ran out of time while "
-                f"their worker used next to no CPU: it had none, or the verifier waits for something."
-                + ("" if starved.in_force else " It has no weight, and holds nothing back.")
-            ),
-            numbers={"share": starved.share, "starved": starved.count},
-            action="See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers "
-            "than there are free cores.",
-        )
-    return None
+def _is_failure(kind: Failure) -> bool:
+    return kind[0] is Blame.GRADER and not _is_starved(kind)
 
 
-def _starved(facts: TermFigures) -> int:
-    return sum(count for kind, count in facts.failures.items() if is_starved(kind))
+def _is_policys_timeout(kind: Failure) -> bool:
+    return kind[0] is Blame.POLICY and kind[1] is Status.TIMEOUT and not _is_starved(kind)
 
 
-# Ours, tried in tests/test_fault_injection.py (a verifier that judges by chance). A coin contradicts itself in half.
-LEAST_REPEATS = 16  # of a term's verdicts
-INCONSISTENT_WARN, INCONSISTENT_CRITICAL = 0.1, 0.3  # of the repeats
+def _worst(window: Window, is_kind: Callable[[Failure], bool], warn: float, critical: float) -> VerdictShare | None:
+    return worst_share(window, lambda facts: failures_of([facts], is_kind).total(), warn, critical)
 
 
-def check_inconsistent(window: Window) -> CheckResult:
-    """Among completions of a group that are the same word for word, scores that are not."""
-    for term in by_weight(window):
-        facts = window.of_term(term)
-        repeats, contradictions = sum(one.repeats for one in facts), sum(one.contradictions for one in facts)
-        if repeats < LEAST_REPEATS or contradictions < INCONSISTENT_WARN * repeats:
-            continue
-        return Finding(
-            code="inconsistent_verifier",
-            step=window.step,
-            severity=_severity(contradictions / repeats, in_force=term in window.in_force),
-            sentence=(
-                f"`{term}` contradicts itself: of {repeats} completions that a sibling has given word for word, it "
-                f"scored {percent(contradictions / repeats)} differently."
-            ),
-            numbers={"share": contradictions / repeats, "repeats": repeats},
-            action=f"Make `{term}` give the same text the same score: what it decides by chance cannot be learned.",
-        )
-    return None
+def _finding(
+    window: Window, found: VerdictShare, severity: Severity, sentence: str, action: str, **numbers: float
+) -> Finding:
+    """A finding of failed verdicts. A shadow that fails is information: it does not hold the reward back."""
+    return Finding(
+        severity=severity,
+        sentence=sentence if found.in_force else f"{sentence} It has no weight, and holds nothing back.",
+        numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)} | numbers,
+        action=action,
+    )
 
 
-def _severity(share: float, *, in_force: bool) -> Severity:
-    """A term whose verdicts do not count holds nothing back."""
-    if not in_force:
-        return Severity.INFO
-    return Severity.CRITICAL if share >= INCONSISTENT_CRITICAL else Severity.WARNING
+def _share(found: VerdictShare) -> str:
+    return f"{percent(found.share)} of the `{found.term}` verdicts"
+
+
+def _mostly(window: Window, found: VerdictShare, is_kind: Callable[[Failure], bool]) -> str:
+    """The most frequent reason, and where time is what was lacking, how long verdicts take."""
+    kinds = failures_of(window.of_term(found.term), is_kind)
+    (_, status, reason), _ = kinds.most_common(1)[0]
+    is_late = any(kind[1] is Status.TIMEOUT for kind in kinds)
+    within = f" (95 % of verdicts within {_seconds(window, found.term):.2g} s)" if is_late else ""
+    return f"mostly `{safe_reason(reason) or status}`{within}"
+
+
+def _seconds(window: Window, term: str) -> float:
+    """The slowest verdicts' time: the 95th percentile of the slowest batch."""
+    return max((one.seconds_p95 for one in window.of_term(term) if one.seconds_p95 is not None), default=0.0)

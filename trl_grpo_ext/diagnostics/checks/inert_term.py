@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.groups import is_one_answer, most_common, percent
-from trl_grpo_ext.diagnostics.levels import Stretch, score_level
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
-from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
+from trl_grpo_ext.support.estimate import NOTHING, Estimate
 from trl_grpo_ext.verdict import Status
 
 # Ours, tried in tests/test_fault_injection.py (inert_term) and tests/test_healthy_runs.py (a penalty with nothing to
@@ -22,15 +22,14 @@ UNMATCHED = 128  # groups without a row for a term: of one row in twenty, chance
 CLOSED = 0.95  # of the verdicts: the gate never opens
 
 
-def check(window: Window) -> CheckResult:
+def flat(window: Window) -> CheckResult:
     """A term in force that is flat within groups, for no reason that another finding gives."""
-    closed = _closed_gate(window) or _unmatched(window)
-    if closed is not None or is_one_answer(window.batches, window.opening):
-        return closed
+    if is_one_answer(window):
+        return None
     for term in window.in_force:
         facts = window.of_term(term)
-        if _is_flat(facts) and not (is_saturated(facts) or _is_idle(window, term) or _has_been_learned(window, term)):
-            return _finding(window, term)
+        if _is_flat(facts) and not (_is_saturated(facts) or _is_idle(window, term) or _has_been_learned(window, term)):
+            return _flat_term(window, term)
     return None
 
 
@@ -71,17 +70,15 @@ def _is_idle(window: Window, term: str) -> bool:
     if not FLAT - 1 <= _mean(facts) <= 0:
         return False
     has_punished = any(batch.terms[term].values.total < 0 for batch in window.opening if term in batch.terms)
-    return 2 * passed(facts) > 1 or window.batches[-1].terms[term].weight < 0 or has_punished or _mean(facts) < 0
+    return 2 * _passed(facts) > 1 or window.batches[-1].terms[term].weight < 0 or has_punished or _mean(facts) < 0
 
 
-def _finding(window: Window, term: str) -> Finding:
+def _flat_term(window: Window, term: str) -> Finding:
     facts = window.of_term(term)
     mean, flat = _mean(facts), _flat_share(facts)
     reasons = most_common([one.reasons for one in facts])
     reason = f", mostly `{safe_reason(reasons[0][0])}`" if reasons and reasons[0][0] else ""
     return Finding(
-        code="inert_term",
-        step=window.step,
         # Of another term, there is something to learn all the same.
         severity=Severity.WARNING if term in primary_terms(window) else Severity.INFO,
         sentence=(
@@ -99,22 +96,20 @@ def _finding(window: Window, term: str) -> Finding:
 
 
 def _mean(facts: Sequence[TermFigures]) -> float:
-    valued = sum(one.values.count for one in facts)
-    return sum(one.values.total for one in facts) / valued if valued else 0.0
+    """The mean value; 0 for none."""
+    values = Estimate.together(one.values for one in facts)
+    return values.total / max(1, values.count)
 
 
-def _closed_gate(window: Window) -> Finding | None:
+def closed_gate(window: Window) -> CheckResult:
     """A term in force whose gate lets next to nothing through, where that is not because nearly all is wrong."""
-    level, primary = score_level(window.batches), primary_terms(window)
-    is_hard = level is None or level.mean <= 1 - CLOSED
+    primary, is_hard = primary_terms(window), not window.score.mean > 1 - CLOSED
     for term in window.in_force:
         facts = window.of_term(term)
         verdicts, gated = sum(one.verdicts for one in facts), sum(one.gated for one in facts)
         if verdicts < LEAST_SAMPLES or gated <= CLOSED * verdicts or (is_hard and term not in primary):
             continue
         return Finding(
-            code="inert_term",
-            step=window.step,
             severity=Severity.WARNING,
             sentence=(
                 f"The gate of `{term}`{_gated_by(window, term)} never opens: it is closed for "
@@ -126,28 +121,20 @@ def _closed_gate(window: Window) -> Finding | None:
     return None
 
 
-def _unmatched(window: Window) -> Finding | None:
+def unmatched(window: Window) -> CheckResult:
     """A term with weight that has had no row to judge, ever."""
     groups = sum(part.scores.count for part in window.history)
     for term in window.in_force:
-        judged_before = any(_values(part, term) for part in window.history)
+        judged_before = any(part.beside.get(f"value of {term}", NOTHING).count for part in window.history)
         if groups < UNMATCHED or judged_before or any(facts.verdicts for facts in window.of_term(term)):
             continue
         return Finding(
-            code="inert_term",
-            step=window.step,
             severity=Severity.WARNING,
             sentence=f"`{term}` has weight, and no row was for it: its `when` has matched none of the run's rows.",
             numbers={"groups": groups},
             action=f"Compare the `when` of `{term}` with the values of that column, or take the term out.",
         )
     return None
-
-
-def _values(part: Stretch, term: str) -> float:
-    """How many groups of a part of the run had a value of a term."""
-    figure = part.beside.get(f"value of {term}")
-    return 0 if figure is None else figure.count
 
 
 def _gated_by(window: Window, term: str) -> str:
@@ -161,37 +148,31 @@ PATIENCE = 64
 PASSED = 0.98  # of the verdicts; rlprobe's ceiling
 
 
-def is_saturated(facts: Sequence[TermFigures]) -> bool:
+def _is_saturated(facts: Sequence[TermFigures]) -> bool:
     """Whether nearly all verdicts of a term are correct, and earn something: a penalty that never falls is at its best.
 
     So is a comparison of completions that do not differ: both pass, and are worth nothing.
     """
-    return passed(facts) >= PASSED and sum(one.values.total for one in facts) > 0
+    return _passed(facts) >= PASSED and sum(one.values.total for one in facts) > 0
 
 
-def passed(facts: Sequence[TermFigures]) -> float:
+def _passed(facts: Sequence[TermFigures]) -> float:
     """The share of a term's verdicts that are correct, in [0, 1]; 0 for none."""
     verdicts = sum(one.verdicts for one in facts)
     return sum(one.statuses.get(Status.CORRECT, 0) for one in facts) / verdicts if verdicts else 0.0
 
 
-def check_saturated(window: Window) -> CheckResult:
+def saturated(window: Window) -> CheckResult:
     """A term in force, not the primary one, that nearly everything passes, while the primary score is flat."""
-    level = score_level(window.batches)
-    if level is None or level.count < LEAST_SAMPLES or level.mean >= CEILING:
-        return None
-    saturated = [term for term in other_terms(window) if is_saturated(window.of_term(term))]
-    if not saturated:
+    level, seen = window.score, steps_so_far(window)
+    term = next((term for term in other_terms(window) if _is_saturated(window.of_term(term))), None)
+    if term is None or level.count < LEAST_SAMPLES or window.is_solved:
         return None
     if not is_stuck(window, PATIENCE):
-        seen = steps_so_far(window)
         missing = NotChecked(f"{PATIENCE} optimizer steps, to tell a slow rise from none; {seen:.0f} so far")
         return missing if seen < PATIENCE else None
-    term = saturated[0]
-    share = passed(window.of_term(term))
+    share = _passed(window.of_term(term))
     return Finding(
-        code="saturated_term",
-        step=window.step,
         severity=Severity.INFO,
         sentence=(
             f"`{term}` passes {percent(share)} of the completions and has nothing more to teach, while "

@@ -1,70 +1,108 @@
-"""The policy is far from its reference, and its reward is no better."""
+"""Updates that are too large: the policy is far from its reference and no better, its score is gone, or they spike."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.broken_policy import FAR, GONE, Fall, broken_by, kl_level
+from collections.abc import Sequence
+from statistics import median
+
 from trl_grpo_ext.diagnostics.checks import wrong_driver
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import group_count, groups_of, percent
-from trl_grpo_ext.diagnostics.levels import reward_level, score_level
-from trl_grpo_ext.diagnostics.progress import LEAST_GAIN, has_not_gained, has_risen, is_flat
+from trl_grpo_ext.diagnostics.groups import group_share, percent
+from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_level
+from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN, has_risen, is_flat
 from trl_grpo_ext.diagnostics.terms import other_terms
-from trl_grpo_ext.diagnostics.window import CEILING, NO_LOGS, CheckResult, Window
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, NO_LOGS, CheckResult, Window, finds
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES
+from trl_grpo_ext.support.estimate import SURE, Estimate
 
-WARN, CRITICAL = FAR, 2.0  # nats a token; rl-doctor and rlprobe
+# Ours, tried in tests/test_fault_injection.py (a learning rate that breaks the policy) and tests/test_healthy_runs.py.
+GONE = 0.02  # a score below this is as good as 0
+LEFT = 0.1  # of the best score: less is as good as nothing
+RARE, MOST = 0.15, 0.5  # of the completions are cut: seldom at first, and mostly now
+FAR, CRITICAL = 0.5, 2.0  # nats a token of KL from the reference; rl-doctor and rlprobe
 # Ours, tried in tests/test_fault_injection.py (kl_blowup) and test_healthy_runs.py (a tenth of the gold is wrong).
 CLIFF = 0.5  # of the first entropy, lost almost at once
 MOSTLY_RIGHT = 0.75  # of the groups are all right: the policy has leapt to where it should be
+# Ours, tried in tests/test_diagnosis_cases.py (gradient spikes, half of the tokens clipped).
+SPIKE, LEAST_SPIKES = 100.0, 3  # times the usual norm: a few prompts may give ten times; and how often
+LEAST_SPIKE = 10.0  # of the norm: of a policy that has converged, the usual one is next to 0
+LEAST_LOGS = 8  # that show what is usual
+MUCH_CLIPPED = 0.3  # of the tokens; rlprobe's level
 
 
-def check(window: Window) -> CheckResult:
-    """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration.
+def broken(window: Window) -> CheckResult:
+    """A score that was above 0 and has gone to nothing, by the policy's doing as far as can be seen.
 
-    Where no KL divergence is measured, a score that has gone to nothing.
+    A run whose reward has risen is no such: its policy does what it is paid for.
     """
-    level, fall = kl_level(window), broken_by(window)
-    if level is None:
-        return _without_kl(window) if fall is None else _broken(window, fall)
-    if level < WARN:
+    recent = window.later[-FLAT_BATCHES:] or window.batches[1:]
+    now, paid, kl = score_level(recent), gain(window.opening, recent, reward_level), _kl(window)
+    if now.count < LEAST_SAMPLES or paid.is_sure:
         return None
-    if fall is not None:
-        return _broken(window, fall, level)
-    effect = _effect(window)
-    return (
-        None if effect is None else _finding(window, f"The updates are too large: {_far(level)}, and {effect}", level)
-    )
-
-
-def _without_kl(window: Window) -> CheckResult:
-    if not window.batches or any(stretch.scores.total <= GONE * stretch.scores.count for stretch in window.history):
-        return None  # a fall that has been told may be over
-    return NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
-
-
-def _broken(window: Window, fall: Fall, level: float | None = None) -> Finding:
-    effect = f"score has fallen to {fall.now:.2f} after {fall.best:.2f}"
-    effect = f"the {effect}" if level is None else f"{_far(level)}, and its {effect}"
-    return _finding(
-        window,
-        f"The updates are too large, or the verifier or the data broke: {effect}",
-        level,
+    levels = _levels(window)
+    best = max((level.mean for level in levels), default=0.0)
+    if best < LEAST_GAIN or now.mean > max(GONE, LEFT * best):
+        return None
+    is_of_policy = kl >= FAR if kl is not None else _is_surely_lower(now, levels) or _has_come_to_be_cut(window)
+    if not is_of_policy:
+        return None
+    effect = f"score has fallen to {now.mean:.2f} after {best:.2f}"
+    effect = f"the {effect}" if kl is None else f"{_far(kl)}, and its {effect}"
+    return Finding(
+        severity=Severity.critical_if(kl is None or kl >= CRITICAL),
+        sentence=f"The updates are too large, or the verifier or the data broke: {effect}.",
+        numbers={"best": best, "now": now.mean} | ({} if kl is None else {"kl": kl}),
         action="First judge a few of the latest completions by hand. If they are as bad as that: start again with a "
         "tenth of the learning rate.",
     )
 
 
-def _finding(
-    window: Window, sentence: str, level: float | None, action: str = "Start again with a tenth of the learning rate."
-) -> Finding:
-    numbers = {"kl": level, "entropy_cliff": window.entropy_cliff}
+def _levels(window: Window) -> list[Estimate]:
+    """How high the scores were: of the first batch, of the stretches of the run, and of the evaluations."""
+    scores = [stretch.scores for stretch in window.history]
+    parts = [[batch.primary.group_scores for batch in window.opening[:1]]]
+    parts += [scores[start : start + OPENING_BATCHES] for start in range(0, len(scores), OPENING_BATCHES)]
+    return [level for part in parts if (level := level_of(part)).count] + [one for _, one in window.evaluations]
+
+
+def _is_surely_lower(now: Estimate, levels: Sequence[Estimate]) -> bool:
+    """Whether the fall is more than the luck of a few groups."""
+    surely = max((level.at_least for level in levels if 2 * level.count >= LEAST_GROUPS), default=0.0)
+    return surely > max(HARDLY, now.mean + SURE * now.error)
+
+
+def _has_come_to_be_cut(window: Window) -> bool:
+    """Whether most completions are cut, and few were in the first batch, which no update has touched."""
+    return _cut_share(window.opening[:1]) < RARE and _cut_share(window.batches[1:][-OPENING_BATCHES:]) >= MOST
+
+
+def _cut_share(batches: Sequence[BatchFigures]) -> float:
+    """The share of the completions that were cut, in [0, 1]; 0 if it is unknown."""
+    cut, ended = sum(batch.primary.cut for batch in batches), sum(batch.primary.ended for batch in batches)
+    return cut / (cut + ended) if cut + ended else 0.0
+
+
+def _kl(window: Window) -> float | None:
+    """The KL divergence from the reference, in nats a token; None if it is not measured."""
+    return window.logged_level("kl")
+
+
+def far_and_no_better(window: Window) -> CheckResult:
+    """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
+    level = _kl(window)
+    if level is None:
+        missing = NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
+        return missing if window.batches else None
+    effect = _effect(window) if level >= FAR else None
+    if effect is None:
+        return None
     return Finding(
-        code="kl_blowup",
-        step=window.step,
-        severity=Severity.CRITICAL if level is None or level >= CRITICAL else Severity.WARNING,
-        sentence=f"{sentence}.",
-        numbers={name: number for name, number in numbers.items() if number is not None},
-        action=action,
+        severity=Severity.critical_if(level >= CRITICAL),
+        sentence=f"The updates are too large: {_far(level)}, and {effect}.",
+        numbers={"kl": level} | ({} if window.entropy_cliff is None else {"entropy_cliff": window.entropy_cliff}),
+        action="Start again with a tenth of the learning rate.",
     )
 
 
@@ -76,7 +114,7 @@ def _effect(window: Window) -> str | None:
     """What a far policy has come to; None for one that is better for it, or does what other terms pay for."""
     if obeys_other_terms(window):
         return None
-    if has_not_gained(window, LEAST_GAIN, reward_level) and not has_risen(window):
+    if gain(window.opening, window.later, reward_level).is_surely_below(LEAST_GAIN) and not has_risen(window):
         return "its reward is no better than at the start"
     if _has_leapt(window):
         return f"it lost {percent(min(1.0, window.entropy_cliff or 0.0))} of its entropy almost at once"
@@ -85,19 +123,19 @@ def _effect(window: Window) -> str | None:
 
 def obeys_other_terms(window: Window) -> bool:
     """Whether the policy goes where terms other than the primary one send it, however little they weigh."""
-    if any(isinstance(check(window), Finding) for check in (wrong_driver.check_secondary_only, wrong_driver.check)):
+    if finds(window, wrong_driver.secondary_only, wrong_driver.cancelled, wrong_driver.outweighed):
         return True
-    return any(_gain(window, term) >= LEAST_GAIN for term in other_terms(window))
+    return any(_earned(window, term) >= LEAST_GAIN for term in other_terms(window))
 
 
-def _gain(window: Window, term: str) -> float:
-    """How much more a term gives than at the start, in the direction that earns; 0 if it cannot be told."""
-    parts = [[batch.terms[term] for batch in part if term in batch.terms] for part in (window.opening, window.later)]
-    valued = [sum(one.values.count for one in part) for part in parts]
-    if not all(valued):
-        return 0.0
-    before, now = (sum(one.values.total for one in part) / count for part, count in zip(parts, valued, strict=True))
-    return now - before if parts[1][-1].weight > 0 else before - now
+def _earned(window: Window, term: str) -> float:
+    """How much more a term gives than at the start, in the direction that earns; NaN if it cannot be told."""
+    risen = gain(
+        window.opening,
+        window.later,
+        lambda batches: level_of(batch.terms[term].values for batch in batches if term in batch.terms),
+    )
+    return risen.mean if window.of_term(term)[-1].weight > 0 else -risen.mean
 
 
 def _has_leapt(window: Window) -> bool:
@@ -105,9 +143,32 @@ def _has_leapt(window: Window) -> bool:
 
     False where nearly all groups are all right: what is missing then are a few prompts, such as those of wrong gold.
     """
-    level = score_level(window.batches)
-    if window.entropy_cliff is None or window.entropy_cliff < CLIFF or level is None or level.mean >= CEILING:
+    if window.entropy_cliff is None or window.entropy_cliff < CLIFF or window.is_solved:
         return False
-    right = groups_of(window.batches, GroupOutcome.ALL_RIGHT)
-    has_arrived = right >= MOSTLY_RIGHT * group_count(window.batches)
+    has_arrived = group_share(window.batches, GroupOutcome.ALL_RIGHT) >= MOSTLY_RIGHT
     return not has_arrived and is_flat(window.batches)
+
+
+def unstable(window: Window) -> CheckResult:
+    """Gradient norms far above the usual ones, or updates of which much is clipped, for long."""
+    if not window.logs:
+        return NO_LOGS if window.batches else None
+    norms = [part.beside["grad_norm"].mean for part in window.log_history if "grad_norm" in part.beside]
+    usual = median(norms) if norms else 0.0
+    spikes = [norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)]
+    clipped = window.logged_level("clip_ratio/region_mean", LEAST_LOGS)
+    numbers: dict[str, float]
+    if len(norms) >= LEAST_LOGS and len(spikes) >= LEAST_SPIKES:
+        said = f"the gradient norm has risen to {max(spikes):.2g} {len(spikes)} times, where {usual:.2g} is usual"
+        numbers, action = {"spikes": len(spikes), "largest": max(spikes), "usual": usual}, "Lower max_grad_norm."
+    elif clipped is not None and clipped >= MUCH_CLIPPED:
+        said = f"{percent(clipped)} of the tokens are clipped in most updates, and teach nothing"
+        numbers, action = {"clipped": clipped}, "Lower the learning rate, or num_iterations and steps_per_generation."
+    else:
+        return None
+    return Finding(
+        severity=Severity.WARNING,
+        sentence=f"The updates are unstable: {said}.",
+        numbers=numbers,
+        action=action,
+    )

@@ -1,15 +1,33 @@
-"""A verifier that turns down right answers, or accepts wrong ones, as the noise meter has measured it."""
+"""A verifier that contradicts itself, is wrong by the noise meter, or disagrees with a second opinion."""
 
 from __future__ import annotations
 
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.groups import percent
-from trl_grpo_ext.diagnostics.terms import names, primary_terms
+from trl_grpo_ext.diagnostics.progress import has_risen
+from trl_grpo_ext.diagnostics.terms import (
+    agreement,
+    names,
+    no_second_opinion,
+    primary_terms,
+    second_opinions,
+)
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
+from trl_grpo_ext.figures.pairs import Agreement
 
+# Ours, tried in tests/test_fault_injection.py (a verifier that judges by chance). A coin contradicts itself in half.
+LEAST_REPEATS = 16  # of a term's verdicts
+CONTRADICTS, MOSTLY_CONTRADICTS = 0.1, 0.3  # of the repeats
 # Of the answers, the least that the 95 % interval allows. Ours, tried in tests/test_noise_meter.py.
 WARN, CRITICAL = 0.02, 0.10
+# 0.8 is the usual bound of good agreement. The others are ours: kappa is harsh where nearly all are right, or wrong.
+KAPPA = 0.8
+LEAST_APART = 10  # completions that they disagree on
+LEAST_SHARE_APART = 0.05  # of all completions
+# Ours, tried in tests/test_diagnosis_cases.py (a verifier that is too strict).
+STRICT = 0.15  # of all completions are accepted by the second opinion alone
+ONE_WAY = 0.2  # of these: the most that the primary term accepts alone
 
 SAYS = {
     FALSE_ACCEPTS: "accepts {rate} of the answers that are right for another prompt only",
@@ -17,7 +35,27 @@ SAYS = {
 }
 
 
-def check(window: Window) -> CheckResult:
+def inconsistent(window: Window) -> CheckResult:
+    """Among completions of a group that are the same word for word, scores that are not."""
+    for term in sorted(window.terms, key=lambda term: term not in window.in_force):  # shadows last
+        facts = window.of_term(term)
+        repeats, contradictions = sum(one.repeats for one in facts), sum(one.contradictions for one in facts)
+        if repeats < LEAST_REPEATS or contradictions < CONTRADICTS * repeats:
+            continue
+        severity = Severity.critical_if(contradictions >= MOSTLY_CONTRADICTS * repeats)
+        return Finding(
+            severity=severity if term in window.in_force else Severity.INFO,
+            sentence=(
+                f"`{term}` contradicts itself: of {repeats} completions that a sibling has given word for word, it "
+                f"scored {percent(contradictions / repeats)} differently."
+            ),
+            numbers={"share": contradictions / repeats, "repeats": repeats},
+            action=f"Make `{term}` give the same text the same score: what it decides by chance cannot be learned.",
+        )
+    return None
+
+
+def measured(window: Window) -> CheckResult:
     """The latest rates of false accepts and of false rejects in the logs: of those too high, the higher."""
     bounds = {name: [window.logged(f"{name}{bound}")[-1:] for bound in ("_low", "", "_high")] for name in SAYS}
     rates = {name: [value for (value,) in found] for name, found in bounds.items() if all(found)}
@@ -30,10 +68,59 @@ def check(window: Window) -> CheckResult:
         return None
     said = f"{percent(rate)} ({percent(low)} to {percent(high)})"
     return Finding(
-        code="noisy_verifier",
-        step=window.step,
-        severity=Severity.CRITICAL if low >= CRITICAL else Severity.WARNING,
+        severity=Severity.critical_if(low >= CRITICAL),
         sentence=f"The verifier, not the model: {names(primary_terms(window))} {SAYS[worst].format(rate=said)}.",
         numbers={name.rpartition("/")[2]: rates[name][1] for name in rates} | {"low": low, "high": high},
         action="Read in noise.jsonl what the verifier got wrong; then mend it, or take another.",
     )
+
+
+def disputed(window: Window) -> CheckResult:
+    """Cohen's kappa of a second opinion and the primary verdicts."""
+    shadows = second_opinions(window)
+    if window.batches and not shadows:
+        return no_second_opinion(window)
+    for shadow in shadows:
+        found = agreement(window.batches, shadow)
+        apart = found.primary_only + found.shadow_only
+        if apart >= max(LEAST_APART, LEAST_SHARE_APART * found.size) and found.kappa < KAPPA:
+            is_too_strict = _is_too_strict(found) and not has_risen(window)
+            return (_too_strict if is_too_strict else _apart)(window.in_force[0], shadow, found)
+    return None
+
+
+def _is_too_strict(found: Agreement) -> bool:
+    """Whether a second opinion accepts much of what the primary term turns down, and hardly the other way round."""
+    return found.shadow_only >= STRICT * found.size and found.primary_only <= ONE_WAY * found.shadow_only
+
+
+def _too_strict(primary: str, shadow: str, found: Agreement) -> Finding:
+    down = found.shadow_only + found.neither
+    return Finding(
+        severity=Severity.WARNING,
+        sentence=(
+            f"`{primary}` may be too strict: `{shadow}` accepts {percent(found.shadow_only / down)} of the completions "
+            f"that it turns down, {percent(found.shadow_only / found.size)} of all, and the score does not rise."
+        ),
+        numbers=_numbers(found),
+        action=f"Read ten completions that `{shadow}` accepts alone: if they are right, mend `{primary}`, since right "
+        f"answers that it turns down are unlearned.",
+    )
+
+
+def _apart(primary: str, shadow: str, found: Agreement) -> Finding:
+    share = (found.primary_only + found.shadow_only) / found.size
+    return Finding(
+        severity=Severity.INFO,
+        sentence=(
+            f"`{primary}` and `{shadow}` disagree on {percent(share)} of the completions (kappa {found.kappa:.2f}): "
+            f"{found.primary_only} right by `{primary}` only, {found.shadow_only} by `{shadow}` only."
+        ),
+        numbers=_numbers(found),
+        action="Read ten completions of each kind, and mend the verifier that is wrong; prefer the one that passes "
+        "no wrong answer.",
+    )
+
+
+def _numbers(found: Agreement) -> dict[str, float]:
+    return {"kappa": found.kappa, "primary_only": found.primary_only, "shadow_only": found.shadow_only}

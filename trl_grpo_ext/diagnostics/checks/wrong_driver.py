@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import agreeing_share, compare_with_gold, groups_of, percent
-from trl_grpo_ext.diagnostics.levels import score_level
+from trl_grpo_ext.diagnostics.groups import agreeing_share, compare_with_gold, groups_of, mean_of_known, percent
 from trl_grpo_ext.diagnostics.progress import HARDLY, is_learning, steps_so_far
 from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
-from trl_grpo_ext.diagnostics.window import CEILING, LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 # Ours, tried in tests/test_fault_injection.py (wrong_driver) and tests/test_healthy_runs.py (a form that weighs as much
@@ -24,124 +25,37 @@ SECONDARY_WARN = 0.3
 PATIENCE = 48  # optimizer steps in which a form may be learned first. Ours, tried in tests/test_diagnosis_cases.py
 
 
-def check(window: Window) -> CheckResult:
-    """Where the primary term does tell completions of a group apart, another term has more of the advantage."""
-    primary, others = primary_terms(window), other_terms(window)
-    if window.batches and not others:
-        return NotChecked("two terms with weight for the same rows")
-    if (cancelled := _cancelled(window)) is not None:
-        return cancelled
-    shares = {term: _driver_shares(window, term) for term in window.in_force}
-    known = min(map(len, shares.values()), default=0)
-    if known < LEAST_BATCHES:
-        return _too_few(known) if window.batches else None
-    means = {term: sum(found) / len(found) for term, found in shares.items()}
-    own, driver = sum(means[term] for term in primary), max(others, key=lambda term: means[term])
-    named, against = names(primary, "or"), min(others, key=lambda term: means[term])
-    if own > 0 and means[against] <= -OPPOSED * own:
-        return _opposed(window, against, -means[against] / own)
-    if own >= WARN or means[driver] < OTHER:
-        return None
-    if own < 0:
-        return _opposed(window, driver, 1.0)
-    return Finding(
-        code="wrong_driver",
-        step=window.step,
-        severity=Severity.CRITICAL if own < CRITICAL else Severity.WARNING,
-        sentence=(
-            f"{percent(means[driver])} of the advantage comes from `{driver}` and {percent(own)} from "
-            f"{names(primary)}, even where {named} has something to say."
-        ),
-        numbers={"driver": means[driver], "primary": own},
-        action=(
-            f"Lower the weight of `{driver}`, or gate it by {named}; if {named} is not what you want "
-            f"taught, put the right term first."
-        ),
-    )
+ONE_TERM = NotChecked("two terms with weight for the same rows")
 
 
-def _opposed(window: Window, term: str, part: float) -> Finding:
-    """Where what the primary term prefers is what another term dislikes."""
-    named = names(primary_terms(window), "or")
-    taken = "more than all" if part >= 1 else percent(part)
-    return Finding(
-        code="wrong_driver",
-        step=window.step,
-        severity=Severity.CRITICAL if part >= 1 else Severity.WARNING,
-        sentence=(
-            f"`{term}` works against {named}: within groups it takes back {taken} of the advantage that {named} gives."
-        ),
-        numbers={"taken_back": part},
-        action=f"Gate `{term}` by {named}, so that only right answers are told apart by it, or lower its weight.",
-    )
-
-
-def _cancelled(window: Window) -> Finding | None:
-    """Many live groups in which the terms differ and their sum does not."""
-    live = groups_of(window.batches, GroupOutcome.LIVE)
-    cancelled = sum(batch.cancelled_groups for batch in window.batches)
-    if live < LEAST_GROUPS or cancelled < CANCELLED * live:
-        return None
-    return Finding(
-        code="wrong_driver",
-        step=window.step,
-        severity=Severity.CRITICAL,
-        sentence=(
-            f"{names(window.in_force)} cancel each other: in {percent(cancelled / live)} of the groups that they tell "
-            f"apart all completions get the same total, so nothing is learned."
-        ),
-        numbers={"cancelled": cancelled / live},
-        action=f"Change a weight, or gate {names(other_terms(window))} by {names(primary_terms(window), 'or')}.",
-    )
-
-
-def _driver_shares(window: Window, term: str) -> list[float]:
-    return [
-        facts.driver_where_primary_differs
-        for facts in window.of_term(term)
-        if facts.driver_where_primary_differs is not None
-    ]
-
-
-def _too_few(known: int) -> NotChecked:
-    return NotChecked(
-        f"{LEAST_BATCHES} recent batches with live groups in which the primary term differs; {known} so far"
-    )
-
-
-def check_secondary_only(window: Window) -> CheckResult:
+def secondary_only(window: Window) -> CheckResult:
     """Many live groups in which the primary term does not differ, much of the advantages, and no better answers."""
     others = other_terms(window)
-    if window.batches and not others:
-        return NotChecked("two terms with weight for the same rows")
+    if not others:
+        return ONE_TERM if window.batches else None
     live = groups_of(window.batches, GroupOutcome.LIVE)
-    secondary = sum(batch.secondary_groups for batch in window.batches)
-    shares = [batch.secondary_share for batch in window.batches if batch.secondary_share is not None]
+    of_advantages = mean_of_known(batch.secondary_share for batch in window.batches)
     if live < LEAST_GROUPS:
-        return NotChecked(f"{LEAST_GROUPS} live groups in recent batches; {live} so far") if window.batches else None
-    if not shares:
+        return NotChecked(f"{LEAST_GROUPS} live groups in recent batches; {live} so far")
+    if of_advantages is None:
         return NotChecked("advantages")
-    of_advantages = sum(shares) / len(shares)
-    if secondary < SECONDARY_WARN * live or of_advantages < SECONDARY_WARN or _does_well(window) or _is_early(window):
+    secondary = sum(batch.secondary_groups for batch in window.batches) / live
+    if min(secondary, of_advantages) < SECONDARY_WARN or _does_well(window) or _is_early(window):
         return None
-    primary = names(primary_terms(window), "or")
     return Finding(
-        code="secondary_only",
-        step=window.step,
         severity=Severity.WARNING,
         sentence=(
-            f"In {percent(secondary / live)} of the live groups {primary} does not differ, and {names(others, 'or')} "
-            f"alone decides who is better: {percent(of_advantages)} of the advantages."
+            f"In {percent(secondary)} of the live groups {names(primary_terms(window), 'or')} does not differ, and "
+            f"{names(others, 'or')} alone decides who is better: {percent(of_advantages)} of the advantages."
         ),
-        numbers={"share_of_live_groups": secondary / live, "share_of_advantages": of_advantages},
+        numbers={"share_of_live_groups": secondary, "share_of_advantages": of_advantages},
         action=_action(window),
     )
 
 
 def _is_early(window: Window) -> bool:
     """Whether a form may still be learned before the answers are."""
-    level = score_level(window.batches)
-    return level is not None and level.mean > HARDLY and steps_so_far(window) < PATIENCE
+    return window.score.mean > HARDLY and steps_so_far(window) < PATIENCE
 
 
 def _does_well(window: Window) -> bool:
@@ -149,8 +63,7 @@ def _does_well(window: Window) -> bool:
 
     A form that is learned first, and a tie-break among right answers, are as they should be.
     """
-    level = score_level(window.batches)
-    return is_learning(window) or (level is not None and level.mean >= CEILING)
+    return is_learning(window) or window.is_solved
 
 
 def _action(window: Window) -> str:
@@ -164,3 +77,73 @@ def _action(window: Window) -> str:
         scaled = window.settings.get("scale_rewards") in ("group", True, None)
         advice = f"Gate the small terms by {named}" + (', or set scale_rewards: "none".' if scaled else ".")
     return " ".join(filter(None, (compare_with_gold(agreeing_share(window.batches)), advice)))
+
+
+def cancelled(window: Window) -> CheckResult:
+    """Many live groups in which the terms differ and their sum does not."""
+    live = groups_of(window.batches, GroupOutcome.LIVE)
+    count = sum(batch.cancelled_groups for batch in window.batches)
+    if live < LEAST_GROUPS or count < CANCELLED * live or not other_terms(window):
+        return None
+    return Finding(
+        severity=Severity.CRITICAL,
+        sentence=(
+            f"{names(window.in_force)} cancel each other: in {percent(count / live)} of the groups that they tell "
+            f"apart all completions get the same total, so nothing is learned."
+        ),
+        numbers={"cancelled": count / live},
+        action=f"Change a weight, or gate {names(other_terms(window))} by {names(primary_terms(window), 'or')}.",
+    )
+
+
+def outweighed(window: Window) -> CheckResult:
+    """Where the primary term does tell completions of a group apart, another term has more of the advantage."""
+    primary, others = primary_terms(window), other_terms(window)
+    if not others:
+        return ONE_TERM if window.batches else None
+    shares = {term: _driver_shares(window, term) for term in window.in_force}
+    known = min(map(len, shares.values()))
+    if known < LEAST_BATCHES:
+        return NotChecked(
+            f"{LEAST_BATCHES} recent batches with live groups in which the primary term differs; {known} so far"
+        )
+    means = {term: fmean(found) for term, found in shares.items()}
+    own, driver = sum(means[term] for term in primary), max(others, key=lambda term: means[term])
+    named, against = names(primary, "or"), min(others, key=lambda term: means[term])
+    if own > 0 and means[against] <= -OPPOSED * own:
+        return _opposed(window, against, -means[against] / own)
+    if own >= WARN or means[driver] < OTHER:
+        return None
+    if own < 0:
+        return _opposed(window, driver, 1.0)
+    return Finding(
+        severity=Severity.critical_if(own < CRITICAL),
+        sentence=(
+            f"{percent(means[driver])} of the advantage comes from `{driver}` and {percent(own)} from "
+            f"{names(primary)}, even where {named} has something to say."
+        ),
+        numbers={"driver": means[driver], "primary": own},
+        action=(
+            f"Lower the weight of `{driver}`, or gate it by {named}; if {named} is not what you want "
+            f"taught, put the right term first."
+        ),
+    )
+
+
+def _driver_shares(window: Window, term: str) -> list[float]:
+    shares = (facts.driver_where_primary_differs for facts in window.of_term(term))
+    return [share for share in shares if share is not None]
+
+
+def _opposed(window: Window, term: str, part: float) -> Finding:
+    """Where what the primary term prefers is what another term dislikes."""
+    named = names(primary_terms(window), "or")
+    taken = "more than all" if part >= 1 else percent(part)
+    return Finding(
+        severity=Severity.critical_if(part >= 1),
+        sentence=(
+            f"`{term}` works against {named}: within groups it takes back {taken} of the advantage that {named} gives."
+        ),
+        numbers={"taken_back": part},
+        action=f"Gate `{term}` by {named}, so that only right answers are told apart by it, or lower its weight.",
+    )

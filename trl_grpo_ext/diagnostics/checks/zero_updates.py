@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import groups_of, percent
+from trl_grpo_ext.diagnostics.groups import groups_of
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -27,41 +27,48 @@ TINY = 2e-9
 Entry = Mapping[str, Any]
 
 
-def check(window: Window) -> CheckResult:
+def zero(window: Window) -> CheckResult:
     """Live groups, and a learning rate, gradient or KL divergence of 0, or a learning rate that moves nothing."""
     if not window.logs:
         return NO_LOGS if window.batches else None
     if _steps(window, len(window.logs)) < LATEST_STEPS or len(window.logs) < LEAST_LOGS:
         return NotChecked(f"{LEAST_LOGS} logs of TRL, of {LATEST_STEPS} optimizer steps or more")
-    rates = window.logged("learning_rate")
-    numbers: dict[str, float]
-    if live := _live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS):
-        why, action = "the learning rate is 0", "Set learning_rate, or a schedule that does not end so early."
-        numbers = {"learning_rate": 0.0}
-    elif live := _live_while(window, lambda entry: entry.get("grad_norm") == 0, LATEST_STEPS):
-        why, action = "the gradient is 0", "See whether any parameter is trained: frozen layers, adapters, masks."
-        numbers = {"grad_norm": 0.0}
-    elif live := _live_groups(window, ()) if _is_held_back(window) else 0:
-        beta = window.settings["beta"]
-        why, action = f"a beta of {beta:.3g} holds the policy at its reference", "Lower beta; TRL's default is 0."
-        numbers = {"beta": beta, "kl": statistics.median(window.logged("kl"))}
-    elif live := 0 if _is_warming_up(window) else _live_while(window, _is_still, STILL_STEPS):
-        shown = f" (learning rate {rates[-1]:.2g})" if rates else ""
-        why, action = f"the policy is where it began{shown}", "Raise the learning rate."
-        numbers = {"kl": statistics.median(window.logged("kl"))}
-    elif live := 0 if _may_move(window) else _live_while(window, _is_tiny, STILL_STEPS):
-        why, action = f"a learning rate of {rates[-1]:.2g} moves nothing", "Raise the learning rate."
-        numbers = {"learning_rate": rates[-1]}
-    else:
+    found = next((one for one in _standstills(window) if one[0]), None)
+    if found is None:
         return None
+    live, why, action = found
+    latest = {name: window.logged(name)[-1:] for name in ("learning_rate", "grad_norm", "kl")}
     return Finding(
-        code="zero_updates",
-        step=window.step,
         severity=Severity.CRITICAL,
         sentence=f"The signal is there and the update is not: {live} groups had something to teach, but {why}.",
-        numbers={"live_groups": live} | numbers,
+        numbers={"live_groups": live} | {name: value for name, values in latest.items() for value in values},
         action=action,
     )
+
+
+def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
+    """How many live groups came to nothing, why, and what to do: for each reason, 0 groups where it does not hold."""
+    rates, beta = window.logged("learning_rate"), window.settings.get("beta")
+    yield (
+        _live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS),
+        "the learning rate is 0",
+        "Set learning_rate, or a schedule that does not end so early.",
+    )
+    yield (
+        _live_while(window, lambda entry: entry.get("grad_norm") == 0, LATEST_STEPS),
+        "the gradient is 0",
+        "See whether any parameter is trained: frozen layers, adapters, masks.",
+    )
+    if _is_held_back(window):
+        why = f"a beta of {beta:.3g} holds the policy at its reference"
+        yield _live_groups(window, ()), why, "Lower beta; TRL's default is 0."
+    if not _is_warming_up(window):
+        shown = f" (learning rate {rates[-1]:.2g})" if rates else ""
+        live = _live_while(window, _is_still, STILL_STEPS)
+        yield live, f"the policy is where it began{shown}", "Raise the learning rate."
+    if rates and not _may_move(window):
+        live = _live_while(window, _is_tiny, STILL_STEPS)
+        yield live, f"a learning rate of {rates[-1]:.2g} moves nothing", "Raise the learning rate."
 
 
 def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
@@ -129,41 +136,11 @@ def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
 
 # Ours: a loss scaler for fp16 skips a step now and then, so one is no fault. Two of eight are, without a second signal.
 LATEST_LOGS = 8
-SPIKE, LEAST_SPIKES = 100.0, 3  # times the usual norm: a few prompts may give ten times; and how often
-LEAST_SPIKE = 10.0  # of the norm: of a policy that has converged, the usual one is next to 0
-MUCH_CLIPPED = 0.3  # of the tokens; rlprobe's level
 LEAST_NONFINITE = 2  # of them
 FIGURES = ("loss", "grad_norm", "entropy", "kl")
 
 
-def check_unstable(window: Window) -> CheckResult:
-    """Gradient norms far above the usual ones, or updates of which much is clipped, for long."""
-    if not window.logs:
-        return NO_LOGS if window.batches else None
-    norms = [part.beside["grad_norm"].mean for part in window.log_history if "grad_norm" in part.beside]
-    usual = statistics.median(norms) if norms else 0.0
-    spikes = [norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)]
-    clipped = window.logged("clip_ratio/region_mean")[-LATEST_LOGS:]
-    if len(norms) >= LATEST_LOGS and len(spikes) >= LEAST_SPIKES:
-        said = f"the gradient norm has risen to {max(spikes):.2g} {len(spikes)} times, where {usual:.2g} is usual"
-        numbers, action = {"spikes": len(spikes), "largest": max(spikes), "usual": usual}, "Lower max_grad_norm."
-    elif len(clipped) == LATEST_LOGS and statistics.median(clipped) >= MUCH_CLIPPED:
-        share = statistics.median(clipped)
-        said = f"{percent(share)} of the tokens are clipped in most updates, and teach nothing"
-        numbers, action = {"clipped": share}, "Lower the learning rate, or num_iterations and steps_per_generation."
-    else:
-        return None
-    return Finding(
-        code="unstable_updates",
-        step=window.step,
-        severity=Severity.WARNING,
-        sentence=f"The updates are unstable: {said}.",
-        numbers=numbers,
-        action=action,
-    )
-
-
-def check_nonfinite(window: Window) -> CheckResult:
+def nonfinite(window: Window) -> CheckResult:
     """Figures of recent updates that were logged and are not finite."""
     if not window.logs:
         return NO_LOGS if window.batches else None
@@ -173,8 +150,6 @@ def check_nonfinite(window: Window) -> CheckResult:
     if counts[worst] < LEAST_NONFINITE:
         return None
     return Finding(
-        code="nonfinite_updates",
-        step=window.step,
         severity=Severity.CRITICAL,
         sentence=f"{counts[worst]} of the last {len(latest)} logged updates had a {worst} that is no number.",
         numbers={"nonfinite": counts[worst], "logs": len(latest)},
