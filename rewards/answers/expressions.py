@@ -5,6 +5,7 @@ A number, as people write them, is one value: `1\frac{1}{2}` and `1.5 \times 10^
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -19,7 +20,9 @@ OPERATORS = {
     "lim": "limit", "limsup": "limit", "liminf": "limit", "det": "determinant", "partial": "derivative",
     "nabla": "derivative",
 }  # fmt: skip
-_APPLIED = frozenset("fghFGHPQ")  # letters that name functions where a bracket follows
+_ORDINALS = [written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))]
+_OF_LETTERS = re.compile(r"\([A-Za-z](?:,[A-Za-z]){0,2}\)=")
+_APPLIED = frozenset(("Gamma", *"fghFGHPQ"))  # letters that name functions where a bracket follows
 
 
 class Expressions(Structures):
@@ -100,7 +103,7 @@ class Expressions(Structures):
                 if isinstance(part, Number) and 0 < part.value < 1:
                     return Number(value.value + part.value)
                 raise UnreadableError
-        if self.sees("number"):
+        if self.sees("number") and self.row[self.at - 1].text != "!":
             raise SideBySideError
         return times(value, self.power())
 
@@ -132,23 +135,10 @@ class Expressions(Structures):
         return value
 
     def _is_degree(self) -> bool:
-        if self.skip("sign", "deg"):
-            return True
-        if self.sees("group", "{") and self.ahead(1).text == "deg" and self.ahead(2).text == "}":
-            self.at += 3
-            return True
-        return False
+        return self.skips("deg") or self.skips("{", "deg", "}")
 
     def _is_ordinal(self) -> bool:
-        ahead = self.row[self.at : self.at + 3]
-        texts = [token.text for token in ahead if token.text not in "{}"][:2]
-        if texts[:1] not in (["th"], ["st"], ["nd"], ["rd"]) and "".join(texts) not in ("th", "st", "nd", "rd"):
-            return False
-        while self.sees("group", "{", "}") or self.sees("word") or (self.sees("symbol") and self.next.text in "thsndr"):
-            closed = self.take().text == "}"
-            if closed:
-                break
-        return True
+        return any(self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS)
 
     def exponent(self) -> Node:
         """What stands in an exponent: a group, or a signed atom."""
@@ -208,11 +198,18 @@ class Expressions(Structures):
             name += "^" + self._index()
         while name and self.skip("sign", "'"):
             name += "'"
-        if name.rstrip("'") in _APPLIED and self.sees("open", "("):
+        if name in _APPLIED and (self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")):
+            name += "^-1"
+        if (name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")) or self._is_defined():
             self.take()
             inner = self.bracket("(")
             return Apply(name, inner.items if isinstance(inner, Collection) else (inner,))
         return Symbol(name)
+
+    def _is_defined(self) -> bool:
+        """Whether a letter names a function of letters, as in `y(x) = 2x`."""
+        begin = "".join(token.text if len(token.text) == 1 else "x" for token in self.row[self.at : self.at + 8])
+        return _OF_LETTERS.match(begin) is not None and self.row[self.at + 1].kind == "symbol"
 
     def _function(self, name: str) -> Node:
         if name in ("gcd", "lcm", "max", "min"):

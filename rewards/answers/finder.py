@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.rewards.answers.hedges import REACH, doubted_before, taken_back
 from trl_grpo_ext.rewards.answers.marks import Mark, box_answers, boxes, concluding, tags
-from trl_grpo_ext.rewards.answers.phrases import formal, informal, unmarked, without_mark
+from trl_grpo_ext.rewards.answers.phrases import emphasised, formal, informal, unmarked, without_mark
 from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -34,7 +34,8 @@ class FinalAnswer:
 
     Attributes:
         answers: The distinct answers, the last first; several if its conclusion offers several.
-        marks: By what each was found: `boxed`, `answer_tag`, `phrase`, `last_number`, `last_line` or `text`.
+        marks: By what each was found: `boxed`, `answer_tag`, `phrase`, `emphasised`, `last_number`, `last_line` or
+            `text`.
         problem: Why there is none, as a reason code; empty if there is one.
     """
 
@@ -64,8 +65,8 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     | `last_number` | the last number |
     | `last_line` | the last line that is not empty |
     | `text` | all of the text |
-    | `marked` | the last tag, box or phrase, and those beside it; without these the last "answer is"; without any |
-    | | mark all of the text |
+    | `marked` | the last tag, box or phrase, and those beside it; without these the last "answer is", or what ends |
+    | | the last line in bold letters; without any mark all of the text |
 
     What a completion concludes with is its answer: the last mark wins, and what stands before it is working. Marks
     stand beside each other if no word but "and" or "or" is between them. Such answers are ambiguous unless a verifier
@@ -152,7 +153,12 @@ def _marked(text: str) -> Found | str:
     outside = [box for box in box_answers(text) if not any(tag.start <= box.start < tag.end for tag in tagged)]
     said = [mark for mark in formal(text) if not any(tag.start <= mark.start < tag.end for tag in tagged)]
     found = [*_of("answer_tag", tagged), *_of("boxed", outside), *_of("phrase", said)]
-    return _concluded(text, sorted(found)) or _concluded(text, _of("phrase", informal(text))) or _text(text)
+    return (
+        _concluded(text, sorted(found))
+        or _concluded(text, _of("phrase", informal(text)))
+        or _concluded(text, _of("emphasised", emphasised(text)))
+        or _text(text)
+    )
 
 
 def _of(kind: str, marks: list[Mark]) -> list[tuple[Mark, str]]:

@@ -15,13 +15,16 @@ _DOUBT = re.compile(
     r"|\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
     r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$|\banything (?:but|except)\b|\bno longer\b"
     r"|\b(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$"
-    r"|\b(?:is|are|was|seems)\s+(?:wrong|incorrect|false)\b",
+    r"|\b(?:is|are|was|seems)\s+(?:wrong|incorrect|false)\b|\botherwise\b"
+    r"|\b(?:can|could)(?:n['’]t|\s*not)\s+(?:find|determine|solve|compute)\b",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
     r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b|\b(?:is|are) never\b"
-    r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b",
+    r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
+    r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*\d[^a-z]*$"
+    r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$",
     re.IGNORECASE,
 )
 _EDGE = r"^[\s*_`$)\]}.,;:\\]*"  # between an answer and the words after it

@@ -1,4 +1,6 @@
-"""Where a completion says its answer in words: "Answer: B", "the final answer is 5", GSM8K's "#### 42". English only.
+"""Where a completion says its answer in words: "Answer: B", "the final answer is 5", GSM8K's "#### 42".
+
+The phrases are English, but for two that Chinese answers end with.
 
 Each rule takes time linear in the length of the text: what is looked at after a mark ends where the next one begins.
 """
@@ -11,6 +13,7 @@ from collections.abc import Iterable
 from trl_grpo_ext.rewards.answers.marks import Mark
 
 MAX_MARKS = 50  # that are looked at, from the end
+MAX_BOLD_WORDS = 4  # of an answer that only stands in bold letters
 _MARKUP = r"[*_` \t]{0,8}"
 _ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
 # A mark that the completion sets on purpose: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
@@ -24,7 +27,8 @@ _FORMAL = re.compile(
 # A sentence that says so: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
-    rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}:?",
+    rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}:?"
+    r"|故选[:：]?|答案(?:应?[是为]|[:：])[:：]?",
     re.IGNORECASE,
 )
 _AGAIN = re.compile(
@@ -35,7 +39,8 @@ _BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
 # Two items of a list or more, each on a line of its own.
 _LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
-_STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)")
+_BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+_STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)|。")
 _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
 _DISPLAY = re.compile(r"\s*\\begin\{((?:align|equation|gather)(?:ed)?\*?)\}")  # a formula of several lines
 _OTHER_MARK = re.compile(r"\\boxed|<answer", re.IGNORECASE)
@@ -108,8 +113,28 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
     stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
     again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
     start = again.end() if again else start
-    stop = _sentence_end(text, start, stop)
+    stop = _sentence_end(text, start, _emphasis_end(text, start, stop))
     return Mark(mark.start(), stop, unmarked(text[start:stop]))
+
+
+def _emphasis_end(text: str, start: int, end: int) -> int:
+    """Where bold letters end that have begun before this place, in its line: `The answer is **no**: there is none`."""
+    is_bold = text.count("**", text.rfind("\n", 0, start) + 1, start) % 2
+    closed = text.find("**", start, end) if is_bold else -1
+    return closed if closed > start else end
+
+
+def emphasised(text: str) -> list[Mark]:
+    """What stands in bold letters in the last line, if nothing follows it: `the time is **14:05**`.
+
+    Examples:
+        >>> [mark.content for mark in emphasised("It is **1**. No.\\nIt is **2** or **3**.")], emphasised("**1** each")
+        (['2', '3'], [])
+    """
+    begin = text.rstrip().rfind("\n") + 1
+    found = [Mark(bold.start(), bold.end(), bold[1]) for bold in _BOLD.finditer(text, begin)][-MAX_MARKS:]
+    ends = bool(found) and not text[found[-1].end :].strip(" \t\n.!")
+    return found if ends and all(len(mark.content.split()) <= MAX_BOLD_WORDS for mark in found) else []
 
 
 def _line_end(text: str, start: int, end: int) -> int:

@@ -13,6 +13,8 @@ from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
 from trl_grpo_ext.rewards.answers.tree import Node, Number
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, is_unit, raised_by, unit
 
+_OHM = {"Omega": "ohm"}  # the letter as a unit
+_OF_AMOUNTS = ("^", "-", "*", "frac", "sqrt")
 TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
 
 
@@ -47,7 +49,8 @@ class Quantities(Expressions):
             elif self.sees("sign", "*") and self._is_unit_at(1) and found != NONE:
                 self.take()
             elif (self.sees("word") or found != NONE or self._begins_unit()) and self._is_unit_at(0):
-                last = unit(self.take().text)
+                name = self.take().text
+                last = unit(_OHM.get(name, name))
                 power = self._exponent_of_unit() or power
                 if found == unit("deg") and last in (unit("celsius"), unit("fahrenheit")):
                     found = NONE
@@ -57,7 +60,7 @@ class Quantities(Expressions):
 
     def _is_unit_at(self, ahead: int) -> bool:
         token = self.ahead(ahead)
-        return token.kind in ("word", "symbol", "function") and is_unit(token.text)
+        return token.kind in ("word", "symbol", "function") and is_unit(_OHM.get(token.text, token.text))
 
     def _exponent_of_unit(self) -> int:
         if self.sees("number", "2", "3") and not self.next.space:  # cm3
@@ -125,9 +128,22 @@ class Quantities(Expressions):
 
     def _begins_unit(self) -> bool:
         """Whether a letter is a unit: one of the table, with a space before it, at the end of a statement: `5 m`."""
-        token, after = self.next, self.ahead(1)
-        is_minutes = token.kind == "function" and token.text == "min"
-        if not (is_minutes or (token.kind == "symbol" and token.space and is_unit(token.text))) or self.at == 0:
+        token = self.next
+        is_letter = token.kind == "symbol" and (token.space or token.text in _OHM) and self._is_unit_at(0)
+        if not (is_letter or (token.kind == "function" and token.text == "min")):
             return False
+        last = 0
+        while self.ahead(last + 1).kind == "symbol" and self.ahead(last + 1).space and self._is_unit_at(last + 1):
+            last += 1  # N m
+        after = self.ahead(last + 1)
         at_end = after.kind in ("end", "close", "number") or after.text in (",", ";", "/", "^", "and", "or")
-        return at_end and self.row[self.at - 1].kind == "number"
+        return at_end and self._is_behind_amount()
+
+    def _is_behind_amount(self) -> bool:
+        r"""Whether only a number stands before this place, such as `\frac{1}{2}` and `2 \times 10^{3}`."""
+        begin = self.at
+        while begin and (self.row[begin - 1].kind in ("number", "group") or self.row[begin - 1].text in _OF_AMOUNTS):
+            begin -= 1
+        before = self.row[begin - 1] if begin else None
+        has_number = any(token.kind == "number" for token in self.row[begin : self.at])
+        return has_number and (before is None or before.kind not in ("symbol", "function", "close"))

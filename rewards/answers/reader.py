@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from trl_grpo_ext.rewards.answers.numerals import in_words
 from trl_grpo_ext.rewards.answers.spelling import spelled, strip_delimiters
-from trl_grpo_ext.rewards.answers.statements import NUMBER_WORDS, Statements
+from trl_grpo_ext.rewards.answers.statements import Statements
 from trl_grpo_ext.rewards.answers.structures import OperatorError, SideBySideError
 from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError, tokens
 from trl_grpo_ext.rewards.answers.tree import Node, Opaque, Words
@@ -22,7 +23,7 @@ _SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
-_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(?:\\?text\{)?\s*([ap]\.?\s?m\.?)?\s*\}?", re.IGNORECASE)
+_TIME = re.compile(r"(\d{1,2})\{?:\}?(\d{2})(?::(\d{2}))?\s*(?:\\?text\{)?\s*([ap]\.?\s?m\.?)?\s*\}?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def read(text: str) -> Answer:
         >>> read(r"\frac{1}{2}").node, read("12 apples").counted, read("5 is wrong").stray
         (Number(value=Fraction(1, 2), places=None), frozenset({'apples'}), frozenset({'wrong'}))
         >>> read("5 km") == read(r"5\,\mathrm{km}"), read("{1, 2}").node.kind, read("forty two").node
-        (True, 'list', Words(text='forty two'))
+        (True, 'list', Number(value=Fraction(42, 1), places=None))
     """
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", plain))
@@ -65,7 +66,7 @@ def read(text: str) -> Answer:
     except UnreadableError:
         return Answer(Opaque(plain))
     said = [token for token in row if token.kind == "word"]
-    if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row) and not _is_number_word(row):
+    if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row):
         return Answer(_words(row))
     reader = Statements(row, plain)
     try:
@@ -80,13 +81,9 @@ def read(text: str) -> Answer:
     return Answer(node, *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
 
 
-def _is_number_word(row: tuple[Token, ...]) -> bool:
-    return len(row) == 1 and row[0].text.casefold() in NUMBER_WORDS
-
-
-def _words(row: tuple[Token, ...]) -> Words:
-    said = " ".join(token.text.casefold() for token in row if token.text not in _PUNCTUATION)
-    return Words(said)
+def _words(row: tuple[Token, ...]) -> Node:
+    said = [token.text.casefold() for token in row if token.text not in _PUNCTUATION]
+    return in_words(said) or Words(" ".join(said))
 
 
 def _date_or_time(text: str) -> Node | None:

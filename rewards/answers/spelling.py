@@ -33,6 +33,8 @@ _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", 
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 _QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
 _PRIMES = re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?((?:\\prime\s?)+)\})")
+# `(mod 5)`, and the same in an upright font.
+_MODULO = re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)")
 _MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
 _OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
@@ -58,6 +60,8 @@ def spelled(text: str) -> str:
         text = _DOUBLED.sub("", text)
     if "quad" in text:
         text = _QUAD.sub(r"\g<0> ", text)
+    if "mod" in text:
+        text = _MODULO.sub(r"\\pmod{\1}", text)
     if "prime" in text:
         text = _PRIMES.sub(lambda found: "'" * found[0].count("prime"), text)
     if not text.isascii():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from trl_grpo_ext.rewards.answers.numerals import negative
+from trl_grpo_ext.rewards.answers.numerals import in_words, negative
 from trl_grpo_ext.rewards.answers.quantities import TAILS, Quantities, known_words
 from trl_grpo_ext.rewards.answers.structures import OperatorError
 from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
@@ -25,12 +25,6 @@ from trl_grpo_ext.rewards.answers.units import NONE, Unit, is_unit, unit
 
 RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
 NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
-NUMBER_WORDS = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-    )
-}
 
 _MINUS = ("minus", "negative")
 _SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
@@ -145,18 +139,20 @@ class Statements(Quantities):
     def _leading(self) -> list[str]:
         """The words before a value; a colon ends them."""
         words: list[str] = []
-        while self.sees("word") or (words and self.sees("sign", "'", "-", ".", '"') and self.ahead(1).kind == "word"):
+        while (
+            self.sees("word")
+            or (words and self.sees("sign", "'", "-", ".", '"') and self.ahead(1).kind == "word")
+            or (self.sees("function", "max", "min") and self.ahead(1).text == "=")
+        ):
             token = self.take()
-            if token.kind == "word":
+            if token.kind != "sign":
                 words.append(token.text if token.text == "usd" else token.text.casefold())
         if words and self.skip("sign", ":"):
             words.append(":")
         return words
 
     def _only_words(self, words: list[str]) -> Node:
-        if len(words) == 1 and words[0] in NUMBER_WORDS:
-            return Number(Fraction(NUMBER_WORDS[words[0]]))
-        return Words(" ".join(words))
+        return in_words(words) or Words(" ".join(words))
 
     def _relation(self, lead: list[str]) -> Node:
         if lead and self.sees("sign", "="):

@@ -63,6 +63,12 @@ class Cursor:
         self.at += seen
         return seen
 
+    def skips(self, *texts: str) -> bool:
+        """Read tokens if they are these; whether they were."""
+        found = tuple(token.text for token in self.row[self.at : self.at + len(texts)]) == texts
+        self.at += found * len(texts)
+        return found
+
     def expect(self, kind: str, *texts: str) -> None:
         """Read a token of this kind; an UnreadableError if there is another."""
         if not self.skip(kind, *texts):

@@ -53,7 +53,7 @@ _SIGNS = {
     "Rightarrow": "implies", "Longrightarrow": "implies", "therefore": "implies", "iff": "implies",
     "Leftrightarrow": "implies", "Longleftrightarrow": "implies", "prime": "'", "circ": "deg", "degree": "deg",
     "ldots": "...", "cdots": "...", "dots": "...", "forall": "forall", "exists": "exists", "mod": "mod", "bmod": "mod",
-    "perp": "perp", "parallel": "parallel", "subset": "subset", "subseteq": "subset",
+    "pmod": "mod", "perp": "perp", "parallel": "parallel", "subset": "subset", "subseteq": "subset",
 }  # fmt: skip
 # What sets a size, a font or a space, and says nothing.
 _SILENT = frozenset(
@@ -75,6 +75,7 @@ _COMMANDS = {
     **dict.fromkeys(("emptyset", "varnothing"), ("symbol", "EmptySet")),
     **dict.fromkeys(("frac", "dfrac", "tfrac", "cfrac"), ("command", "frac")),
     **dict.fromkeys(("binom", "dbinom", "tbinom"), ("command", "binom")),
+    **dict.fromkeys(("top", "intercal"), ("symbol", "T")),
     "sqrt": ("command", "sqrt"),
     "lfloor": ("open", "floor"), "lceil": ("open", "ceil"), "lvert": ("open", "abs"), "langle": ("open", "("),
     "lbrace": ("open", "{"), "lbrack": ("open", "["), "rfloor": ("close", "floor"), "rceil": ("close", "ceil"),
@@ -101,7 +102,7 @@ _TOKEN = re.compile(
     rf"|(?P<ordinal>{_PLAIN})(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=\d)th)(?![A-Za-z\d])"
     rf"|(?:{_PLAIN})"
     r"|\\(?P<command>[A-Za-z]+)\*?"
-    r"|(?P<row>\\\\)"
+    r"|(?P<row>\\\\(?:\s?\[-?[\d.]+(?:pt|em|ex|mm|cm)\])?)"
     r"|\\(?P<escaped>.)"
     r"|(?P<letters>[^\W\d_]+)"
     r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)|(?P<other>.)",
@@ -147,27 +148,29 @@ class _Scanner:
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
             command = found["command"] or ""
-            held = self._argument(at) if command in TEXTS | _FONT | _DROPPED else None
+            held = self._argument(at, command) if command in TEXTS | _FONT | _DROPPED else None
             if found[0] == "$":
                 in_words = words and not in_words
                 self.space = True
             elif found["space"] or command in _SPACES:
                 self.space = True
             elif held:
-                at = held[1] + 1
-                yield from self._held(command, *held, depth)
+                at = held[2]
+                yield from self._held(command, *held[:2], depth)
                 self.space = self.space or command in TEXTS
             else:
                 for kind, text in _plain(found, words=in_words):
                     yield Token(kind, text, self.space, found.start(), found.end())
                     self.space = False
 
-    def _argument(self, at: int) -> tuple[int, int] | None:
-        """Where the content in braces begins and ends that follows here; None if no brace follows."""
+    def _argument(self, at: int, command: str) -> tuple[int, int, int] | None:
+        r"""Where what follows in braces, or the letter of `\mathbb R`, begins and ends, and where the rest begins."""
         while at < len(self.text) and self.text[at].isspace():
             at += 1
+        if command in _FONT and self.text[at : at + 1].isalpha():
+            return at, at + 1, at + 1
         end = self.closing.get(at)
-        return (at + 1, end) if end is not None else None
+        return (at + 1, end, end + 1) if end is not None else None
 
     def _held(self, command: str, start: int, end: int, depth: int) -> Iterator[Token]:
         """The tokens of what a command for text or for a font holds."""

@@ -53,7 +53,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "arg": sympy.arg, "mod": sympy.Mod, "log": lambda value, base=None: sympy.log(value) / sympy.log(base or sympy.E),
     "%": lambda value: value / 100, "deg": lambda value: value * sympy.pi / 180, "-": operator.neg,
     "+": operator.add, "*": operator.mul, "/": operator.truediv, "cbrt": sympy.cbrt,
-    "ratio": operator.truediv,
+    "ratio": operator.truediv, "Gamma": sympy.gamma,
 }  # fmt: skip
 _SIGNS = {"<": sympy.Lt, ">": sympy.Gt, "<=": sympy.Le, ">=": sympy.Ge, "=": sympy.Eq, "!=": sympy.Ne}
 _LEFT_TO_MATH_VERIFY = LatexExtractionConfig(
@@ -129,7 +129,7 @@ def region(node: Node) -> Value:
         case Collection("list", items):
             return sympy.Union(*(region_of(item) for item in items))
         case Builder(_, condition):
-            return region(condition)
+            return region(Logic("and", condition.items) if isinstance(condition, Collection) else condition)
         case Logic("or", parts):
             return sympy.Union(*(region_of(part) for part in parts))
         case Logic("and", parts):

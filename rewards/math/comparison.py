@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Protocol, TypeGuard
 
 from trl_grpo_ext.rewards.answers.tree import (
@@ -27,6 +26,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     walk,
 )
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
+from trl_grpo_ext.rewards.math.amounts import DECIMALS, measured, percentages, same_number
 from trl_grpo_ext.rewards.math.forms import (
     approximated,
     assigned,
@@ -35,21 +35,17 @@ from trl_grpo_ext.rewards.math.forms import (
     is_equation,
     is_function,
     is_region,
-    items_of,
     label_of,
-    measured,
     named,
     of_same_argument,
-    percentages,
     plain,
     same_order,
     same_words,
+    set_in_words,
     without_in,
 )
+from trl_grpo_ext.rewards.math.vectors import components, items_of, matrix_of
 
-DECIMALS = 6
-CLOSE = Fraction(1, 1000)  # of its size: how far a decimal may be off, however few places it has
-MIN_ROUNDED = 3  # digits of a gold that may be a rounded value
 _NUMBERS_BY_NAME = (Symbol("pi"), Symbol("e"), Symbol("i"))
 _ANGLE = (("angle", 1),)
 
@@ -92,36 +88,6 @@ class Literal:
         return self.same_values(gold, answer, DECIMALS)
 
 
-def same_number(gold: Number, answer: Number, decimals: int = DECIMALS) -> bool:
-    """Whether two numbers are equal, decimals to within `decimals` places and a thousandth of their size.
-
-    A gold of three digits or more with a decimal point may be a rounded value: what rounds to it is equal.
-
-    Examples:
-        >>> third, written = Number(Fraction(1, 3)), Number(Fraction("0.333333"), 6)
-        >>> same_number(third, written), same_number(Number(Fraction("6.67"), 2), Number(Fraction(20, 3)))
-        (True, True)
-        >>> same_number(Number(Fraction("0.5"), 1), Number(Fraction("0.53"), 2))
-        False
-    """
-    if gold.value == answer.value:
-        return True
-    if gold.places is None and answer.places is None:
-        return False
-    distance = abs(gold.value - answer.value)
-    allowed = Fraction(1, 10**decimals)
-    close = CLOSE * abs(gold.value) if decimals >= DECIMALS else distance
-    return (distance <= allowed and distance <= close) or rounds_to(gold, answer.value, answer.places)
-
-
-def rounds_to(gold: Number, value: Fraction, places: int | None) -> bool:
-    """Whether a gold that is written as a decimal is this value, rounded to the gold's places."""
-    if gold.places is None or gold.places < 1 or (places is not None and places <= gold.places):
-        return False
-    digits = str(abs(gold.value.numerator * 10**gold.places // gold.value.denominator)).lstrip("0")
-    return len(digits) >= MIN_ROUNDED and abs(gold.value - value) * 2 <= Fraction(1, 10**gold.places)
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Compares values of all types.
@@ -143,6 +109,8 @@ class Comparison:
         meant = self._alternatives(gold, answer)
         if meant is not None:
             return meant
+        if isinstance(gold, Words) != isinstance(answer, Words):
+            gold, answer = set_in_words(gold), set_in_words(answer)
         if isinstance(gold, Words) or isinstance(answer, Words):
             return same_words(gold, answer)
         if any(isinstance(one, Relation) or is_region(one) for one in (gold, answer)):
@@ -189,7 +157,8 @@ class Comparison:
                 Number(given.value * scale, 0) if isinstance(given, Number) else Apply("*", (given, Number(scale)))
             )
             return self._same_number(asked, same_scale)
-        if self._same_number(asked, given):
+        of_pi = any(by == unit("deg") and Symbol("pi") in walk(amount) for amount, by in ((asked, of), (given, by)))
+        if not of_pi and self._same_number(asked, given):
             return True
         if _ANGLE in (of.measures, by.measures) and NONE in (of, by):
             return self._same_angle((asked, of), (given, by))
@@ -221,8 +190,13 @@ class Comparison:
         return gold == answer or self.algebra.same_values(gold, answer, self.decimals)
 
     def _same_collections(self, gold: Node, answer: Node) -> bool:
-        if isinstance(gold, Matrix) and isinstance(answer, Apply | Opaque):
-            return self.algebra.same_values(gold, answer, self.decimals)
+        if isinstance(gold, Matrix) or isinstance(answer, Matrix):
+            gold, answer = matrix_of(gold), matrix_of(answer)
+            if isinstance(gold, Apply | Opaque) or isinstance(answer, Apply | Opaque):
+                return self.algebra.same_values(gold, answer, self.decimals)
+        if isinstance(gold, Collection) and gold.kind == "()" and isinstance(answer, Apply):
+            vector = components(answer, len(gold.items))
+            return vector is not None and self._same_items(gold.items, vector.items)
         if isinstance(gold, Matrix) and isinstance(answer, Matrix):
             return len(gold.rows) == len(answer.rows) and all(map(self._same_items, gold.rows, answer.rows))
         asked, given = items_of(gold), items_of(answer)
@@ -259,6 +233,12 @@ class Comparison:
 
     def _same_statements(self, gold: Node, answer: Node) -> bool:
         """Whether two statements are the same: a value under a name, an equation, or a set of numbers."""
+        match gold, answer:
+            case (
+                Relation(("==",), (asked_of, Apply("mod", (_, modulus)) as rest)),
+                Relation(("==",), (said_of, Apply("mod", (_, other)) as other_rest)),
+            ):
+                return all(map(self.same, (asked_of, modulus, rest), (said_of, other, other_rest)))
         asked, given = assigned(gold), assigned(answer)
         if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
             return True
@@ -269,7 +249,8 @@ class Comparison:
         if (asked or given) and not (is_equation(gold) and is_equation(answer)):
             value, other = (asked, answer) if asked else (given, gold)
             assert value is not None
-            if not isinstance(value[1], Symbol) and not isinstance(other, Relation) and not is_region(other):
+            is_name = isinstance(value[1], Symbol) and named(value[1])
+            if not is_name and not isinstance(other, Relation) and not is_region(other):
                 return self.same(value[1], answer) if asked else self.same(gold, value[1])
             return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)
         if asked and named(asked[0]) and not symbols(asked[1]) and is_equation(answer):

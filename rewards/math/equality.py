@@ -22,6 +22,8 @@ AGREEING = 8  # points at which two expressions must agree
 # Where expressions are compared: at small and large numbers, and at positive ones alone.
 RANGES = ((-3, 3), (-60, 60), (0.1, 4), (-3000, 3000), (0.05, 0.95), (-1e6, 1e6))
 POINTS = 10  # of each range
+LARGE = 10**30
+INTEGERS = ("n", "k", "m", "j")
 
 
 def same_regions(one: Value, other: Value) -> bool:
@@ -68,6 +70,18 @@ def equal(one: Value, other: Value) -> bool:
     return sampled if sampled is not None else bool(sympy.simplify(one - other) == 0)
 
 
+def same_integrals(one: Value, other: Value) -> bool:
+    """Whether two values, each with the constant `C` of an integral added to it, differ by a constant."""
+    constant = sympy.Symbol("C")
+    if not (isinstance(one, Expr) and isinstance(other, Expr)):
+        return False
+    rests = [value - constant for value in (one, other)]
+    if any(constant in rest.free_symbols for rest in rests) or len(rests[0].free_symbols) != 1:
+        return False
+    (variable,) = rests[0].free_symbols
+    return rests[1].free_symbols == {variable} and equal(*(rest.diff(variable) for rest in rests))
+
+
 def _same_constants(one: Expr, other: Expr) -> bool:
     """Whether two exact constants are equal, to the last digit: 2^2023 is not 2^2023 - 1."""
     gap = one - other
@@ -78,17 +92,22 @@ def _same_constants(one: Expr, other: Expr) -> bool:
     if value.is_number and not value.has(sympy.nan) and all(part._prec != 1 for part in value.atoms(sympy.Float)):
         return bool(value == 0)
     digits = _at(gap, {}) if gap.has(sympy.I) else None
-    return bool(sympy.simplify(gap) == 0) if digits is None else bool(abs(digits) < CLOSE)
+    if digits is not None:
+        return bool(abs(digits) < CLOSE)
+    # Hundreds of digits of two values of usual size were alike.
+    return bool(sympy.simplify(gap) == 0) or (value.is_Float and bool(abs(one.evalf(15)) < LARGE))
 
 
 def _agree(one: Expr, other: Expr) -> bool | None:
     """Whether two expressions agree at points of several ranges; None if they have values at too few of them."""
     free = sorted(one.free_symbols | other.free_symbols, key=str)
+    whole = _whole(one, other)
     generator = random.Random(0)
     real, unreal = 0, 0
     for within in RANGES:
         for _ in range(POINTS):
             point = _point(free, generator, within)
+            point |= {symbol: round(point[symbol]) for symbol in whole}
             first, second = _at(one, point), _at(other, point)
             if first is None or second is None:
                 continue
@@ -101,6 +120,15 @@ def _agree(one: Expr, other: Expr) -> bool | None:
     if real >= AGREEING or (real == 0 and unreal >= 0.6 * POINTS * len(RANGES)):
         return True
     return None if real or unreal else False
+
+
+def _whole(*values: Expr) -> set[Any]:
+    """The letters that stand for integers: `n` beside a rounded value, or in a power of -1."""
+    counts = any(
+        value.has(sympy.floor, sympy.ceiling) or any(power.base == -1 for power in value.atoms(sympy.Pow))
+        for value in values
+    )
+    return {symbol for value in values for symbol in value.free_symbols if counts and symbol.name in INTEGERS}
 
 
 def _point(free: Sequence[Any], generator: random.Random, within: tuple[float, float]) -> dict[Any, Any]:

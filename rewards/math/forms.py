@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TypeGuard
 
 from trl_grpo_ext.rewards.answers.numerals import negative
@@ -15,7 +14,6 @@ from trl_grpo_ext.rewards.answers.tree import (
     Node,
     Number,
     Opaque,
-    Quantity,
     Relation,
     Symbol,
     Words,
@@ -25,14 +23,18 @@ from trl_grpo_ext.rewards.answers.tree import (
     symbols,
     walk,
 )
-from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 
 _LABELLING = frozenset(("*", "+", "-", "/", "ratio", "abs", "overline", "angle", "triangle", "vec"))
 _SETS = ("cup", "cap", "setminus")
+# Words beside others that say what these are of.
+_FILLERS = frozenset(
+    """the a an is are it this that there so such function series sequence integral angled exist exists""".split()  # noqa: SIM905
+)
 _SAME_WORDS = {
     "no solutions": "no solution", "no real solution": "no solution", "no real solutions": "no solution",
     "empty set": "no solution", "the empty set": "no solution", "does not exist": "dne", "undefined": "dne",
     "all real numbers": "all reals", "all reals": "all reals", "real numbers": "all reals",
+    "infinitely many solutions": "infinitely many", "infinite": "infinitely many",
     "true": "yes", "false": "no",
 }  # fmt: skip
 _SET_WORDS = {"no solution": Symbol("EmptySet"), "all reals": Symbol("Reals"), "infinity": Symbol("oo")}
@@ -49,10 +51,12 @@ def plain(node: Node) -> Node:
             return plain(value)
         case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
             return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
+        case Apply("^", (Collection("()" | "[]") | Matrix() as vector, Symbol("T"))):
+            return vector
         case Logic("or" | "and" as word, parts) if all(
-            assigned(part) or not isinstance(part, Relation) for part in parts
+            _says_value(part) or not isinstance(part, Relation) for part in parts
         ):
-            if word == "and" or all(assigned(part) for part in parts) or not any(map(is_region, parts)):
+            if word == "and" or all(map(_says_value, parts)) or not any(map(is_region, parts)):
                 return Collection("list", tuple(parts))
         case Logic("and", parts) if len(found := [part for part in parts if assigned(part)]) == 1:
             return found[0]  # 5x = 30 and x = 6
@@ -60,6 +64,10 @@ def plain(node: Node) -> Node:
             spread = [one for item in items for one in (_expanded(item))]
             return Collection(kind, tuple(spread))
     return node
+
+
+def _says_value(node: Node) -> bool:
+    return assigned(node) is not None or is_equation(node)
 
 
 def _has_both_signs(node: Node) -> bool:
@@ -79,52 +87,27 @@ def _expanded(item: Node) -> tuple[Node, ...]:
     return values.items if isinstance(values, Collection) and values != item else (item,)
 
 
-def measured(node: Node) -> tuple[Node, Unit]:
-    """The amount and the unit of a value."""
-    match node:
-        case Quantity(amount, of):
-            return amount, of
-        case Apply("deg", (amount,)):
-            return amount, unit("deg")
-    return node, NONE
-
-
-def percentages(node: Node) -> list[Node]:
-    """What a number may mean: `28%` is 0.28 or 28, all else what it is."""
-    match node:
-        case Apply("%", (Number(value, places),)):
-            return [Number(value / 100, None if places is None else places + 2), Number(value, places)]
-        case Apply("%", (value,)):
-            return [Apply("/", (value, Number(Fraction(100)))), value]
-        case Apply("ratio", (Number(above), Number(below))) if below:
-            return [Number(above / below)]
-    return [node]
-
-
 def same_words(gold: Node, answer: Node) -> bool:
-    """Whether two values, one of them in words, are the same: `no solution` is the empty set."""
-    texts = [
-        _SAME_WORDS.get(one.text, one.text)
-        if isinstance(one, Words)
-        else one.name.casefold()
-        if isinstance(one, Symbol)
-        else ""
-        for one in (gold, answer)
-    ]
-    values = [_SET_WORDS.get(text, one) for text, one in zip(texts, (gold, answer), strict=True)]
-    return bool(texts[0] and texts[0] == texts[1]) or values[0] == values[1]
+    """Whether two values, one of them in words, are the same: `even function` is `even`."""
+    said = [_in_words(one) for one in (gold, answer)]
+    return bool(said[0]) and said[0] == said[1]
 
 
-def items_of(node: Node) -> tuple[str, tuple[Node, ...]] | None:
-    """What a collection or a vector holds, and how; None for a value that is none."""
+def _in_words(node: Node) -> str:
     match node:
-        case Collection(kind, items):
-            return kind, items
-        case Matrix(rows) if len(rows) == 1 or len(rows[0]) == 1:
-            return "()", tuple(cell for row in rows for cell in row)
-        case Matrix():
-            return None
-    return ("{}", (node,))
+        case Words(text):
+            text = _SAME_WORDS.get(text, text)
+            return " ".join(word for word in text.split() if word not in _FILLERS) or text
+        case Symbol(name):
+            return name.casefold()
+        case Apply("*", (one, other)):  # ABC
+            return _in_words(one) + _in_words(other)
+    return ""
+
+
+def set_in_words(node: Node) -> Node:
+    """The set that words name, such as `all real numbers`; any other value as it is."""
+    return _SET_WORDS.get(_SAME_WORDS.get(node.text, node.text), node) if isinstance(node, Words) else node
 
 
 def label_of(node: Node) -> Node | None:
@@ -152,14 +135,14 @@ def assigned(node: Node) -> tuple[Node, Node] | None:
 
 
 def named(node: Node) -> bool:
-    """Whether a side of an equation is a name: `x`, `f(3)`, a word."""
+    """Whether a side of an equation is a name: `x`, `f(3)`, `f^{-1}(x)`, a word."""
     match node:
         case Symbol(name):
             return name not in ("pi", "e", "i", "oo")
         case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
             return True
         case Apply(name, _):
-            return name.rstrip("'") in "fghFGHPQ"
+            return len(letter := name.removesuffix("^-1").rstrip("'")) == 1 and letter.isalpha()
     return False
 
 
@@ -253,9 +236,3 @@ def without_in(node: Node) -> Node:
         case Relation(("=",), (Symbol(), value)) if can_be_region(value):
             return value
     return node
-
-
-def is_number(node: Node) -> bool:
-    """Whether a value is a plain number, in any unit, so that nothing is left to be worked out."""
-    amount = measured(node)[0]
-    return any(isinstance(one, Number) for one in percentages(amount))

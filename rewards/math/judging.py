@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
 from trl_grpo_ext.rewards.answers.reader import read
-from trl_grpo_ext.rewards.answers.spelling import spelled
+from trl_grpo_ext.rewards.answers.spelling import spelled, without_text_commands
 from trl_grpo_ext.rewards.answers.tree import Number, Words
 from trl_grpo_ext.rewards.math.comparison import Literal, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
-_LED = re.compile(r"\(?([A-J])\)\s+(\S.*)", re.DOTALL)  # a gold such as `B) A square`
+_LED = re.compile(r"\(?([A-J])\)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)  # a gold such as `B) A square`
+_SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)+[A-H])+")  # a gold such as `A, C`
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.work"
 
@@ -161,9 +162,9 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
         return _compared("", answer, "text")
     label = _choice(gold)
     if label:
-        led = _LED.fullmatch(gold.strip())
-        said = _chooses(answer, label) or (led is not None and read(answer) == read(led[2]))
-        return _compared("" if said else "not_equal", answer, "choice")
+        return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice")
+    if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
+        return _compared("", answer, "choice")
     asked = read(gold)
     if is_prose(asked):  # which can be said in many ways
         return skipped("gold_prose", answer=answer)
@@ -178,9 +179,18 @@ def _words(text: str) -> list[str]:
     return text.rstrip(". ").split()
 
 
+def _letters(text: str) -> list[str]:
+    """The letters of a text, as they are written and in order, but for "and"."""
+    return sorted(filter(str.isalpha, without_text_commands(text).replace("and", "")))
+
+
+def _led(gold: str) -> re.Match[str] | None:
+    return _LED.fullmatch(without_text_commands(gold).strip())
+
+
 def _choice(text: str) -> str | None:
     """The capital letter, A to J, that a multiple choice gold is; None if it is none."""
-    led = _LED.fullmatch(text.strip())
+    led = _led(text)
     label = led[1] if led else letter(text)
     return label if label and "A" <= label <= "J" else None
 
@@ -188,6 +198,16 @@ def _choice(text: str) -> str | None:
 def _chooses(answer: str, label: str) -> bool:
     """Whether an answer chooses this letter, as it is written, and no other."""
     return label in answer and read_choice(answer, Options()).labels == {label}
+
+
+def _says_option(answer: str, label: str, gold: re.Match[str] | None) -> bool:
+    """Whether an answer chooses this letter, or says the text that a gold has beside it, and no other number."""
+    if gold is None:
+        return _chooses(answer, label)
+    text, led = read(gold[2]), _led(answer)
+    if led and isinstance(text.node, Number) and isinstance(read(led[2]).node, Number):
+        return led[1] == label and read(led[2]) == text
+    return _chooses(answer, label) or read(answer) == text
 
 
 def _compared(reason: str, answer: str, compared: str) -> Verdict:

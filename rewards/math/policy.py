@@ -29,8 +29,9 @@ from trl_grpo_ext.rewards.answers.tree import (
     walk,
 )
 from trl_grpo_ext.rewards.answers.units import unit
+from trl_grpo_ext.rewards.math.amounts import is_number
 from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
-from trl_grpo_ext.rewards.math.forms import assigned, is_label, is_number, named
+from trl_grpo_ext.rewards.math.forms import assigned, is_label, named
 
 SWITCHES = (
     "accept_unevaluated",

@@ -110,11 +110,18 @@ def _taken(answer: str, mark: str) -> tuple[str, str, str]:
         return plain, "whole_text", ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not _FORMULA.search(plain) else plain
     line = _CALCULATION.sub("", line)
-    last = _last_value(line)
-    sentence = _SENTENCE_STOP.split(line.strip())
-    closing = next((part for part in reversed(sentence) if part.strip()), "")
-    problem = "no_answer" if not last else "hedged" if is_hedged(closing) else ""
+    sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
+    last = _value_that_is(sentences[-1]) or _last_value(line) if sentences else ""
+    holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
+    problem = "no_answer" if not last else "hedged" if any(map(is_hedged, sentences[holding:])) else ""
     return last, "last_expression", problem
+
+
+def _value_that_is(sentence: str) -> str:
+    """What follows the last "is" of a sentence, if that is mathematics: `the expanded form is x^2 + 1`."""
+    said = _IS.split(sentence)[-1].strip(" *_`:,")
+    whole = said != sentence and "\n" not in said and said.count("$") % 2 == 0
+    return said if whole and _is_value(said) and not isinstance(read(said).node, Words) else ""
 
 
 def _is_paragraph(answer: str) -> bool:
@@ -132,6 +139,8 @@ def value_said(sentence: str) -> str:
         ['$5$ cm', '7', 'Paris']
     """
     sentence = _SENTENCE_STOP.split(sentence, maxsplit=1)[0]
+    if sentence.count("=") > 1 and _is_value(sentence):  # mean = 4, variance = 2
+        return sentence
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
     parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
     said = next((part for part in parts if part and _is_value(part)), "")

@@ -15,7 +15,7 @@ import sympy
 from trl_grpo_ext.rewards.answers.reader import Answer, read
 from trl_grpo_ext.rewards.answers.tree import CONSTANTS, Node, Number, Opaque, Relation, symbols
 from trl_grpo_ext.rewards.math import algebra, equality
-from trl_grpo_ext.rewards.math.comparison import rounds_to, same_number
+from trl_grpo_ext.rewards.math.amounts import rounds_to, same_number
 from trl_grpo_ext.rewards.math.policy import Judge, is_prose
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
@@ -26,6 +26,8 @@ class Sympy:
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
         one, other = algebra.value_of(gold), algebra.value_of(answer)
         if equality.equal(one, other) or (Opaque in (type(gold), type(answer)) and equality.verified(one, other)):
+            return True
+        if equality.same_integrals(one, other):
             return True
         if algebra.exact(gold) and algebra.exact(answer):
             return False
