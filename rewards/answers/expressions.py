@@ -5,7 +5,6 @@ A number, as people write them, is one value: `1\frac{1}{2}` and `1.5 \times 10^
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -21,7 +20,6 @@ OPERATORS = {
     "nabla": "derivative",
 }  # fmt: skip
 _ORDINALS = [written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))]
-_OF_LETTERS = re.compile(r"\([A-Za-z](?:,[A-Za-z]){0,2}\)=")
 _APPLIED = frozenset(("Gamma", *"fghFGHPQ"))  # letters that name functions where a bracket follows
 
 
@@ -200,16 +198,14 @@ class Expressions(Structures):
             name += "'"
         if name in _APPLIED and (self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")):
             name += "^-1"
-        if (name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")) or self._is_defined():
+        if name[:1].isupper() and self.sees("open", "(") and self.sees_point():
+            self.take()
+            return self.bracket("(")
+        if (name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")) or self.sees_letters_defined():
             self.take()
             inner = self.bracket("(")
             return Apply(name, inner.items if isinstance(inner, Collection) else (inner,))
         return Symbol(name)
-
-    def _is_defined(self) -> bool:
-        """Whether a letter names a function of letters, as in `y(x) = 2x`."""
-        begin = "".join(token.text if len(token.text) == 1 else "x" for token in self.row[self.at : self.at + 8])
-        return _OF_LETTERS.match(begin) is not None and self.row[self.at + 1].kind == "symbol"
 
     def _function(self, name: str) -> Node:
         if name in ("gcd", "lcm", "max", "min"):

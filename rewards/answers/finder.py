@@ -25,6 +25,7 @@ MAX_CHARS = 32_000  # of a completion, from its end
 MAX_ANSWERS = 20  # no honest completion gives more of them
 
 _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
+_QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
 
@@ -95,7 +96,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     said = after_thinking((prefill or "") + completion)
     if said is None:
         return FinalAnswer(problem="unclosed_think")
-    found = _RULES[answer_from](said[-MAX_CHARS:])
+    found = _RULES[answer_from](_until_next_question(said[-MAX_CHARS:]))
     if isinstance(found, str):
         return FinalAnswer(problem=found)
     distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}
@@ -105,6 +106,16 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
         return FinalAnswer(problem="too_many_answers")
     answers, marks = zip(*distinct.values(), strict=True)
     return FinalAnswer(answers, marks)
+
+
+def _until_next_question(text: str) -> str:
+    """The text before another question begins, as base models go on, if an answer stands before it."""
+    for question in _QUESTION.finditer(text):
+        before = text[: question.start()]
+        if box_answers(before) or tags(before) or formal(before) or informal(before):
+            return before
+        break
+    return text
 
 
 def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:

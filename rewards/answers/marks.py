@@ -3,6 +3,7 @@ r"""Where a completion marks its answer: `\boxed{}` and `<answer>`. Takes time l
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math-verify
@@ -16,6 +17,7 @@ _CORRECTED = re.compile(
     r"\b(?:simplifies|equals?|becomes|gives|then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b",
     re.IGNORECASE,
 )
+_PART = re.compile(r"(?:^|\n)[ \t>*#-]{0,8}(?:Part[ \t]*)?[(（]([a-h1-8])[)）]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
 _OR = re.compile(r"\bor\b")
 _WORD = re.compile(r"[A-Za-z]{3,}")
@@ -102,7 +104,22 @@ def box_answers(text: str) -> list[Mark]:
             runs[-1].append(box)
         else:
             runs.append([box])
+    if len(runs) > 1 and _are_parts(text, runs):
+        return [_joined(text, [box for run in runs for box in run])]
     return [_joined(text, run) for run in runs]
+
+
+def _are_parts(text: str, runs: list[list[Mark]]) -> bool:
+    """Whether each box answers another part of the question: `(a)` before the first, `(b)` before the second."""
+    parts = [(part.start(), part[1].lower()) for part in _PART.finditer(text)]
+    labels = [[label for at, label in parts if last <= at < box[0].start] for last, box in _after(runs)]
+    said = "".join(found[0] for found in labels if len(set(found)) == 1)
+    return len(said) == len(runs) and (said in "abcdefgh" or said in "12345678") and said[0] in "a1"
+
+
+def _after(runs: list[list[Mark]]) -> Iterator[tuple[int, list[Mark]]]:
+    """The boxes, each with where those before it end."""
+    return zip([0, *(run[-1].end for run in runs)], runs, strict=False)
 
 
 def _joined(text: str, run: list[Mark]) -> Mark:

@@ -1,6 +1,6 @@
 """Where a completion says its answer in words: "Answer: B", "the final answer is 5", GSM8K's "#### 42".
 
-The phrases are English, but for two that Chinese answers end with.
+The phrases are English, but for what answers in Chinese end with, and the word for "answer" in some languages.
 
 Each rule takes time linear in the length of the text: what is looked at after a mark ends where the next one begins.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from trl_grpo_ext.rewards.answers.marks import Mark
+from trl_grpo_ext.rewards.answers.marks import BESIDE, Mark
 
 MAX_MARKS = 50  # that are looked at, from the end
 MAX_BOLD_WORDS = 4  # of an answer that only stands in bold letters
@@ -21,14 +21,16 @@ _FORMAL = re.compile(
     r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
     rf"{_MARKUP}(?:[:：=]|$){_MARKUP}"
     rf"|\b(?:(?:the|my)[ \t]+)?final[ \t]+answer{_MARKUP}(?:is\b|[:：=]){_ADVERB}{_MARKUP}:?"
-    r"|(?<!#)####(?!#)[ \t]*(?=[^\s#])",
+    r"|(?<!#)####(?!#)[ \t]*(?=[^\s#])"
+    r"|^[ \t>*_#]*(?:答案|ответ|antwort|respuesta|réponse|resposta|risposta)[ \t*_]*[:：][ \t*_]*"
+    r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*)",
     re.IGNORECASE | re.MULTILINE,
 )
 # A sentence that says so: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
     rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}:?"
-    r"|故选[:：]?|答案(?:应?[是为]|[:：])[:：]?",
+    r"|故选[:：]?|答案(?:应?[是为]|[:：])",
     re.IGNORECASE,
 )
 _AGAIN = re.compile(
@@ -39,6 +41,7 @@ _BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
 # Two items of a list or more, each on a line of its own.
 _LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
+_WORD = re.compile(r"[^\W\d_]{2,}")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
 _STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)|。")
 _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
@@ -109,6 +112,12 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
     closed = text.find(rf"\end{{{display[1]}}}", stop, end) if display else -1
     if display and closed >= 0:
         return Mark(mark.start(), closed, text[display.end() : closed].strip())
+    if text[start:stop].rstrip("*_` \t\r").endswith(":") and not text[start:stop].isspace():  # "The sum is:"
+        begin = _NOTHING_YET.match(text, stop, end).end()  # type: ignore[union-attr]
+        if begin < end:
+            start, stop = begin, _line_end(text, begin, end)
+            if _OTHER_MARK.search(text, start, stop):
+                return None
     line = text[start:stop].rstrip("*_` \t\r:")
     stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
     again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
@@ -125,16 +134,22 @@ def _emphasis_end(text: str, start: int, end: int) -> int:
 
 
 def emphasised(text: str) -> list[Mark]:
-    """What stands in bold letters in the last line, if nothing follows it: `the time is **14:05**`.
+    """What stands in bold letters at the end of the text: `the time is **14:05**`; several with "or" between them.
 
     Examples:
-        >>> [mark.content for mark in emphasised("It is **1**. No.\\nIt is **2** or **3**.")], emphasised("**1** each")
-        (['2', '3'], [])
+        >>> emphasised("It is **1**. No.\\nIt is **2** or **3**.")[0].content, emphasised("**1** each")
+        ('2 or 3', [])
     """
     begin = text.rstrip().rfind("\n") + 1
-    found = [Mark(bold.start(), bold.end(), bold[1]) for bold in _BOLD.finditer(text, begin)][-MAX_MARKS:]
-    ends = bool(found) and not text[found[-1].end :].strip(" \t\n.!")
-    return found if ends and all(len(mark.content.split()) <= MAX_BOLD_WORDS for mark in found) else []
+    found = list(_BOLD.finditer(text, begin))[-MAX_MARKS:]
+    if not found or text[found[-1].end() :].strip(" \t\n.!"):
+        return []
+    first = len(found) - 1
+    while first and BESIDE.fullmatch(text, found[first - 1].end(), found[first].start()):
+        first -= 1
+    start, end = found[first].start(), found[-1].end()
+    content = text[start:end].replace("**", "")
+    return [Mark(start, end, content)] if len(_WORD.findall(content)) <= MAX_BOLD_WORDS else []
 
 
 def _line_end(text: str, start: int, end: int) -> int:
@@ -169,7 +184,7 @@ def unmarked(line: str) -> str:
         >>> [unmarked(line) for line in ("**Paris**.", "Paris**", "2 * 3")]
         ['Paris', 'Paris', '2 * 3']
     """
-    line = line.strip().rstrip(".").strip()
+    line = line.strip().rstrip(".。").strip()
     for mark in ("**", "__", "`", "*"):
         if len(line) > 2 * len(mark) and line.startswith(mark) and line.endswith(mark):
             line = line[len(mark) : -len(mark)].strip()

@@ -133,9 +133,16 @@ class Quantities(Expressions):
         if not (is_letter or (token.kind == "function" and token.text == "min")):
             return False
         last = 0
-        while self.ahead(last + 1).kind == "symbol" and self.ahead(last + 1).space and self._is_unit_at(last + 1):
-            last += 1  # N m
-        after = self.ahead(last + 1)
+        while True:  # N m, m * s^-2
+            after = self.ahead(last + 1)
+            joint = int(after.text == "*")
+            if not (
+                (joint or after.space)
+                and self.ahead(last + 1 + joint).kind == "symbol"
+                and self._is_unit_at(last + 1 + joint)
+            ):
+                break
+            last += 1 + joint
         at_end = after.kind in ("end", "close", "number") or after.text in (",", ";", "/", "^", "and", "or")
         return at_end and self._is_behind_amount()
 

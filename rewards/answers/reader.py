@@ -11,7 +11,7 @@ from trl_grpo_ext.rewards.answers.spelling import spelled, strip_delimiters
 from trl_grpo_ext.rewards.answers.statements import Statements
 from trl_grpo_ext.rewards.answers.structures import OperatorError, SideBySideError
 from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError, tokens
-from trl_grpo_ext.rewards.answers.tree import Node, Opaque, Words
+from trl_grpo_ext.rewards.answers.tree import Collection, Node, Opaque, Words
 
 MAX_CHARS = 2_000  # no honest answer is longer
 _SAME = re.compile(
@@ -20,6 +20,12 @@ _SAME = re.compile(
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
 _TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")  # 1.5 x 10^3
 _SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE)
+_ABOUT_IN_BRACKETS = re.compile(
+    r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)", re.IGNORECASE
+)
+_PARTS = re.compile(r"(?:^|(?<=[\s;,.]))\(([a-h1-8])\)(?:\s|\\[ ,;:])*")
+# Words that make a statement of a letter beside them.
+_TELLING = frozenset("no not all every any each none odd even prime only composite".split())  # noqa: SIM905
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
@@ -56,16 +62,21 @@ def read(text: str) -> Answer:
         (True, 'list', Number(value=Fraction(42, 1), places=None))
     """
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
-    plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", plain))
+    plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
     plain = _CLOSING.sub("", plain)
     known = _date_or_time(plain)
     if known:
         return Answer(known)
+    parts = _parts(plain)
+    if parts:
+        return Answer(Collection("()", parts))
     try:
         row = tokens(plain)
     except UnreadableError:
         return Answer(Opaque(plain))
     said = [token for token in row if token.kind == "word"]
+    if _tells_of_letter(row):
+        return Answer(Words(" ".join(token.text.casefold() for token in row)))
     if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row):
         return Answer(_words(row))
     reader = Statements(row, plain)
@@ -79,6 +90,22 @@ def read(text: str) -> Answer:
         is_prose = len(said) > 1 and not any(token.kind in ("command", "function") for token in row)
         return Answer(_words(row) if is_prose else Opaque(plain))
     return Answer(node, *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
+
+
+def _parts(text: str) -> tuple[Node, ...]:
+    """The values of `(1) 2; (2) 3`, in order; none for a text without parts."""
+    _, *rest = _PARTS.split(text)
+    labels, values = "".join(rest[::2]), [value.strip(" ;,.\\") for value in rest[1::2]]
+    if len(labels) < 2 or labels not in ("12345678"[: len(labels)], "abcdefgh"[: len(labels)]) or not all(values):
+        return ()
+    return tuple(read(value).node for value in values) if _PARTS.match(text) else ()
+
+
+def _tells_of_letter(row: tuple[Token, ...]) -> bool:
+    """Whether words say something of a letter, and the letter is no value: `no such n`, `all odd n`."""
+    kinds = [token.kind for token in row]
+    said = {token.text.casefold() for token in row if token.kind == "word"}
+    return kinds.count("symbol") == 1 and kinds.count("word") == len(kinds) - 1 and bool(said & _TELLING)
 
 
 def _words(row: tuple[Token, ...]) -> Node:

@@ -24,7 +24,7 @@ _SYMBOLS = {
     "⟨": "(", "⟩": ")", "∖": r"\setminus ", "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "µ": "μ",
     "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",
     "€": r"\text{ eur }", "£": r"\text{ gbp }", "¥": r"\text{ yen }", "₹": r"\text{ inr }",
-    "、": ",", "。": ".", "⁄": "/", "∶": ":", "～": "~",
+    "或": r" \text{ or } ", "、": ",", "。": ".", "⁄": "/", "∶": ":", "～": "~",
 }  # fmt: skip
 # A control character that an escape such as `\f` left behind, where a program read LaTeX as a string.
 _LOST = {"\x07": r"\a", "\x08": r"\b", "\x0b": r"\v", "\x0c": r"\f", "\t": r"\t", "\r": r"\r"}
@@ -35,6 +35,12 @@ _QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
 _PRIMES = re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?((?:\\prime\s?)+)\})")
 # `(mod 5)`, and the same in an upright font.
 _MODULO = re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)")
+_LINES = re.compile(
+    r"(?:\\left\s*\\\{\s*)?\\begin\{(?:(cases|aligned|align\*?|gathered|split)|(array)\}\{[lcr]*)\}(?P<lines>.{0,500}?)"
+    r"\\end\{(?(1)\1|array)\}(?:\s*\\right\s*\.)?",
+    re.DOTALL,
+)
+_ALIGNED = re.compile(r"&(?=\s*=)")
 _MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
 _OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
@@ -54,6 +60,8 @@ def spelled(text: str) -> str:
         ['\\frac{1}{2}', 'x^{2}', '2\\pi ', '3^{x}', '\\frac{1}{2}', 'x \\le  5']
     """
     text = restored(text)
+    if r"\begin" in text:
+        text = _LINES.sub(_on_one_line, text)
     if "<" in text or "&" in text:
         text = _HTML.sub(_from_html, html.unescape(text))
     if "\\\\" in text and r"\begin" not in text:
@@ -69,6 +77,14 @@ def spelled(text: str) -> str:
         text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
         text = _RAISED.sub(_joined, text)
     return text
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    """The equations of a system, or aligned below each other, with commas between them; other cases as they are."""
+    lines = [line.strip() for line in found["lines"].split(r"\\") if line.strip()]
+    if not all("=" in line and "&" not in _ALIGNED.sub("", line) for line in lines):
+        return found[0]
+    return ", ".join(_ALIGNED.sub("", line).rstrip(" ,;") for line in lines)
 
 
 def restored(text: str) -> str:

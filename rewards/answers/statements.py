@@ -149,6 +149,8 @@ class Statements(Quantities):
                 words.append(token.text if token.text == "usd" else token.text.casefold())
         if words and self.skip("sign", ":"):
             words.append(":")
+        if len(words) == 1 and self.next.text == "(" and self.ahead(2).text == ")" and self.ahead(3).text == "=":
+            self.at += 3  # rank(A) = 2
         return words
 
     def _only_words(self, words: list[str]) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
 from trl_grpo_ext.rewards.answers.tree import Apply, Builder, Collection, Matrix, Node
 
 MAX_DEPTH = 60  # of brackets in brackets
+MAX_COORDINATES = 40  # tokens
 END = Token("end", "", False, 0, 0)
 _MATRICES = frozenset(("matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"))
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "floor": "floor", "ceil": "ceil", "abs": "abs"}
@@ -68,6 +70,29 @@ class Cursor:
         found = tuple(token.text for token in self.row[self.at : self.at + len(texts)]) == texts
         self.at += found * len(texts)
         return found
+
+    def sees_point(self) -> bool:
+        """Whether the coordinates of a point come next, behind its name: `D(4, 0)`."""
+        inside = list(itertools.takewhile(lambda token: token.kind not in ("open", "close", "end"), self._ahead()))
+        closed = self.ahead(len(inside) + 1)
+        return (
+            closed.text == ")"
+            and any(token.text == "," for token in inside)
+            and any(token.kind == "number" for token in inside)
+        )
+
+    def sees_letters_defined(self) -> bool:
+        """Whether the letters of a function come next that is defined: `y(x) = 2x`."""
+        inside = list(itertools.takewhile(lambda token: token.kind == "symbol" or token.text == ",", self._ahead()))
+        return (
+            bool(inside)
+            and self.next.text == "("
+            and self.ahead(len(inside) + 1).text == ")"
+            and self.ahead(len(inside) + 2).text == "="
+        )
+
+    def _ahead(self) -> Sequence[Token]:
+        return self.row[self.at + 1 : self.at + 1 + MAX_COORDINATES]
 
     def expect(self, kind: str, *texts: str) -> None:
         """Read a token of this kind; an UnreadableError if there is another."""

@@ -31,6 +31,7 @@ from trl_grpo_ext.rewards.math.forms import (
     approximated,
     assigned,
     can_be_region,
+    congruent,
     is_approximation,
     is_equation,
     is_function,
@@ -39,6 +40,7 @@ from trl_grpo_ext.rewards.math.forms import (
     named,
     of_same_argument,
     plain,
+    same_name,
     same_order,
     same_words,
     set_in_words,
@@ -233,16 +235,13 @@ class Comparison:
 
     def _same_statements(self, gold: Node, answer: Node) -> bool:
         """Whether two statements are the same: a value under a name, an equation, or a set of numbers."""
-        match gold, answer:
-            case (
-                Relation(("==",), (asked_of, Apply("mod", (_, modulus)) as rest)),
-                Relation(("==",), (said_of, Apply("mod", (_, other)) as other_rest)),
-            ):
-                return all(map(self.same, (asked_of, modulus, rest), (said_of, other, other_rest)))
+        rests = congruent(gold), congruent(answer)
+        if all(rests):
+            return self._same_items(*rests)
         asked, given = assigned(gold), assigned(answer)
         if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
             return True
-        if asked and given and asked[0] != given[0] and not is_function(gold, answer):
+        if asked and given and not same_name(asked[0], given[0]) and not is_function(gold, answer):
             return is_equation(gold) and is_equation(answer) and self.algebra.same_equations(gold, answer)
         if asked and given:
             return self.same(asked[1], of_same_argument(asked, given))
@@ -255,8 +254,14 @@ class Comparison:
             return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)
         if asked and named(asked[0]) and not symbols(asked[1]) and is_equation(answer):
             return False  # `2x + 3 = 7` has to be solved before it says x = 2
+        return self._same_equations(gold, answer)
+
+    def _same_equations(self, gold: Node, answer: Node) -> bool:
+        """Whether two statements are the same of which none gives a name to a value."""
         if is_equation(gold) and is_equation(answer):
             return self.algebra.same_equations(gold, answer)
+        if is_equation(answer) and not isinstance(gold, Relation) and symbols(answer.sides[0]) == symbols(gold):
+            return self.same(gold, answer.sides[1])  # 2/(x^2 - 1) = 1/(x - 1) - 1/(x + 1)
         if is_equation(gold) and not isinstance(answer, Relation | Collection | Logic):
             return self.algebra.solves(gold, answer)
         return self._same_sets(gold, answer)

@@ -24,17 +24,21 @@ from trl_grpo_ext.rewards.answers.tree import (
     walk,
 )
 
-_LABELLING = frozenset(("*", "+", "-", "/", "ratio", "abs", "overline", "angle", "triangle", "vec"))
+_LABELLING = frozenset(
+    ("*", "+", "-", "/", "ratio", "abs", "overline", "angle", "triangle", "vec", "cup", "cap", "setminus")
+)
 _SETS = ("cup", "cap", "setminus")
 # Words beside others that say what these are of.
 _FILLERS = frozenset(
-    """the a an is are it this that there so such function series sequence integral angled exist exists""".split()  # noqa: SIM905
+    """the a an is are it this that there so such function series sequence integral angled exist exists
+    wins""".split()  # noqa: SIM905
 )
 _SAME_WORDS = {
     "no solutions": "no solution", "no real solution": "no solution", "no real solutions": "no solution",
     "empty set": "no solution", "the empty set": "no solution", "does not exist": "dne", "undefined": "dne",
     "all real numbers": "all reals", "all reals": "all reals", "real numbers": "all reals",
     "infinitely many solutions": "infinitely many", "infinite": "infinitely many",
+    "divergent": "diverges", "convergent": "converges",
     "true": "yes", "false": "no",
 }  # fmt: skip
 _SET_WORDS = {"no solution": Symbol("EmptySet"), "all reals": Symbol("Reals"), "infinity": Symbol("oo")}
@@ -45,14 +49,26 @@ def plain(node: Node) -> Node:
     match node:
         case Collection("list" | "[]", (item,)):
             return item
+        case Apply("^", (Collection("()" | "[]") | Matrix() as vector, Symbol("T"))):
+            return vector
+        case Apply("*", (Apply("/", (Symbol("Integers"), Number(order))), Symbol("Integers"))):
+            return Symbol(f"Integers_{order}")
+        case Logic():
+            return _plain_logic(node)
         case Apply() if _has_both_signs(node):
             return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
         case Relation(("=",), (Symbol(), value)) if _has_both_signs(value):
             return plain(value)
         case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
             return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
-        case Apply("^", (Collection("()" | "[]") | Matrix() as vector, Symbol("T"))):
-            return vector
+        case Collection(kind, items) if any(isinstance(item, Apply) and _has_both_signs(item) for item in items):
+            spread = [one for item in items for one in (_expanded(item))]
+            return Collection(kind, tuple(spread))
+    return node
+
+
+def _plain_logic(node: Logic) -> Node:
+    match node:
         case Logic("or" | "and" as word, parts) if all(
             _says_value(part) or not isinstance(part, Relation) for part in parts
         ):
@@ -60,10 +76,15 @@ def plain(node: Node) -> Node:
                 return Collection("list", tuple(parts))
         case Logic("and", parts) if len(found := [part for part in parts if assigned(part)]) == 1:
             return found[0]  # 5x = 30 and x = 6
-        case Collection(kind, items) if any(isinstance(item, Apply) and _has_both_signs(item) for item in items):
-            spread = [one for item in items for one in (_expanded(item))]
-            return Collection(kind, tuple(spread))
     return node
+
+
+def congruent(node: Node) -> tuple[Node, ...]:
+    r"""What a congruence is of, its modulus and its rest: `n`, 5 and 2 of `n \equiv 2 \pmod 5`; else nothing."""
+    match node:
+        case Relation(("==",), (value, Apply("mod", (_, modulus)) as rest)):
+            return value, modulus, rest
+    return ()
 
 
 def _says_value(node: Node) -> bool:
@@ -141,9 +162,16 @@ def named(node: Node) -> bool:
             return name not in ("pi", "e", "i", "oo")
         case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
             return True
+        case Apply("*", (Apply("/", (Apply("*", (Symbol("d"), Symbol())), Symbol("d"))), Symbol())):
+            return True  # dy/dx
         case Apply(name, _):
-            return len(letter := name.removesuffix("^-1").rstrip("'")) == 1 and letter.isalpha()
+            return len(letter := stem(name).removesuffix("^-1").rstrip("'")) == 1 and letter.isalpha()
     return False
+
+
+def stem(name: str) -> str:
+    """A name without its index: `x` of `x_1`."""
+    return name.partition("_")[0]
 
 
 def is_label(node: Node) -> bool:
@@ -152,6 +180,13 @@ def is_label(node: Node) -> bool:
         symbols(node)
         and all(isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING) for one in walk(node))
     )
+
+
+def same_name(gold: Node, answer: Node) -> bool:
+    r"""Whether two names are one, but for an index that one of them lacks: `\lambda` and `\lambda_1`."""
+    if not (isinstance(gold, Symbol) and isinstance(answer, Symbol)):
+        return gold == answer
+    return gold == answer or (stem(gold.name) == stem(answer.name) and "_" not in gold.name)
 
 
 def same_order(gold: Node, answer: Node) -> bool:

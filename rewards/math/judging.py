@@ -19,7 +19,7 @@ from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
 _LED = re.compile(r"\(?([A-J])\)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)  # a gold such as `B) A square`
-_SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)+[A-H])+")  # a gold such as `A, C`
+_SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")  # a gold such as `A, C` and `AC`
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.work"
 
@@ -163,7 +163,7 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     label = _choice(gold)
     if label:
         return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice")
-    if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
+    if _SEVERAL.fullmatch(gold) and _SEVERAL.fullmatch(answer) and _letters(gold) == _letters(answer):
         return _compared("", answer, "choice")
     asked = read(gold)
     if is_prose(asked):  # which can be said in many ways

@@ -31,7 +31,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 from trl_grpo_ext.rewards.answers.units import unit
 from trl_grpo_ext.rewards.math.amounts import is_number
 from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
-from trl_grpo_ext.rewards.math.forms import assigned, is_label, named
+from trl_grpo_ext.rewards.math.forms import assigned, is_label, named, stem
 
 SWITCHES = (
     "accept_unevaluated",
@@ -170,13 +170,14 @@ def _is_free(gold: Answer, answer: Answer, name: str, other: str) -> bool:
 def _are_constants(gold: Node, asked: frozenset[str], given: frozenset[str]) -> bool:
     r"""Whether letters stand for constants that may have any value: the `C` of `x^2 + C`, the `C_1` of `C_1 e^{2x}`.
 
-    A small `c` is such a constant only where the answer says `C`: as `k`, it is usually a given number.
+    A small `c` is such a constant only where the answer says `C`, or in a function: as `k`, it is usually given.
     """
-    stems = {name.partition("_")[0] for name in asked} & {name.partition("_")[0] for name in given}
-    if stems or not symbols(gold) & _ARGUMENTS:
+    stems = set(map(stem, asked)) & set(map(stem, given))
+    if (stems and asked != stems) or not symbols(gold) & _ARGUMENTS:
         return False
     if asked == {"c"}:
-        return given == {"C"} and symbols(gold) <= _ARGUMENTS | asked
+        of_function = bool(_bound(gold))
+        return given <= ({"C", "k", "a"} if of_function else {"C"}) and symbols(gold) <= _ARGUMENTS | asked
     return asked <= _CONSTANTS and given <= _CONSTANTS | {"c", "k", "A", "B"}
 
 

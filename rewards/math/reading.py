@@ -10,7 +10,7 @@ from trl_grpo_ext.rewards.answers.hedges import is_hedged
 from trl_grpo_ext.rewards.answers.phrases import formal, informal
 from trl_grpo_ext.rewards.answers.reader import MAX_CHARS, read
 from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delimiters
-from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Words
+from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words
 from trl_grpo_ext.rewards.answers.verifier import gold_texts
 
 Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
@@ -25,6 +25,7 @@ RULES: dict[Mode, AnswerFrom] = {
 }
 MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
 MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
+MAX_QUANTITY = 40  # characters of a number with its unit
 MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
 
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)")
@@ -38,14 +39,21 @@ _CHANGED = re.compile(
     r"\s+[$(\\]*\d|\d[^\w.]*\s+(?:squared|cubed|halves|thirds|fourths|quarters|dozen|times|tenths|hundredths)\b",
     re.IGNORECASE,
 )
-_IS = re.compile(r"\b(?:is|are|equals)\b")
+_IS = re.compile(r"\b(?:is|are|equals|exactly when|if and only if)\b|等于|[是为]")
+_LED = re.compile(r"\(?[A-J]\)\s")  # an option with its text
+# What a sentence may begin or end with beside the value that it says.
+_SO = re.compile(r"^(?:(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
+_WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
+_SIGN = re.compile(r"[\d=\\^+∈$]")  # of mathematics
+_ASIDE = re.compile(r"\s*\((?:and|where|with|since|because|which)\b[^()]*\)\s*$")
 _FORMULA = re.compile(
     r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
-    r"|((?:[A-Za-z]\w*\s*=\s*)?\\begin\{([a-z]?matrix)\}.*?\\end\{\6\})"
+    r"|((?:[A-Za-z]\w*\s*=\s*)?\\begin\{([a-z]?matrix|aligned|cases)\}.*?\\end\{\6\})"
     r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?%?(?:\s*[€£%])?")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?")
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
@@ -96,7 +104,7 @@ def _taken(answer: str, mark: str) -> tuple[str, str, str]:
     """An answer, its mark, and the reason code why it counts for nothing."""
     if mark == "phrase" and len(answer) > MAX_CHARS:  # what follows is not linear in the length
         return "", mark, "answer_too_long"
-    if mark == "phrase":
+    if mark == "phrase" and not _LED.match(answer):
         value = strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not _is_paragraph(answer):
@@ -118,10 +126,16 @@ def _taken(answer: str, mark: str) -> tuple[str, str, str]:
 
 
 def _value_that_is(sentence: str) -> str:
-    """What follows the last "is" of a sentence, if that is mathematics: `the expanded form is x^2 + 1`."""
-    said = _IS.split(sentence)[-1].strip(" *_`:,")
-    whole = said != sentence and "\n" not in said and said.count("$") % 2 == 0
-    return said if whole and _is_value(said) and not isinstance(read(said).node, Words) else ""
+    """What a sentence says, if that is mathematics: `the form is x^2 + 1`, `Area: 5`, `so a = 1 and b = 2`."""
+    sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
+    sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
+    tail = _LABEL.sub("", _IS.split(sentence)[-1])
+    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], sentence):
+        said = part.strip(" *_`:,。")
+        whole = _SIGN.search(said) and said.count("$") % 2 == 0
+        if whole and _is_value(said) and not isinstance(read(said).node, Words):
+            return said
+    return ""
 
 
 def _is_paragraph(answer: str) -> bool:
@@ -197,4 +211,16 @@ def _last_value(line: str) -> str:
         kept = [one, *kept] if one.end() <= kept[0].start() else kept
     if len(kept) > 1:
         return line[kept[0].start() : kept[-1].end()]
-    return next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")
+    value = next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")
+    with_unit = line[kept[0].start() :].strip(" .!*") if kept else ""
+    return with_unit if value != with_unit and _has_unit(with_unit) else value
+
+
+def _has_unit(text: str) -> bool:
+    """Whether a text is a number with a known unit behind it: `1500 meters`."""
+    if len(text) > MAX_QUANTITY:
+        return False
+    said = read(text)
+    return (
+        isinstance(said.node, Quantity) and not said.stray and not said.counted and isinstance(said.node.amount, Number)
+    )

@@ -243,6 +243,7 @@ def test_any_text_has_answers_or_a_problem_never_both(pieces: list[str]) -> None
 
 SIGNS = " |\n|\t| \n|- |-  \n |*|**|#|_|`|:|$|1|1,|a |. |St. |and |the |answer is |Answer:\n|\\boxed{|<answer></|}|\\"
 MARKS = [*PIECES, "", "\\boxed", "answer to", "The final answer is", "the", "so, my", "- a\n- b\n", "<think>", "1"]
+MARKS += ["**5**", "**", "故选", "Ответ: ", "(a)", "\n(b) \\boxed{1}", "\nQuestion:", "\\begin{cases}", "D(4,"]
 FILLERS = st.sampled_from(SIGNS.split("|")) | st.text("\n\t *_#$.,:;-<>/\\{}()ab1", min_size=1, max_size=4)
 REPEATS = 50_000
 
