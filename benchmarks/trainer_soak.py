@@ -9,6 +9,9 @@ Sampled are this process's memory, that of the processes below it, descriptors, 
 a step. The last quarter is compared with the second one, by medians: memory may be 5 % more, a step's CPU time 15 %,
 descriptors and threads 4 more, processes 1 more. What has grown is named, and the exit status is 1.
 
+Some growth is meant: verifiers remember verdicts up to a bound that this run does not reach, and transformers keeps
+every log of a run, which has a few hundred figures here.
+
     python benchmarks/trainer_soak.py --steps 2000
 """
 
