@@ -48,6 +48,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-Gemma2ForCausalLM": ("gemma", {}),
     "tiny-Glm4MoeForCausalLM": ("glm4moe", EXPERTS | {"n_routed_experts": 4, "head_dim": 2}),
     "tiny-GptOssForCausalLM": ("gptoss", {"num_experts_per_tok": 2, "num_local_experts": 4}),
+    "tiny-LlamaForSequenceClassification-3.2": ("llama3_2", {"num_labels": 1}),
     "tiny-RemoteForCausalLM": ("llama3_2", {}),
 }
 REMOTE = """from transformers import LlamaConfig, LlamaForCausalLM
