@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -36,14 +36,15 @@ class Whereabouts:
 
     def __init__(self, accelerator: Any) -> None:
         self._rank, self._size = int(accelerator.process_index), int(accelerator.num_processes)
-        self._store = torch.distributed.distributed_c10d._get_default_store() if self._size > 1 else None
+        self._store = _store()
         self._reward = ""
 
     def enter(self, reward: str) -> None:
         """Tell that this rank is now in this reward; an empty name for none."""
         self._reward = reward
         if self._store is not None:
-            self._store.set(_key(self._rank), reward)
+            with suppress(RuntimeError):  # the first rank is gone, and the store with it
+                self._store.set(_key(self._rank), reward)
 
     @contextmanager
     def told_on_failure(self) -> Iterator[None]:
@@ -51,7 +52,7 @@ class Whereabouts:
         try:
             yield
         except Exception as error:
-            if self._reward or self._store is not None:
+            if self._reward or self._size > 1:
                 error.add_note(f"Where this happened: {'; '.join(map(self._of, range(self._size)))}.")
             raise
 
@@ -65,8 +66,16 @@ class Whereabouts:
         return f"rank {rank}{' (this one)' if own else ''} was {what}" if self._size > 1 else what
 
     def _asked(self, rank: int) -> str:
-        assert self._store is not None
-        return self._store.get(_key(rank)).decode() if self._store.check([_key(rank)]) else ""
+        if self._store is None:
+            raise RuntimeError("These ranks have no store.")
+        return str(self._store.get(_key(rank)).decode()) if self._store.check([_key(rank)]) else ""
+
+
+def _store() -> Any:
+    """The store of the process group, if there is one: a run on TPUs has none."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    return torch.distributed.distributed_c10d._get_default_store()
 
 
 def _key(rank: int) -> str:
