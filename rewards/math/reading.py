@@ -46,6 +46,7 @@ _SO = re.compile(r"^(?:(?:so|thus|therefore|hence|then|finally|that is)\b|所以
 _LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
 _SIGN = re.compile(r"[\d=\\^+∈$]")  # of mathematics
+_ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
 _ASIDE = re.compile(r"\s*\((?:and|where|with|since|because|which)\b[^()]*\)\s*$")
 _FORMULA = re.compile(
     r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
@@ -132,7 +133,7 @@ def _value_that_is(sentence: str) -> str:
     tail = _LABEL.sub("", _IS.split(sentence)[-1])
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], sentence):
         said = part.strip(" *_`:,。")
-        whole = _SIGN.search(said) and said.count("$") % 2 == 0
+        whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
         if whole and _is_value(said) and not isinstance(read(said).node, Words):
             return said
     return ""
