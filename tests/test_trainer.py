@@ -312,7 +312,7 @@ def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make
         ("two RewardMixes", [planted_mix(), planted_mix()], {}, train),
         ("remove_unused_columns", math_reward, {"remove_unused_columns": True}, train),
         ("finite numbers", math_reward, {"reward_weights": [float("nan")]}, train),
-        ("needs a train_dataset", math_reward, {}, None),
+        ("`train_dataset` is required", math_reward, {}, None),
         ("from_list", math_reward, {}, [{"prompt": "2+2?", "solution": "4"}]),
         ("texts or lists of messages", math_reward, {}, Dataset.from_list([{"prompt": 5, "solution": "4"}])),
     ]

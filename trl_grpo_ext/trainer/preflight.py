@@ -36,7 +36,7 @@ def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any
     check_writable(args.output_dir)
     _check_trackers(args.report_to)
     if train_dataset is None and needs_prompt:
-        raise ValueError("The trainer needs a train_dataset, got None.")
+        raise ValueError("`train_dataset` is required, unless environments own the data; got None.")
     named = {} if train_dataset is None else {"train_dataset": train_dataset}
     if isinstance(eval_dataset, Mapping):
         named |= {f"eval_dataset[{key!r}]": dataset for key, dataset in eval_dataset.items()}
