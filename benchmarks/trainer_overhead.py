@@ -10,6 +10,9 @@ log-probabilities, the loss and its gradient), is also timed by itself, and what
 the sharper figure. The bundled model is tiny, so its steps are short beside a real one's; what is added to a step
 hardly depends on the model, and is also given as a share of steps of 1 s and 10 s.
 
+A full collection of garbage takes a quarter of a second among all that torch and transformers have loaded, and comes
+every few steps with either trainer. What is loaded before a run is set aside from it.
+
 For peak memory each trainer runs in processes of its own.
 
     python benchmarks/trainer_overhead.py --completions 512 --steps 4 --rounds 4
@@ -18,6 +21,7 @@ For peak memory each trainer runs in processes of its own.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -103,7 +107,9 @@ def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tup
     trainer.times, trainer.texts = times, []
     _time_backward(trainer)
     trainer.add_callback(Steps(times))
+    gc.freeze()
     trainer.train()
+    gc.unfreeze()
     return times, trainer.texts
 
 
