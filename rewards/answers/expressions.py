@@ -93,15 +93,18 @@ class Expressions(Structures):
         if isinstance(value, Number) and value.places is None and self.row[self.at - 1].kind == "number":
             if self.sees("command", "frac"):
                 part = self.power()
-                if isinstance(part, Number) and part.places is None and 0 < part.value < 1:
-                    return Number(value.value + part.value)
+                match part:
+                    case Number(fraction, None) if 0 < fraction < 1:
+                        return Number(value.value + fraction)
+                    case Apply("%", (Number(fraction, None),)) if 0 < fraction < 1:
+                        return Apply("%", (Number(value.value + fraction),))
                 return times(value, part)
             if self.sees("number") and spaced and self.ahead(1).text == "/" and value.value.denominator == 1:
                 part = self.product()
                 if isinstance(part, Number) and 0 < part.value < 1:
                     return Number(value.value + part.value)
                 raise UnreadableError
-        if self.sees("number") and self.row[self.at - 1].text != "!":
+        if self.sees("number") and (isinstance(value, Number) or self.row[self.at - 1].text not in "!)}"):
             raise SideBySideError
         return times(value, self.power())
 
@@ -111,7 +114,7 @@ class Expressions(Structures):
             return True
         if token.kind == "command":
             return (
-                token.text in ("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar")
+                token.text in ("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar", "overrightarrow")
                 or token.text in OPERATORS
             )
         return (token.kind == "group" and token.text == "{") or (
@@ -169,6 +172,7 @@ class Expressions(Structures):
             value = self._function(token.text)
         elif token.kind == "open":
             value = self.bracket(token.text)
+            value = self._based(value) if isinstance(value, Number) else value
         elif token.kind == "command":
             value = self._command(token.text)
         elif token.kind == "group" and token.text == "{":
@@ -272,7 +276,8 @@ class Expressions(Structures):
             return self._root()
         if name == "begin":
             return self._matrix()
-        if name in ("overline", "vec", "hat", "bar", "overrightarrow", "angle", "triangle", "widehat", "underline"):
+        name = "vec" if name == "overrightarrow" else name
+        if name in ("overline", "vec", "hat", "bar", "angle", "triangle", "widehat", "underline"):
             return Apply(name, (self.argument(),))
         raise UnreadableError
 

@@ -84,10 +84,11 @@ def _zeros(power_of_ten: Fraction) -> int:
 
 def quotient(above: Node, below: Node) -> Node:
     """A fraction; one of two integers is a number."""
-    if _is_integer(above) and _is_integer(below) and below != Number(Fraction(0)):
+    if is_whole(above) and is_whole(below) and below != Number(Fraction(0)):
         return Number(above.value / below.value)
     return Apply("/", (above, below))
 
 
-def _is_integer(node: Node) -> TypeGuard[Number]:
+def is_whole(node: Node) -> TypeGuard[Number]:
+    """Whether a value is an integer, written without a decimal point."""
     return isinstance(node, Number) and node.places is None and node.value.denominator == 1

@@ -29,7 +29,7 @@ _TELLING = frozenset("no not all every any each none odd even prime only composi
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
-_TIME = re.compile(r"(\d{1,2})\{?:\}?(\d{2})(?::(\d{2}))?\s*(?:\\?text\{)?\s*([ap]\.?\s?m\.?)?\s*\}?", re.IGNORECASE)
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(?:\\?text\{)?\s*([ap]\.?\s?m\.?)?\s*\}?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

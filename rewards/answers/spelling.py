@@ -70,6 +70,7 @@ def spelled(text: str) -> str:
         text = _QUAD.sub(r"\g<0> ", text)
     if "mod" in text:
         text = _MODULO.sub(r"\\pmod{\1}", text)
+    text = text.replace("{:}", ":")
     if "prime" in text:
         text = _PRIMES.sub(lambda found: "'" * found[0].count("prime"), text)
     if not text.isascii():

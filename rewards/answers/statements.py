@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from trl_grpo_ext.rewards.answers.numerals import in_words, negative
+from trl_grpo_ext.rewards.answers.numerals import in_words, is_whole, negative
 from trl_grpo_ext.rewards.answers.quantities import TAILS, Quantities, known_words
 from trl_grpo_ext.rewards.answers.structures import OperatorError
 from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
@@ -261,7 +261,9 @@ class Statements(Quantities):
             case Apply("*", (first, Words(said))):
                 self.stray.update(set(said.split()) - known_words("counted"))
                 return first
-            case Apply("*", (_, Relation() | Logic() | Collection())) if self.row[begin].text == "(":
+            case Apply("*", (factor, Relation() | Logic() | Collection() as items)) if self.row[begin].text == "(":
+                if isinstance(items, Collection) and isinstance(factor, Apply | Number) and not is_whole(factor):
+                    return Collection(items.kind, tuple(Apply("*", (factor, item)) for item in items.items))
                 raise UnreadableError
         return found
 

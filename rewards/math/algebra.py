@@ -97,7 +97,7 @@ def _applied(name: str, arguments: list[Value]) -> Value:
         return sympy.Integer(int(str(arguments[0]), int(arguments[1])))
     if name in ("cup", "cap", "setminus"):
         return {"cup": sympy.Union, "cap": sympy.Intersection, "setminus": sympy.Complement}[name](*arguments)
-    if name in _FUNCTIONS:
+    if name in _FUNCTIONS and not (name in ("gcd", "lcm") and any(one.free_symbols for one in arguments)):
         return _FUNCTIONS[name](*arguments)
     return sympy.Symbol(f"{name}({', '.join(str(argument.expand()) for argument in arguments)})")
 

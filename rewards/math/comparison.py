@@ -27,11 +27,11 @@ from trl_grpo_ext.rewards.answers.tree import (
 )
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.math.amounts import DECIMALS, measured, percentages, same_number
+from trl_grpo_ext.rewards.math.congruences import as_congruence, congruent
 from trl_grpo_ext.rewards.math.forms import (
     approximated,
     assigned,
     can_be_region,
-    congruent,
     is_approximation,
     is_equation,
     is_function,
@@ -192,13 +192,14 @@ class Comparison:
         return gold == answer or self.algebra.same_values(gold, answer, self.decimals)
 
     def _same_collections(self, gold: Node, answer: Node) -> bool:
+        if isinstance(answer, Apply) and (held := items_of(gold)) and held[0] == "()":
+            vector = components(answer, len(held[1]))
+            if vector is not None:
+                return self._same_items(held[1], vector.items)
         if isinstance(gold, Matrix) or isinstance(answer, Matrix):
             gold, answer = matrix_of(gold), matrix_of(answer)
             if isinstance(gold, Apply | Opaque) or isinstance(answer, Apply | Opaque):
                 return self.algebra.same_values(gold, answer, self.decimals)
-        if isinstance(gold, Collection) and gold.kind == "()" and isinstance(answer, Apply):
-            vector = components(answer, len(gold.items))
-            return vector is not None and self._same_items(gold.items, vector.items)
         if isinstance(gold, Matrix) and isinstance(answer, Matrix):
             return len(gold.rows) == len(answer.rows) and all(map(self._same_items, gold.rows, answer.rows))
         asked, given = items_of(gold), items_of(answer)
@@ -235,9 +236,9 @@ class Comparison:
 
     def _same_statements(self, gold: Node, answer: Node) -> bool:
         """Whether two statements are the same: a value under a name, an equation, or a set of numbers."""
-        rests = congruent(gold), congruent(answer)
-        if all(rests):
-            return self._same_items(*rests)
+        if congruent(gold) or congruent(answer):
+            rests = [congruent(one) or as_congruence(one) for one in (gold, answer)]
+            return all(rests) and self._same_items(*rests)
         asked, given = assigned(gold), assigned(answer)
         if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
             return True
@@ -248,7 +249,7 @@ class Comparison:
         if (asked or given) and not (is_equation(gold) and is_equation(answer)):
             value, other = (asked, answer) if asked else (given, gold)
             assert value is not None
-            is_name = isinstance(value[1], Symbol) and named(value[1])
+            is_name = isinstance(value[0], Symbol) and isinstance(value[1], Symbol) and named(value[1])
             if not is_name and not isinstance(other, Relation) and not is_region(other):
                 return self.same(value[1], answer) if asked else self.same(gold, value[1])
             return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)

@@ -57,13 +57,26 @@ def plain(node: Node) -> Node:
             return _plain_logic(node)
         case Apply() if _has_both_signs(node):
             return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
-        case Relation(("=",), (Symbol(), value)) if _has_both_signs(value):
-            return plain(value)
-        case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
-            return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
+        case Relation():
+            return _plain_relation(node)
+        case Apply("ratio", (Number(first), _, _, *_) as parts) if first:
+            return Collection("()", tuple(Number(part.value / first) for part in parts if isinstance(part, Number)))
         case Collection(kind, items) if any(isinstance(item, Apply) and _has_both_signs(item) for item in items):
             spread = [one for item in items for one in (_expanded(item))]
             return Collection(kind, tuple(spread))
+    return node
+
+
+def _plain_relation(node: Relation) -> Node:
+    match node:
+        case Relation(("=",), (Symbol(), value)) if _has_both_signs(value):
+            return plain(value)
+        case Relation(("=",), _) if _has_both_signs(node):  # f(x) = +-x
+            return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
+        case Relation((_, _, *_) as signs, sides) if set(signs) <= {">", ">="}:  # b > c > a
+            return Relation(tuple(sign.replace(">", "<") for sign in reversed(signs)), sides[::-1])
+        case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
+            return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
     return node
 
 
@@ -77,14 +90,6 @@ def _plain_logic(node: Logic) -> Node:
         case Logic("and", parts) if len(found := [part for part in parts if assigned(part)]) == 1:
             return found[0]  # 5x = 30 and x = 6
     return node
-
-
-def congruent(node: Node) -> tuple[Node, ...]:
-    r"""What a congruence is of, its modulus and its rest: `n`, 5 and 2 of `n \equiv 2 \pmod 5`; else nothing."""
-    match node:
-        case Relation(("==",), (value, Apply("mod", (_, modulus)) as rest)):
-            return value, modulus, rest
-    return ()
 
 
 def _says_value(node: Node) -> bool:
@@ -121,6 +126,8 @@ def _in_words(node: Node) -> str:
             return " ".join(word for word in text.split() if word not in _FILLERS) or text
         case Symbol(name):
             return name.casefold()
+        case Apply("ratio", (Number(hour), Number(minute))) if hour.denominator == minute.denominator == 1:  # 15:45
+            return f"{hour}:{minute.numerator:02d}"
         case Apply("*", (one, other)):  # ABC
             return _in_words(one) + _in_words(other)
     return ""

@@ -163,7 +163,11 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     label = _choice(gold)
     if label:
         return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice")
-    if _SEVERAL.fullmatch(gold) and _SEVERAL.fullmatch(answer) and _letters(gold) == _letters(answer):
+    if (
+        _SEVERAL.fullmatch(gold)
+        and _SEVERAL.fullmatch(without_text_commands(answer))
+        and _letters(gold) == _letters(answer)
+    ):
         return _compared("", answer, "choice")
     asked = read(gold)
     if is_prose(asked):  # which can be said in many ways
@@ -177,6 +181,10 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
 
 def _words(text: str) -> list[str]:
     return text.rstrip(". ").split()
+
+
+def _are_letters(text: str) -> bool:
+    return _SEVERAL.fullmatch(without_text_commands(text)) is not None
 
 
 def _letters(text: str) -> list[str]:

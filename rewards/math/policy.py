@@ -31,6 +31,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 from trl_grpo_ext.rewards.answers.units import unit
 from trl_grpo_ext.rewards.math.amounts import is_number
 from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
+from trl_grpo_ext.rewards.math.congruences import congruent
 from trl_grpo_ext.rewards.math.forms import assigned, is_label, named, stem
 
 SWITCHES = (
@@ -216,6 +217,8 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: bool = False) -> bool:
     as a decimal, if they are exact. Any other gold allows the operators that it has itself.
     """
     asked, given = _said(gold.node), _said(answer.node)
+    if congruent(answer.node):  # n = 7 (mod 5) is a statement, and nothing to be worked out
+        return False
     in_radians = isinstance(gold.node, Quantity) and gold.node.unit == unit("deg") and Symbol("pi") in walk(given)
     if in_radians:
         return False

@@ -47,6 +47,10 @@ _LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
 _SIGN = re.compile(r"[\d=\\^+∈$]")  # of mathematics
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
+_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])")  # not the power of `x**2`
+_ANSWERS = frozenset(
+    ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent")
+)
 _ASIDE = re.compile(r"\s*\((?:and|where|with|since|because|which)\b[^()]*\)\s*$")
 _FORMULA = re.compile(
     r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
@@ -113,7 +117,7 @@ def _taken(answer: str, mark: str) -> tuple[str, str, str]:
     if mark != "text":
         answer = answer[-MAX_CHARS:]
         return _last_value(_SENTENCE_STOP.split(answer.strip())[-1] or answer), mark, ""
-    plain = answer[-MAX_TAIL_CHARS:].replace("**", "").strip()
+    plain = _BOLD.sub("", answer[-MAX_TAIL_CHARS:]).strip()
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if _is_value(plain):
         return plain, "whole_text", ""
@@ -133,6 +137,8 @@ def _value_that_is(sentence: str) -> str:
     tail = _LABEL.sub("", _IS.split(sentence)[-1])
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], sentence):
         said = part.strip(" *_`:,。")
+        if isinstance(read(said).node, Words) and said.casefold() in _ANSWERS:
+            return said
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
         if whole and _is_value(said) and not isinstance(read(said).node, Words):
             return said
