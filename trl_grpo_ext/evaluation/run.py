@@ -7,7 +7,6 @@ import gc
 import json
 import os
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from trl_grpo_ext.evaluation.evaluated import FILE, is_evaluation
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.run import RecipeTrainer, build_trainer, set_up
-from trl_grpo_ext.recipe.summary import LIBRARIES
 from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.support.version import __version__
+from trl_grpo_ext.support.version import versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +148,7 @@ def run_evaluation(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer,
         "temperature": 0.0 if plan.greedy else settings.temperature,
         "max_completion_length": settings.max_completion_length,
         "seed": settings.seed,
-        "versions": {"trl_grpo_ext": __version__, **{library: version(library) for library in LIBRARIES}},
+        "versions": versions(),
     }
     is_main = bool(trainer.accelerator.is_main_process)
     if is_main:

@@ -141,6 +141,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
     )
     if trainer.accelerator.is_main_process:
         _conclude(recipe, summary)
+        trainer.run_callback.tell(lambda listener: listener.on_summary(summary))
     _close(recipe, trainer)
     return summary
 

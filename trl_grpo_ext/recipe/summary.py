@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,8 @@ from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import write_text
-from trl_grpo_ext.support.version import __version__
+from trl_grpo_ext.support.version import versions
 from trl_grpo_ext.trainer.evaluation import Evaluation
-
-LIBRARIES = ("trl", "transformers", "datasets", "accelerate", "torch", "math-verify")
 
 
 def summarise_run(
@@ -53,8 +49,7 @@ def summarise_run(
         "steps": steps,
         "halted_by": _halted_by(halted_by),
         "nothing_learned": nothing_learned,
-        "versions": {"trl_grpo_ext": __version__, "python": platform.python_version()}
-        | {library: version(library) for library in LIBRARIES},
+        "versions": versions(),
         "facts": dict(facts),
         "primary_term": primary,
         "accuracy": terms[primary],

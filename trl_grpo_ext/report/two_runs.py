@@ -8,9 +8,12 @@ from typing import Any
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.support.estimate import SURE, Estimate, Z
+from trl_grpo_ext.support.text import shortened
 
 LAST_PART = 0.1  # of the batches of training, where a run has no evaluation
 MOST_NAMED = 6  # settings that are named
+MOST_CHARS = 80  # of a value
+JUDGING = ("name", "verifier", "settings", "weight")  # what else a term's description has are conditions
 
 
 def comparison(runs: Sequence[RecordedRun], names: Sequence[str]) -> str:
@@ -51,7 +54,8 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
 def _differences(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """What differs in the settings, the verifiers and the last weights, with both values."""
     one, other = ({**run.settings, "weight": _last_weights(run)} for run in runs)
-    found = [said for name in {**one, **other} for said in _difference(name, one.get(name), other.get(name))]
+    rewards = [{reward["name"]: reward for reward in each.pop("rewards", ())} for each in (one, other)]
+    found = [said for name in {**one, **other} for said in _difference(name, one.get(name), other.get(name), rewards)]
     yield from found[:MOST_NAMED]
     if len(found) > MOST_NAMED:
         yield f"{len(found) - MOST_NAMED} more (see Settings)"
@@ -62,20 +66,41 @@ def _last_weights(run: RecordedRun) -> Mapping[str, float]:
     return parts[-1][1].weights if parts else {}
 
 
-def _difference(name: str, one: Any, other: Any) -> Iterator[str]:
-    if one == other:
-        return
+def _difference(name: str, one: Any, other: Any, rewards: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
-        yield f"{name} ({_shown(one)}, {_shown(other)})"
+        if one != other:
+            yield f"{name} ({_shown(one)}, {_shown(other)})"
         return
     for term in {**one, **other}:
-        if name == "verifiers" and one.get(term) != other.get(term) and term in one and term in other:
-            yield f"the verifier of {term}"  # an identity is a digest, which tells a reader nothing
+        if name == "verifiers" and term in one and term in other:
+            has_changed = one[term] != other[term]
+            yield from _of_term(term, *(each.get(term, {}) for each in rewards), has_changed=has_changed)
         elif name == "weight" and one.get(term) != other.get(term):
             yield f"the weight of {term} ({_shown(one.get(term))}, {_shown(other.get(term))})"
+
+
+def _of_term(term: str, one: Mapping[str, Any], other: Mapping[str, Any], *, has_changed: bool) -> Iterator[str]:
+    """What differs in two descriptions of a term; runs that an earlier version has recorded have none.
+
+    `has_changed` says whether the verifiers' identities differ. These are digests, which tell a reader nothing.
+    """
+    if has_changed and one.get("verifier") == other.get("verifier") and one.get("settings") != other.get("settings"):
+        yield from _changed(term, one["settings"], other["settings"])
+    elif has_changed:
+        classes = [each["verifier"].rpartition(".")[2] for each in (one, other) if "verifier" in each]
+        yield f"the verifier of {term}" + (f" ({', '.join(classes)})" if len(set(classes)) == 2 else "")
+    if one and other:
+        conditions = [{key: item for key, item in each.items() if key not in JUDGING} for each in (one, other)]
+        yield from _changed(term, *conditions)
+
+
+def _changed(term: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+    for key in {**one, **other}:
+        if one.get(key) != other.get(key):
+            yield f"{key} of {term} ({_shown(one.get(key))}, {_shown(other.get(key))})"
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(str, value)) + "]"
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else shortened(str(value), MOST_CHARS)

@@ -33,5 +33,11 @@ class RunListener:
     def on_train_end(self) -> None:
         """Training is over."""
 
+    def on_summary(self, summary: Mapping[str, Any]) -> None:
+        """The run is over and has been summed up, as `summary.json` has it."""
+
+    def on_model_card(self) -> None:
+        """TRL has written the model card, `README.md`."""
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of a run>"

@@ -1,7 +1,8 @@
 """The settings of a run that its figures depend on, `scorecards/run.json`, with its verifiers' identities.
 
 Two verifiers with one identity give the same verdicts, so recorded verdicts can be used again. An identity is a digest,
-not a description: a verifier's arguments may hold what does not belong in a run's folder.
+since a verifier's arguments may hold what does not belong in a run's folder. What people can read, `rewards`, has only
+those arguments of this package's own verifiers that are plain values, and none whose name looks like a secret's.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.reward_plan import RewardPlan
+from trl_grpo_ext.mix.schedule import Schedule
+from trl_grpo_ext.mix.shape import NAMES
+from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.support.files import write_text
+from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.support.version import __version__
 
 SETTINGS = (
@@ -48,12 +55,13 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int) -> dict[str, Any]
     """The trainer's settings, plain values.
 
     `reward_functions` are TRL's, in order, those that are terms among them. `verifiers` are the identities of the
-    terms' verifiers, by term; null where it cannot be told.
+    terms' verifiers, by term; null where it cannot be told. `rewards` are the reward functions as a person reads them.
     """
     found = {name: getattr(args, name, None) for name in SETTINGS}
-    names = [getattr(function, "__name__", str(function)) for function in plan.functions]
+    names = [_name(function) for function in plan.functions]
     verifiers = {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers} if plan.mix else {}
-    return found | {"world_size": world_size, "reward_functions": names, "verifiers": verifiers}
+    mixed = {"reward_functions": names, "verifiers": verifiers, "rewards": described_rewards(plan)}
+    return found | {"world_size": world_size} | mixed
 
 
 def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
@@ -73,6 +81,93 @@ def _agreed(verifiers: Mapping[str, str | None], path: Path) -> dict[str, str | 
         return dict.fromkeys(verifiers)
     changed = {term: None for term, identity in verifiers.items() if before.get(term, identity) != identity}
     return before | dict(verifiers) | changed
+
+
+def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
+    """Each reward function as plain values, in the words of a recipe; `weight` is the one at the start.
+
+    A term of the mix has `verifier`, its class, and the `settings` of that, or else what it combines. What it does not
+    have, such as a gate, is left out.
+    """
+    terms = {term.name: term for term in plan.mix.terms} if plan.mix else {}
+    described = []
+    # TRL appends to the functions those of environments that score themselves, with weight 1.
+    for function, weight in zip_longest(plan.functions, plan.weights, fillvalue=1.0):
+        name = _name(function)
+        own = _described_term(terms[name]) if name in terms else {"verifier": _path(function)}
+        described.append({"name": name, "weight": weight} | own)
+    return described
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+def _described_term(term: RewardTerm) -> dict[str, Any]:
+    gate, when, weight, combine = term.gate, term.when, term.weight, term.combine
+    found = {
+        "combine": {combine.kind: list(combine.terms)} if combine else None,
+        "schedule": asdict(weight) if isinstance(weight, Schedule) else _path(weight) if callable(weight) else None,
+        "gate": asdict(gate) if isinstance(gate, Gate) else None,
+        "when": {column: list(map(_told, values)) for column, values in when.conditions}
+        if isinstance(when, When)
+        else None,
+        "shape": [str(shape) if type(shape) in NAMES.values() else _path(shape) for shape in term.shapes] or None,
+        "on_unscored": None if term.on_unscored == "void_row" else term.on_unscored,
+        "only": term.only,
+    }
+    verifier = described_verifier(term.verifier) if term.verifier else {}
+    return verifier | {key: value for key, value in found.items() if value is not None}
+
+
+SECRET = re.compile(r"key|token|secret|passw|header|auth|credential|cookie|bearer", re.IGNORECASE)
+URL = re.compile(r"(\w+://)(?:[^/\s]*@)?([^\s?#]*)[?#]?\S*")  # credentials stand before an @, or in the query
+MOST_CHARS = 300  # of a text
+
+
+def described_verifier(verifier: Verifier) -> dict[str, Any]:
+    """A verifier's class, or function, and of this package's classes the settings that a stranger may read.
+
+    Examples:
+        >>> from trl_grpo_ext.rewards import RegexVerifier
+        >>> described_verifier(RegexVerifier(pattern="[0-9]+"))["settings"]["pattern"]
+        '[0-9]+'
+    """
+    if isinstance(verifier, FunctionVerifier):
+        settings = {"isolated": verifier.isolated, "timeout": verifier.timeout}
+        return {"verifier": _path(verifier.function), "settings": settings}
+    is_ours = type(verifier).__module__.startswith("trl_grpo_ext.")
+    arguments: Mapping[str, Any] = _arguments(verifier) if is_ours and is_dataclass(verifier) else {}
+    told = {name: _told(value) for name, value in arguments.items() if not SECRET.search(name)}
+    return {"verifier": _path(type(verifier)), "settings": {name: value for name, value in told.items() if value != {}}}
+
+
+def without_credentials(text: str) -> str:
+    """A text whose URLs have lost what may let someone in.
+
+    Examples:
+        >>> without_credentials("a judge at https://me:word@host/v1?key=1")
+        'a judge at https://host/v1'
+    """
+    return URL.sub(r"\1\2", text)
+
+
+def _told(value: Any) -> Any:
+    """A plain value, or a list of these, as it may be read; an empty mapping for any other."""
+    if isinstance(value, str):
+        return shortened(without_credentials(value), MOST_CHARS)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Verifier):
+        return described_verifier(value)
+    return list(map(_told, value)) if isinstance(value, list | tuple) else {}
+
+
+def _path(found: Any) -> str:
+    """Where a class or a function stands; of another object, its class."""
+    if not hasattr(found, "__qualname__"):
+        found = type(found)
+    return f"{found.__module__}.{found.__qualname__}"
 
 
 NO_ARGUMENT = ("name",)  # the metric's key does not change a verdict

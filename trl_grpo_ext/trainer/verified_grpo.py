@@ -40,6 +40,7 @@ from trl_grpo_ext.trainer.judge import (
 from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
+from trl_grpo_ext.trainer.reward_card import RewardCard
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.samples import Generation, end_token_ids, samples_of, template_prefill
 from trl_grpo_ext.trainer.trl_contract import check_trl, expect_unknown_figures, void_rows_expected
@@ -126,6 +127,16 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self.run_callback.listeners.append(self._noise)
         if recorder is not None:
             self._groups_seen = ask_main(self.accelerator, recorder.groups_recorded)
+        # After those that record what it says.
+        checks = getattr(args, "run_checks", True)
+        self.run_callback.listeners.append(
+            RewardCard(args.output_dir, self._run_settings, self.mix, has_log=recorder is not None, has_checks=checks)
+        )
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Write TRL's model card, with a section on how the model was rewarded."""
+        super().create_model_card(*args, **kwargs)
+        self.run_callback.tell(lambda listener: listener.on_model_card())
 
     def add_scorecard_listener(self, listener: ScorecardListener) -> None:
         """Call `listener` with the scorecard of every generation batch, of all ranks, on the main process."""

@@ -1,0 +1,288 @@
+"""The reward card: how a model was rewarded, in `reward_card.json` and in the model card that TRL writes.
+
+It is made of what the run has recorded already: settings, logs, findings, the summary. No scorecard is read again.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from trl_grpo_ext.diagnostics.finding import read_findings
+from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.settings import without_credentials
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import Interval
+from trl_grpo_ext.support.files import plain, write_text
+from trl_grpo_ext.support.text import on_one_line
+from trl_grpo_ext.support.version import versions
+
+FILE = "reward_card.json"
+BEGIN, END = (
+    "<!-- reward card: trl_grpo_ext writes what is up to the next comment -->",
+    "<!-- end of the reward card -->",
+)
+BEFORE = "### Framework versions"  # of TRL's model card; without it, the section stands at the end
+
+TENTH = 0.1  # of the logs of training, where there is no evaluation
+NOISE = {"false_rejects": FALSE_REJECTS, "false_accepts": FALSE_ACCEPTS}
+# What the card takes from a line of the log.
+LOGGED = re.compile(r"step|loss|eval_reward|(eval_)?rewards/.*/mean|verified/noise/false_.*")
+NO_CONDITION = ("name", "verifier", "settings", "weight", "weight_at_end")
+MOST_FINDINGS = 20  # in the model card; the file has all
+MOST_CHARS = 300  # of a text in the model card
+
+
+class RewardCard(RunListener):
+    """Writes the card when training ends, with each model card of TRL's, and once the run is summed up.
+
+    Args:
+        run_folder: The run's `output_dir`.
+        settings: The run's, as `run_settings` gives them.
+        mix: The verifiers' terms; None if there are none.
+        has_log: Whether the run's logs are recorded; else those on disk are another run's.
+        has_checks: Whether the run is checked; else findings on disk are another run's.
+    """
+
+    def __init__(
+        self,
+        run_folder: str | os.PathLike[str],
+        settings: Mapping[str, Any],
+        mix: RewardMix | None,
+        *,
+        has_log: bool,
+        has_checks: bool,
+    ) -> None:
+        self.folder = Path(run_folder)
+        self._settings, self._mix, self._has_log, self._has_checks = settings, mix, has_log, has_checks
+        self._summary: Mapping[str, Any] | None = None
+        self._facts: dict[str, dict[str, str]] | None = None
+        self._has_ended = False
+        self._step = 0  # of the latest batch of training
+        self._from_step: int | None = None
+        self._count: Counter[str] = Counter()
+        self._hacks: Counter[str] = Counter()
+        self._weights: dict[str, float] = {}
+
+    def on_train_begin(self, *, quiet: bool) -> None:
+        self._has_ended, self._summary = False, None
+
+    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
+        if card.mode != "train":
+            return
+        step = card.step or 0
+        if self._from_step is None or step < self._step:  # training begins, or begins again
+            self._from_step, self._count, self._hacks = step, Counter(), Counter()
+        self._step, self._weights = step, dict(card.weights)
+        void = sum(card.void)
+        self._count.update(judged=len(card) - void, void=void)
+        self._hacks.update({term: found.fooled for term, found in (figures.terms if figures else {}).items()})
+
+    def on_evaluate(self) -> None:
+        if self._has_ended:
+            self._write()
+
+    def on_train_end(self) -> None:
+        self._has_ended = True
+        self._write()
+
+    def on_summary(self, summary: Mapping[str, Any]) -> None:
+        self._summary = summary
+        self._write()
+
+    def on_model_card(self) -> None:
+        self._write(is_new=True)
+
+    def _write(self, *, is_new: bool = False) -> None:
+        """Write the file, and the section into a model card that is new or has had one."""
+        content = plain(self.content())
+        write_text(self.folder / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        readme = self.folder / "README.md"
+        text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
+        if is_new or BEGIN in text:
+            write_text(readme, with_section(text, "\n".join(section(content))))
+
+    def content(self) -> dict[str, Any]:
+        """The content of `reward_card.json`; null, or left out, for what is unknown."""
+        logs = list(self._logs()) if self._has_log else []
+        findings = read_findings(self.folder) if self._has_checks else None
+        return {
+            "versions": versions(),
+            "rewards": [
+                reward | {"weight_at_end": self._weights.get(reward["name"], reward["weight"])}
+                for reward in self._settings["rewards"]
+            ],
+            "facts": self._known_facts(),
+            "measured": measured(self._settings["reward_functions"], logs, self._summary),
+            "findings": findings
+            and [
+                {"code": each.code, "step": each.step, "severity": str(each.severity), "sentence": each.sentence}
+                for each in findings
+            ],
+            "hacks": {term: count for term, count in self._hacks.items() if count},
+            "noise": {name: _latest(logs, key) for name, key in NOISE.items()},
+            "completions": {"from_step": self._from_step, **self._count},
+        }
+
+    def _logs(self) -> Iterator[dict[str, Any]]:
+        for entry in RecordedRun(self.folder).iterate_logs():
+            yield {key: value for key, value in entry.items() if LOGGED.fullmatch(key)}
+
+    def _known_facts(self) -> dict[str, dict[str, str]]:
+        """Where verifiers work, by term; asked once, since the answer may need a program to be run."""
+        if self._facts is None:
+            found = {term.name: _facts(verifier) for term, verifier in (self._mix.verifiers if self._mix else ())}
+            self._facts = {term: facts for term, facts in found.items() if facts}
+        return self._facts
+
+
+def _facts(verifier: Verifier) -> dict[str, str]:
+    try:
+        return {name: without_credentials(fact) for name, fact in verifier.facts().items()}
+    except Exception as error:  # a service may be down, and the rest of the card is known
+        return {"unknown": type(error).__name__}
+
+
+def measured(
+    terms: Sequence[str], logs: Sequence[Mapping[str, Any]], summary: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Each term's mean before and after, by the best there is: the summary, evaluations in the logs, training itself.
+
+    `by` says by which. Each of `before` and `after` has, by term, `mean`, and where they are known `low` and `high`.
+    """
+    if summary is not None and any(summary["accuracy"].values()):
+        pairs = summary["terms"].items()
+        return {"by": "on the test split, before and after training"} | {
+            when: {term: pair[when] for term, pair in pairs if pair[when]} for when in ("before", "after")
+        }
+    evaluations = [entry for entry in logs if "eval_reward" in entry]
+    if len(evaluations) > 1:
+        steps = f"in the first and the last evaluation, at steps {evaluations[0]['step']} and {evaluations[-1]['step']}"
+        return {"by": steps} | _means(terms, "eval_", evaluations[:1], evaluations[-1:])
+    training = [entry for entry in logs if "loss" in entry]
+    part = max(1, round(len(training) * TENTH))
+    return {"by": "in the first and the last tenth of training"} | _means(terms, "", training[:part], training[-part:])
+
+
+def _means(terms: Sequence[str], prefix: str, before: Sequence[Any], after: Sequence[Any]) -> dict[str, Any]:
+    return {
+        when: {
+            term: {"mean": fmean(values)}
+            for term in terms
+            if (
+                values := [
+                    entry[key] for entry in entries if entry.get(key := f"{prefix}rewards/{term}/mean") is not None
+                ]
+            )
+        }
+        for when, entries in (("before", before), ("after", after))
+    }
+
+
+def _latest(logs: Sequence[Mapping[str, Any]], key: str) -> dict[str, float] | None:
+    """The last rate that was logged, with its interval."""
+    entry = next((entry for entry in reversed(logs) if entry.get(key) is not None), None)
+    return (
+        None
+        if entry is None
+        else {"mean": entry[key], "low": entry.get(f"{key}_low"), "high": entry.get(f"{key}_high")}
+    )
+
+
+def with_section(text: str, body: str) -> str:
+    """A model card with this section in the place of the one that it has had, or of none."""
+    before, begin, rest = text.partition(BEGIN)
+    if begin:
+        return f"{before}{BEGIN}\n{body}\n{END}{rest.partition(END)[2]}"
+    before, heading, rest = text.partition(BEFORE)
+    return f"{before.rstrip()}\n\n{BEGIN}\n{body}\n{END}\n\n{heading}{rest}"
+
+
+def section(card: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of the section, in Markdown. Texts of the data and the model are escaped and cut."""
+    had = card["versions"]
+    yield "\n### How the model was rewarded\n"
+    yield f"By trl_grpo_ext {had['trl_grpo_ext']}, with TRL {had['trl']} and math-verify {had['math-verify']}."
+    yield "\n| reward | judged by | weight at the start, at the end | conditions |\n|---|---|---|---|"
+    for reward in card["rewards"]:
+        weights = f"{reward['weight']:g}, {reward['weight_at_end']:g}"
+        settings = _words(reward.get("settings"))
+        judge = reward.get("verifier", "").rpartition(".")[2] + (f" ({settings})" if settings else "")
+        conditions = {key: value for key, value in reward.items() if key not in NO_CONDITION}
+        yield f"| {escaped(reward['name'])} | {escaped(judge)} | {weights} | {escaped(_words(conditions))} |"
+    for term, facts in card["facts"].items():
+        yield f"\nWhere {escaped(term)} does its work: {escaped(_words(facts))}."
+    found = card["measured"]
+    if terms := {**found["before"], **found["after"]}:
+        yield f"\n| mean {found['by']} | before | after |\n|---|---|---|"
+    for term in terms:
+        yield f"| {escaped(term)} | {_rate(found['before'].get(term))} | {_rate(found['after'].get(term))} |"
+    yield from _watched(card)
+
+
+def _watched(card: Mapping[str, Any]) -> Iterator[str]:
+    """What was counted, measured and found while the model was trained."""
+    count = card["completions"]
+    if count["from_step"] is not None:
+        yield (
+            f"\nIn training from step {count['from_step']} on, {count['judged']} completions were judged, and "
+            f"{count['void']} could not be."
+        )
+    for term, number in card["hacks"].items():
+        yield f"\nA naive grader would have passed {number} completions that failed {escaped(term)}."
+    if any(card["noise"].values()):
+        rejects, accepts = (_rate(card["noise"][name]) for name in NOISE)
+        yield (
+            f"\nNoise of the verifier on the run's own completions: right answers turned down {rejects}, wrong ones "
+            f"accepted {accepts}."
+        )
+    findings = card["findings"]
+    if findings is None:
+        yield "\nThe run was not checked."
+    else:
+        yield "\nFindings of the checks:\n" if findings else "\nThe checks have found nothing."
+        yield from (
+            f"- {one['code']} (step {one['step']}): {escaped(one['sentence'])}" for one in findings[:MOST_FINDINGS]
+        )
+        if len(findings) > MOST_FINDINGS:
+            yield f"- {len(findings) - MOST_FINDINGS} more, in {FILE}"
+
+
+def _rate(found: Mapping[str, float] | None) -> str:
+    """A mean with its interval, where that is known."""
+    if found is None:
+        return "not measured"
+    return str(Interval(**found)) if found.get("low") is not None else f"{found['mean']:z.3f}"
+
+
+def _words(value: Any) -> str:
+    """Plain values in a line: what is off or not set is left out."""
+    if isinstance(value, Mapping):
+        is_set = {key: item for key, item in value.items() if item not in (None, []) and item is not False}
+        return ", ".join(f"{key} {_words(item)}" for key, item in is_set.items())
+    if isinstance(value, list):
+        return f"[{', '.join(map(_words, value))}]"
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def escaped(text: str) -> str:
+    r"""A text of at most 300 characters in a line, in which Markdown and HTML mean nothing and no address is a link.
+
+    Examples:
+        >>> print(escaped("| <b>*see* https://me"))
+        \| &lt;b&gt;\*see\* https\://me
+    """
+    line = html.escape(on_one_line(text, MOST_CHARS), quote=False)
+    return re.sub(r"[\\`*_\[\]|~$#!@]|:(?=//)|(?<=www)\.", r"\\\g<0>", line)
