@@ -231,12 +231,16 @@ class UnitTestVerifier(Verifier):
         """What `check-data` runs for a row: its reference, and programs that must fail."""
         job = Job(program="", suite=suite, limits=self.limits)
         trials = [(what, replace(job, program=program)) for what, program in non_solutions(suite)]
-        columns = (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS
-        program = reference_program(row, columns)
+        reference = self.reference_job(row)
+        return [(REFERENCE, reference), *trials] if reference else trials
+
+    def reference_job(self, row: Mapping[str, Any]) -> Job | None:
+        """The run of a row's reference solution; None of a row that has none. It may raise BadTests."""
+        program = reference_program(row, (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS)
         if program is None:
-            return trials
-        whole = self._row(row, row.get("prompt")).whole(program)
-        return [(REFERENCE, replace(job, program=whole)), *trials]
+            return None
+        read = self._row(row, row.get("prompt"))
+        return Job(program=read.whole(program), suite=read.suite, limits=self.limits)
 
     def _fooled(self, judged: Sequence[tuple[Any, RunResult]]) -> dict[Job, bool]:
         """Which of the jobs that did not pass a naive grader would have passed."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.mix.reward_mix import RewardMix
 
 MAX_CHARS = 300  # of a message, or of a column
+SHOWN_WEAK = 10  # rows whose tests miss most
 
 
 def add_check_data_parser(commands: Any) -> None:
@@ -27,6 +28,11 @@ def add_check_data_parser(commands: Any) -> None:
         "that train takes.",
     )
     add_config(parser)
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="run small faults of each reference solution, to find tests that miss them",
+    )
 
 
 def run_check_data_command(arguments: argparse.Namespace) -> int:
@@ -37,7 +43,11 @@ def run_check_data_command(arguments: argparse.Namespace) -> int:
         return refuse(error)
     try:
         _print_examples(splits)
-        return FOUND if sum([_print_problems(mix, split, rows) for split, rows in splits.items()]) else FINE
+        found = sum([_print_problems(mix, split, rows) for split, rows in splits.items()])
+        if arguments.mutants:
+            for split, rows in splits.items():
+                _print_mutants(mix, split, rows)
+        return FOUND if found else FINE
     finally:
         mix.close()
 
@@ -76,3 +86,19 @@ def _print_problems(mix: RewardMix, split: str, rows: Any) -> int:
     problems = check_rows(mix, rows, thorough=True)
     print(describe(problems, rows=len(rows), where=split) if problems else f"{split}: {len(rows)} rows, all fine")
     return len(problems)
+
+
+def _print_mutants(mix: RewardMix, split: str, rows: Any) -> None:
+    """Print how many mutants of the reference solutions pass their tests, and the rows with most of them."""
+    from trl_grpo_ext.rewards.unit_tests.mutants import run_mutants
+    from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
+
+    for term, verifier in mix.verifiers:
+        if not isinstance(verifier, UnitTestVerifier):
+            continue
+        runs = run_mutants(verifier, list(rows))
+        weak = sorted((run for run in runs if run.passed), key=lambda run: -len(run.passed))
+        passed, tried = (sum(counts) for counts in ([len(run.passed) for run in runs], [run.tried for run in runs]))
+        print(f"{split}, {term.name}: {passed} of {tried} mutants pass the tests, in {len(weak)} of {len(runs)} rows")
+        for run in weak[:SHOWN_WEAK]:
+            print(f"  row {run.row}: {len(run.passed)} of {run.tried}, such as {run.passed[0]}")
