@@ -200,6 +200,12 @@ def test_a_card_that_cannot_be_written_is_one_warning(
     assert BEGIN not in (Path(args.output_dir) / "README.md").read_text()
 
 
+def test_what_is_counted_is_of_the_latest_training(tiny_model: str, sums: Any, config: Make) -> None:
+    args = config(max_steps=1)
+    trained(tiny_model, sums, args).train()
+    assert card_of(args)["completions"] == {"from_step": 0, "judged": 8, "void": 0}
+
+
 def a_card(**changes: Any) -> dict[str, Any]:
     versions = {"trl_grpo_ext": "1", "trl": "2", "math-verify": "3"}
     none: dict[str, Any] = {"before": {}, "after": {}, "by": "nothing"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trl_grpo_ext.diagnostics.finding import read_findings
+from trl_grpo_ext.diagnostics.finding import Finding, read_findings
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -70,23 +70,22 @@ class RewardCard(RunListener):
         self._summary: Mapping[str, Any] | None = None
         self._facts: dict[str, dict[str, str]] | None = None
         self._has_ended = False
-        self._step = 0  # of the latest batch of training
-        self._from_step: int | None = None
+        self._from_step: int | None = None  # that training began at, or went on from
         self._count: Counter[str] = Counter()
         self._hacks: Counter[str] = Counter()
         self._weights: dict[str, float] = {}
 
     def on_train_begin(self, *, quiet: bool) -> None:
-        self._has_ended, self._summary = False, None
+        self._has_ended, self._summary, self._from_step = False, None, None
+        self._count.clear()
+        self._hacks.clear()
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
         if card.mode != "train":
             return
-        step = card.step or 0
-        if self._from_step is None or step < self._step:  # training begins, or begins again
-            self._from_step, self._count, self._hacks = step, Counter(), Counter()
-        self._step, self._weights = step, dict(card.weights)
-        void = sum(card.void)
+        if self._from_step is None:
+            self._from_step = card.step
+        self._weights, void = dict(card.weights), sum(card.void)
         self._count.update(judged=len(card) - void, void=void)
         self._hacks.update({term: found.fooled for term, found in (figures.terms if figures else {}).items()})
 
@@ -126,11 +125,7 @@ class RewardCard(RunListener):
             ],
             "facts": self._known_facts(),
             "measured": measured(self._settings["reward_functions"], logs, self._summary),
-            "findings": findings
-            and [
-                {"code": each.code, "step": each.step, "severity": str(each.severity), "sentence": each.sentence}
-                for each in findings
-            ],
+            "findings": findings if findings is None else [_told(found) for found in findings],
             "hacks": {term: count for term, count in self._hacks.items() if count},
             "noise": {name: _latest(logs, key) for name, key in NOISE.items()},
             "completions": {"from_step": self._from_step, **self._count},
@@ -146,6 +141,11 @@ class RewardCard(RunListener):
             found = {term.name: _facts(verifier) for term, verifier in (self._mix.verifiers if self._mix else ())}
             self._facts = {term: facts for term, facts in found.items() if facts}
         return self._facts
+
+
+def _told(finding: Finding) -> dict[str, Any]:
+    record = finding.to_record()
+    return {name: record[name] for name in ("code", "step", "severity", "sentence")}
 
 
 def _facts(verifier: Verifier) -> dict[str, str]:
@@ -177,28 +177,21 @@ def measured(
 
 
 def _means(terms: Sequence[str], prefix: str, before: Sequence[Any], after: Sequence[Any]) -> dict[str, Any]:
-    return {
-        when: {
-            term: {"mean": fmean(values)}
-            for term in terms
-            if (
-                values := [
-                    entry[key] for entry in entries if entry.get(key := f"{prefix}rewards/{term}/mean") is not None
-                ]
-            )
-        }
-        for when, entries in (("before", before), ("after", after))
-    }
+    means: dict[str, dict[str, Any]] = {"before": {}, "after": {}}
+    for when, entries in zip(means, (before, after), strict=True):
+        for term in terms:
+            values = [entry.get(f"{prefix}rewards/{term}/mean") for entry in entries]
+            if known := [value for value in values if value is not None]:
+                means[when][term] = {"mean": fmean(known)}
+    return means
 
 
-def _latest(logs: Sequence[Mapping[str, Any]], key: str) -> dict[str, float] | None:
+def _latest(logs: Sequence[Mapping[str, Any]], key: str) -> dict[str, float | None] | None:
     """The last rate that was logged, with its interval."""
-    entry = next((entry for entry in reversed(logs) if entry.get(key) is not None), None)
-    return (
-        None
-        if entry is None
-        else {"mean": entry[key], "low": entry.get(f"{key}_low"), "high": entry.get(f"{key}_high")}
-    )
+    for entry in reversed(logs):
+        if entry.get(key) is not None:
+            return {"mean": entry[key], "low": entry.get(f"{key}_low"), "high": entry.get(f"{key}_high")}
+    return None
 
 
 def with_section(text: str, body: str) -> str:
