@@ -120,7 +120,7 @@ def _described_term(term: RewardTerm) -> dict[str, Any]:
     return verifier | {key: value for key, value in found.items() if value is not None}
 
 
-SECRET = re.compile(r"key|token|secret|passw|header|auth|credential|cookie|bearer", re.IGNORECASE)
+SECRET = re.compile(r"key|token(?!s\b)|secret|passw|header|auth|credential|cookie|bearer", re.IGNORECASE)
 URL = re.compile(r"(\w+://)(?:[^/\s]*@)?([^\s?#]*)[?#]?\S*")  # credentials stand before an @, or in the query
 MOST_CHARS = 300  # of a text
 
