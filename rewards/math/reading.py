@@ -117,6 +117,11 @@ def _taken(answer: str, mark: str) -> tuple[str, str, str]:
     if mark != "text":
         answer = answer[-MAX_CHARS:]
         return _last_value(_SENTENCE_STOP.split(answer.strip())[-1] or answer), mark, ""
+    return _unmarked(answer)
+
+
+def _unmarked(answer: str) -> tuple[str, str, str]:
+    """The same of a text in which nothing marks the answer: all of it, or what its last line says."""
     plain = _BOLD.sub("", answer[-MAX_TAIL_CHARS:]).strip()
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if _is_value(plain):
