@@ -156,6 +156,10 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["audit", "math", "--data", str(data), "--json"]) == FINE
     record = json.loads(capsys.readouterr().out)
     assert (record["static"]["clean"], record["static"]["gold_score"], record["attacks"]) == (True, 1.0, [])
+    assert main(["audit", "planted_holes:first_tag", "--data", str(data), "--gold", "prompt"]) == FOUND
+    assert "THIS REWARD DOES NOT PAY THE GOLD" in capsys.readouterr().out
+    assert main(["audit", "math", "--data", str(data), "--gold", "solutoin"]) == REFUSED
+    assert "There is no column `solutoin` (--gold). Did you mean `solution`?" in capsys.readouterr().err
 
 
 def test_a_recipe_is_audited_as_the_sum_that_is_trained_on(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,6 +212,27 @@ def test_processes_that_cannot_be_started_are_refused_by_the_first(
     tmp_path: Path, flags: list[str], message: str
 ) -> None:
     assert message in run_here("train", "--config", "quickstart", *flags, cwd=tmp_path, expect=2).stderr
+
+
+@pytest.mark.slow  # a run of the command
+def test_ctrl_c_ends_a_training_with_its_report_one_line_and_status_130(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trl_grpo_ext", "train", "--config", "quickstart", "--max_steps", "1000"]
+    command += ["--evaluate_before_and_after", "false", "--output_dir", "run"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+        try:
+            while len(list(tmp_path.glob("run/scorecards/verdicts-*.parquet"))) < 2:
+                assert run.poll() is None
+                time.sleep(0.1)
+            os.killpg(run.pid, signal.SIGINT)
+            _, said = run.communicate(timeout=120)
+        finally:
+            run.kill()
+    assert run.returncode == 130
+    assert "Traceback" not in said
+    assert re.search(
+        r"^Interrupted after step \d+\. Report: run/report\.html\. Checkpoint: none was saved\.$", said, re.M
+    )
+    assert (tmp_path / "run/report.html").is_file()
 
 
 @pytest.mark.slow  # two ranks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -262,7 +263,7 @@ def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
     monkeypatch.chdir(tmp_path)
     mix = build_mix(
         [
-            {"verifier": "my_rewards.polite"},
+            {"verifier": "my_rewards:polite"},  # a colon does as well, as in an entry point
             {"verifier": "trl_grpo_ext.rewards.math_reward"},
             {"verifier": "trl_grpo_ext.rewards.RegexVerifier", "pattern": "a", "weight": 0},
             {"name": "strict", "verifier": "math", "column": "gold", "timeout": 2.0, "weight": -0.5},
@@ -274,6 +275,21 @@ def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
     assert mix.terms[3].verifier == MathVerifier(column="gold", timeout=2.0)
     with pytest.raises(ValueError, match="takes no arguments"):
         build_mix([{"verifier": "my_rewards.polite", "column": "x"}])
+    with pytest.raises(ValueError, match=r"has no 'polit'. Did you mean `polite`"):
+        build_mix([{"verifier": "my_rewards.polit"}])
+    with pytest.raises(ValueError, match=re.escape(f"are looked for in the current folder, {tmp_path}.")):
+        build_mix([{"verifier": "no_rewards.polite"}])
+
+
+def test_a_dataset_that_is_nearly_a_folder_here_is_said_to_be_looked_for_on_the_hub(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "prompts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    path = write(dataset_name="prompt")
+    monkeypatch.setattr("datasets.load_dataset", lambda **_: {"train": Dataset.from_list([{"prompt": "1+1?"}])})
+    load_data(parse(path).data)
+    assert "There is no 'prompt' here, only 'prompts': the dataset is looked for on the Hub." in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -440,8 +456,6 @@ def test_without_a_mapping_the_data_is_left_as_it_is(write: Any) -> None:
 def test_data_that_does_not_fit_is_refused_before_the_model_is_loaded(
     write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
 ) -> None:
-    import re
-
     jsonl(tmp_path / "data", "train", '{"question": "2+2?", "result": "4", "info": {"level": 7}}')
     rewards = [{"verifier": "math", "column": "result"}]
     path = write(**({"dataset_name": str(tmp_path / "data"), "rewards": rewards} | changes))

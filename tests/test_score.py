@@ -248,3 +248,9 @@ def test_scoring_loads_no_torch(tmp_path: Path) -> None:
     code = "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
     arguments = ["score", "in.jsonl", "--config", "quickstart"]
     subprocess.run([sys.executable, "-c", code, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_a_file_of_which_nothing_can_be_judged_ends_with_status_1(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"completion": "\\\\boxed{1}", "solution": null}\n')
+    said = run_here("score", "in.jsonl", "--verifier", "math", cwd=tmp_path, expect=1)
+    assert "no completion could be judged" in said.stderr

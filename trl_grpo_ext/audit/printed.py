@@ -78,6 +78,12 @@ def _table(audit: StaticAudit) -> Table:
 
 
 def _scale(audit: StaticAudit) -> str:
+    if audit.gold_score <= 0:
+        return (
+            f"{audit.tasks} rows. THIS REWARD DOES NOT PAY THE GOLD: it earns {audit.gold_score:.3g} in its best form, "
+            f"{audit.form!r}. What follows means little, unless the reward is a penalty: what earns no less counts as "
+            f"paid. Is it the right column (--gold), and the right data (--data)?"
+        )
     bound = f"more than {audit.gold_score / 2:.3g}" if audit.gold_score > 0 else f"{audit.gold_score:.3g} or more"
     return (
         f"{audit.tasks} rows. The gold earns {audit.gold_score:.3g} in the form {audit.form!r}, and what earns {bound} "

@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.cli.exit_status import FINE, FOUND, refuse
+from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
     from trl_grpo_ext.audit.task import Task
@@ -116,6 +117,8 @@ def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
     else:
         assert named is not None
         reward, rows = named, _rows(_named_data(arguments.data or _suitable(named)), arguments.limit)
+    if arguments.gold is not None and arguments.gold not in rows[0]:
+        raise ValueError(f"There is no column `{arguments.gold}` (--gold). {did_you_mean(arguments.gold, rows[0])}")
     reward.check_columns([name for name in rows[0] if name != "prompt"])
     tasks = _of_one_kind(read_tasks(rows, arguments.gold))
     if arguments.attack:

@@ -14,6 +14,7 @@ from trl_grpo_ext.cli.diagnose import add_diagnose_parser, run_diagnose_command
 from trl_grpo_ext.cli.docs import add_docs_parser, run_docs_command
 from trl_grpo_ext.cli.doctor import add_doctor_parser, run_doctor_command
 from trl_grpo_ext.cli.eval import add_eval_parser, run_eval_command
+from trl_grpo_ext.cli.exit_status import INTERRUPTED
 from trl_grpo_ext.cli.init import add_init_parser, run_init_command
 from trl_grpo_ext.cli.lab import add_lab_parser, run_lab_command
 from trl_grpo_ext.cli.recipes import add_recipes_parser, run_recipes_command
@@ -59,7 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     _print_any_text()
     arguments = parse(argv)
-    return COMMANDS[arguments.command].run(arguments)
+    try:
+        return COMMANDS[arguments.command].run(arguments)
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return INTERRUPTED
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

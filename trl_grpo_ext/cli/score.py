@@ -96,6 +96,9 @@ def _left(tally: Tally, output: Path | None) -> str:
 
 def status_of(tally: Tally) -> int:
     """The exit status, by how often the grader has failed; where it is too often, a line on stderr says so."""
+    if tally.rows and tally.void == tally.rows:
+        print("trl-grpo-ext: no completion could be judged.", file=sys.stderr)
+        return FOUND
     if tally.failed_share <= MOST_FAILED:
         return FINE
     print(
@@ -141,6 +144,7 @@ def _entry(text: str) -> Any:
         raise ValueError(f"--verifier {text!r} is neither a name nor valid YAML.") from None
     if isinstance(written, dict):
         return written
-    if ":" in text:
+    _, colon, attribute = text.partition(":")
+    if colon and not attribute.isidentifier():
         raise ValueError(f"--verifier {text!r}: write arguments as an entry of a recipe's rewards, {EXAMPLE}.")
     return {"verifier": text}

@@ -11,11 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.cli.exit_status import FINE, HALTED, NOTHING_LEARNED, refuse
+from trl_grpo_ext.cli.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
     from trl_grpo_ext.recipe.recipe import Recipe
+    from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
+
+REPORT_SECONDS = 20.0  # for the report of a run that Ctrl-C has ended
 
 
 def add_train_parser(commands: Any) -> None:
@@ -58,10 +61,32 @@ def run_train_command(arguments: argparse.Namespace) -> int:
             trainer = make_trainer(recipe)
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
-    summary = run_recipe(recipe, trainer, stopwatch)
+    try:
+        summary = run_recipe(recipe, trainer, stopwatch)
+    except KeyboardInterrupt:
+        if trainer.accelerator.is_main_process:
+            _tell_what_is_left(trainer)
+        return INTERRUPTED
     if trainer.run_callback.has_halted:
         return HALTED
     return NOTHING_LEARNED if summary["nothing_learned"] else FINE
+
+
+def _tell_what_is_left(trainer: VerifiedGRPOTrainer) -> None:
+    """Write the report of an interrupted run, if it has recorded anything, and say what it leaves on one line."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    from trl_grpo_ext.report.write import write_report
+
+    folder, said = trainer.args.output_dir, f"Interrupted after step {trainer.state.global_step}"
+    try:
+        report = write_report([folder], seconds=REPORT_SECONDS)
+    except (OSError, ValueError):
+        print(f"\n{said}: nothing was recorded.", file=sys.stderr)
+        return
+    checkpoint = get_last_checkpoint(folder)
+    goes_on = f"{checkpoint}; --resume_from_checkpoint true goes on from it" if checkpoint else "none was saved"
+    print(f"\n{said}. Report: {report}. Checkpoint: {goes_on}.", file=sys.stderr)
 
 
 def _launch(arguments: argparse.Namespace) -> int:

@@ -97,7 +97,8 @@ def _argument(value: Any) -> Any:
 
 
 def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple[str, ...] = TERM_KEYS) -> Verifier:
-    found = _import(name) if "." in name else find_verifier(name)
+    path = name.replace(":", ".")
+    found = _import(path) if "." in path else find_verifier(name)
     if isinstance(found, Verifier):
         if arguments:
             key = sorted(arguments)[0]
@@ -131,9 +132,12 @@ def _import(name: str) -> object:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # the module is the user's, and may fail in any way
-        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.") from None
+        is_here = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
+        where = f" Modules of your own are looked for in the current folder, {here}." if is_here else ""
+        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.{where}") from None
     if not hasattr(module, attribute):
-        raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, dir(module))}")
+        public = [each for each in dir(module) if not each.startswith("_")]
+        raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, public)}")
     found: object = getattr(module, attribute)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 from collections.abc import Collection, Mapping
@@ -73,6 +74,9 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
 
     check_source(name)
     path = Path(resolve(name)).expanduser()
+    alike = difflib.get_close_matches(name, [each.name for each in Path.cwd().iterdir()], n=1)
+    if alike and not path.exists() and "/" not in name:
+        logger.warning("There is no %r here, only %r: the dataset is looked for on the Hub.", name, alike[0])
     source: dict[str, Any] = {"path": str(path) if path.exists() else name, "name": arguments.dataset_config}
     if path.is_file():
         source = {"path": FILE_KINDS[path.suffix], "data_files": {arguments.dataset_train_split: str(path)}}

@@ -20,6 +20,7 @@ function chartFigure(spec) {
     el(
       "figcaption",
       {},
+      spec.run ? el("p", { class: "stacked", text: spec.run }) : null,
       el("h3", { text: spec.title }),
       spec.note ? el("p", { class: "note", text: spec.note }) : null,
     ),

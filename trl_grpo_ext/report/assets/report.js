@@ -110,7 +110,14 @@ function sideBySide(runs, build) {
     : el(
         "div",
         { class: "sides" },
-        ...parts.map((part) => part || el("p", { class: "note", text: "Not in this run." })),
+        ...parts.map((part, place) =>
+          el(
+            "div",
+            {},
+            el("p", { class: "stacked", text: runs[place].name }),
+            part || el("p", { class: "note", text: "Not in this run." }),
+          ),
+        ),
       );
 }
 
@@ -390,7 +397,7 @@ function chartGrid(runs, panels) {
   const cell = (id, place) => {
     const panel = panels[place].find((own) => own.id === id);
     return panel
-      ? chartFigure({ ...panel, id: `${id}-${place}`, title: `${panel.title}`, note: panel.note })
+      ? chartFigure({ ...panel, id: `${id}-${place}`, run: runs[place].name })
       : el("div", { class: "panel" }, el("p", { class: "note", text: "Not in this run." }));
   };
   return el("div", { class: "grid" }, ...ids.flatMap((id) => runs.map((_, place) => cell(id, place))));
