@@ -216,7 +216,10 @@ def test_processes_that_cannot_be_started_are_refused_by_the_first(
 
 @pytest.mark.slow  # a run of the command
 def test_ctrl_c_ends_a_training_with_its_report_one_line_and_status_130(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "trl_grpo_ext", "train", "--config", "quickstart", "--max_steps", "1000"]
+    # A shell has its background jobs, and all that they start, ignore Ctrl-C.
+    listening = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    listening += "from trl_grpo_ext.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", listening, "train", "--config", "quickstart", "--max_steps", "1000"]
     command += ["--evaluate_before_and_after", "false", "--output_dir", "run"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
         try:

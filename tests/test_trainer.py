@@ -390,7 +390,11 @@ def test_a_log_that_cannot_be_written_and_a_listener_that_fails_do_not_end_the_r
     trainer.train()
     assert trainer.state.global_step == 2
     failed = [record.message for record in caplog.records if "failed; the run goes on" in record.message]
-    assert sorted(message.partition(" ")[0].strip("<") for message in failed) == ["LogRecorder", "function"]
+    assert sorted(message.partition(" ")[0].strip("<") for message in failed) == [
+        "LogRecorder",
+        "RewardCard",
+        "function",
+    ]
 
 
 def test_halt_on_without_verdicts_is_said_to_do_nothing(
