@@ -67,7 +67,7 @@ def read(text: str) -> Answer:
     known = _date_or_time(plain)
     if known:
         return Answer(known)
-    parts = _parts(plain)
+    parts = _parts(plain) if ")" in plain else ()
     if parts:
         return Answer(Collection("()", parts))
     try:

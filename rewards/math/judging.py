@@ -193,7 +193,7 @@ def _letters(text: str) -> list[str]:
 
 
 def _led(gold: str) -> re.Match[str] | None:
-    return _LED.fullmatch(without_text_commands(gold).strip())
+    return _LED.fullmatch(without_text_commands(gold).strip()) if ")" in gold else None
 
 
 def _choice(text: str) -> str | None:
