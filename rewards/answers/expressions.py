@@ -114,7 +114,7 @@ class Expressions(Structures):
             return True
         if token.kind == "command":
             return (
-                token.text in ("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar", "overrightarrow")
+                token.text in ("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar")
                 or token.text in OPERATORS
             )
         return (token.kind == "group" and token.text == "{") or (
@@ -276,7 +276,6 @@ class Expressions(Structures):
             return self._root()
         if name == "begin":
             return self._matrix()
-        name = "vec" if name == "overrightarrow" else name
         if name in ("overline", "vec", "hat", "bar", "angle", "triangle", "widehat", "underline"):
             return Apply(name, (self.argument(),))
         raise UnreadableError

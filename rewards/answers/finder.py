@@ -110,12 +110,10 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
 
 def _until_next_question(text: str) -> str:
     """The text before another question begins, as base models go on, if an answer stands before it."""
-    for question in _QUESTION.finditer(text):
-        before = text[: question.start()]
-        if box_answers(before) or tags(before) or formal(before) or informal(before):
-            return before
-        break
-    return text
+    question = _QUESTION.search(text)
+    before = text[: question.start()] if question else ""
+    has_answer = box_answers(before) or tags(before) or formal(before) or informal(before)
+    return before if has_answer else text
 
 
 def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:

@@ -114,7 +114,12 @@ def _are_parts(text: str, runs: list[list[Mark]]) -> bool:
     parts = [(part.start(), part[1].lower()) for part in _PART.finditer(text)]
     labels = [[label for at, label in parts if last <= at < box[0].start] for last, box in _after(runs)]
     said = "".join(found[0] for found in labels if len(set(found)) == 1)
-    return len(said) == len(runs) and (said in "abcdefgh" or said in "12345678") and said[0] in "a1"
+    return len(said) == len(runs) and names_parts(said)
+
+
+def names_parts(labels: str) -> bool:
+    """Whether labels are those of parts, from the first on: `ab`, `123`."""
+    return "abcdefgh".startswith(labels) or "12345678".startswith(labels)
 
 
 def _after(runs: list[list[Mark]]) -> Iterator[tuple[int, list[Mark]]]:

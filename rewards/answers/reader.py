@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from trl_grpo_ext.rewards.answers.marks import names_parts
 from trl_grpo_ext.rewards.answers.numerals import in_words
 from trl_grpo_ext.rewards.answers.spelling import spelled, strip_delimiters
 from trl_grpo_ext.rewards.answers.statements import Statements
@@ -96,7 +97,7 @@ def _parts(text: str) -> tuple[Node, ...]:
     """The values of `(1) 2; (2) 3`, in order; none for a text without parts."""
     _, *rest = _PARTS.split(text)
     labels, values = "".join(rest[::2]), [value.strip(" ;,.\\") for value in rest[1::2]]
-    if len(labels) < 2 or labels not in ("12345678"[: len(labels)], "abcdefgh"[: len(labels)]) or not all(values):
+    if len(labels) < 2 or not names_parts(labels) or not all(values):
         return ()
     return tuple(read(value).node for value in values) if _PARTS.match(text) else ()
 

@@ -76,6 +76,7 @@ _COMMANDS = {
     **dict.fromkeys(("frac", "dfrac", "tfrac", "cfrac"), ("command", "frac")),
     **dict.fromkeys(("binom", "dbinom", "tbinom"), ("command", "binom")),
     **dict.fromkeys(("top", "intercal"), ("symbol", "T")),
+    "overrightarrow": ("command", "vec"),
     "sqrt": ("command", "sqrt"),
     "lfloor": ("open", "floor"), "lceil": ("open", "ceil"), "lvert": ("open", "abs"), "langle": ("open", "("),
     "lbrace": ("open", "{"), "lbrack": ("open", "["), "rfloor": ("close", "floor"), "rceil": ("close", "ceil"),
