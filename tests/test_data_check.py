@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from command_line import run_here
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli.main import main
@@ -111,3 +113,38 @@ def test_the_command_says_what_is_wrong_with_a_recipe(capsys: pytest.CaptureFixt
 def test_the_bundled_data_is_fine(sums: Any) -> None:
     for rows in sums.values():
         assert check_rows(mix(), rows) == []
+
+
+OWN_VERIFIERS = """
+from trl_grpo_ext import verifier
+
+@verifier
+def labelled(sample):
+    return sample.row["label"] in sample.text
+
+@verifier(isolated=True)
+def boxed(sample):
+    import re
+    return re.search("boxed", sample.text).start() > 0
+
+@verifier
+def fine(sample):
+    return len(sample.completion_ids) > 0 and not sample.truncated
+"""
+
+
+@pytest.mark.usefixtures("any_cpu_counts")
+def test_a_verifier_that_fails_on_a_row_is_found_with_the_error_and_its_place(tmp_path: Path) -> None:
+    (tmp_path / "own_verifiers.py").write_text(OWN_VERIFIERS)
+    (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": "2+2?", "solution": "4"}))
+    recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
+    names = ("labelled", "boxed", "fine")
+    rewards = [{"name": "accuracy", "verifier": "math"}, *({"verifier": f"own_verifiers.{name}"} for name in names)]
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | {"dataset_name": "train.jsonl", "rewards": rewards}))
+    said = run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=1)
+    assert "train: the verifier of 'labelled' fails on row 0: KeyError: 'label' (own_verifiers.py:6)" in said.stdout
+    assert "the verifier of 'boxed' fails on row 0: AttributeError" in said.stdout
+    assert "(own_verifiers.py:11)\n  the completion was '4'" in said.stdout
+    assert "'fine'" not in said.stdout
+    assert "all fine" not in said.stdout
+    assert "Traceback" not in said.stderr

@@ -144,6 +144,25 @@ def prompt_key(prompt: Prompt | None) -> int:
     return int.from_bytes(blake2b(said.encode("utf-8", "surrogatepass"), digest_size=PROMPT_KEY_BITS // 8).digest())
 
 
+def sample_of_row(row: Mapping[str, Any], text: str) -> Sample:
+    """A completion for a row of a dataset, as training would show it, but without a tokenizer: four characters a token.
+
+    Examples:
+        >>> sample_of_row({"prompt": "2+2?", "solution": "4"}, "four").row
+        {'solution': '4'}
+    """
+    return Sample(
+        text=text,
+        prompt=row.get("prompt"),
+        completion_ids=range(-(-len(text) // 4)),
+        truncated=False,
+        row={name: value for name, value in row.items() if name != "prompt"},
+        group=0,
+        step=0,
+        prefill="",
+    )
+
+
 def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:
     """Samples for TRL's way of calling a reward function: a list of completions and a keyword a column.
 

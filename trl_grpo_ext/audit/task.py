@@ -13,7 +13,7 @@ from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns
 from trl_grpo_ext.rewards.unit_tests.read_row import read_row
 from trl_grpo_ext.rewards.unit_tests.verifier import reference_program
-from trl_grpo_ext.sample import Prompt, Sample, last_message
+from trl_grpo_ext.sample import Prompt, Sample, last_message, sample_of_row
 from trl_grpo_ext.sandbox.job import Suite
 
 Kind = Literal["answer", "program"]
@@ -47,8 +47,8 @@ class Task:
         return last_message(self.prompt)
 
     def sample(self, text: str) -> Sample:
-        """A completion for this row. There is no tokenizer: four characters count as a token."""
-        return Sample(text=text, prompt=self.prompt, row=self.row, completion_ids=range(-(-len(text) // 4)), prefill="")
+        """A completion for this row."""
+        return sample_of_row({**self.row, "prompt": self.prompt}, text)
 
 
 def read_tasks(rows: Sequence[Mapping[str, Any]], gold_column: str | None = None) -> list[Task]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,8 @@ def add_check_data_parser(commands: Any) -> None:
         usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
         allow_abbrev=False,
         description="Show three prompts of a recipe's data, as the model gets them, with the other columns. Then judge "
-        "every gold against itself, and list those that fail. Ends with status 1 if there are any. Takes the flags "
-        "that train takes.",
+        "every gold against itself, and list those that fail, and let every verifier judge a row, to see whether it "
+        "fails. Ends with status 1 if anything does. Takes the flags that train takes.",
     )
     add_config(parser)
     parser.add_argument(
@@ -80,12 +81,22 @@ def _print_examples(splits: Mapping[str, Any]) -> None:
 
 
 def _print_problems(mix: RewardMix, split: str, rows: Any) -> int:
-    """Print the problems of a split; returns how many there are."""
-    from trl_grpo_ext.mix.data_check import check_rows, describe
+    """Print the problems of a split, and the verifiers that fail on it; returns how many there are."""
+    from trl_grpo_ext.mix.data_check import check_rows, describe, try_verifiers
+    from trl_grpo_ext.support.text import on_one_line
 
     problems = check_rows(mix, rows, thorough=True)
-    print(describe(problems, rows=len(rows), where=split) if problems else f"{split}: {len(rows)} rows, all fine")
-    return len(problems)
+    logging.disable(logging.WARNING)  # a traceback, of which the finding has the place
+    try:
+        failures = try_verifiers(mix, rows)
+    finally:
+        logging.disable(logging.NOTSET)
+    for one in failures:
+        print(f"{split}: the verifier of {one.term!r} fails on row {one.row}: {one.advice}")
+        print(f"  the completion was {on_one_line(one.value, MAX_CHARS)!r}")
+    if problems or not failures:
+        print(describe(problems, rows=len(rows), where=split) if problems else f"{split}: {len(rows)} rows, all fine")
+    return len(problems) + len(failures)
 
 
 def _print_mutants(mix: RewardMix, split: str, rows: Any) -> None:

@@ -11,11 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.protocol import DataProblem
+from trl_grpo_ext.protocol import DataProblem, first_value
+from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
+from trl_grpo_ext.rewards.unit_tests.verifier import reference_program
+from trl_grpo_ext.sample import sample_of_row
+from trl_grpo_ext.verdict import Blame
 
 SHOWN_ROWS = 10
 FIRST_ROWS, MOST_ROWS = 16, 256  # checked at a time, at first and where they are quick
 SECONDS_BETWEEN_LINES = 1.0
+NEUTRAL = "I do not know."  # what a model might say that answers nothing
 
 
 def check_rows(
@@ -51,6 +56,42 @@ def check_rows(
             size = min(2 * size, MOST_ROWS)
     order = [term.name for term in mix.terms]
     return sorted(problems, key=lambda problem: (order.index(problem.term), problem.row))
+
+
+def try_verifiers(mix: RewardMix, rows: Sequence[Mapping[str, Any]]) -> list[DataProblem]:
+    """The verifiers that fail on the first row that they apply to; each judges its gold, and a text without an answer.
+
+    What a verifier of one's own needs of a row shows only when it runs.
+
+    Examples:
+        >>> from trl_grpo_ext import RewardTerm, verifier
+        >>> @verifier
+        ... def mentions(sample):
+        ...     return sample.row["label"] in sample.text
+        >>> mix = RewardMix([RewardTerm(name="mentions", verifier=mentions)])
+        >>> [(p.row, p.reason) for p in try_verifiers(mix, [{"prompt": "2+2?", "solution": "4"}])]
+        [(0, 'raised_KeyError')]
+    """
+    problems = []
+    for term, verifier in mix.verifiers:
+        numbered = next(((number, row) for number, row in enumerate(rows) if term.applies(row)), None)
+        if numbered is None:
+            continue
+        samples = [sample_of_row(numbered[1], text) for text in _tried(numbered[1])]
+        for sample, verdict in zip(samples, verifier.judge_samples(samples), strict=True):
+            if verdict.blame is Blame.GRADER:
+                said = verdict.details.get("error") or verdict.reason
+                problems.append(
+                    DataProblem(row=numbered[0], reason=verdict.reason, value=sample.text, advice=said, term=term.name)
+                )
+                break
+    return problems
+
+
+def _tried(row: Mapping[str, Any]) -> list[str]:
+    program = reference_program(row)
+    golds = gold_texts(first_value(row, GOLD_COLUMNS)) if program is None else (program,)
+    return [*golds[:1], NEUTRAL]
 
 
 class _Progress:
