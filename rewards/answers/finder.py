@@ -111,7 +111,9 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
 def _until_next_question(text: str) -> str:
     """The text before another question begins, as base models go on, if an answer stands before it."""
     question = _QUESTION.search(text)
-    before = text[: question.start()] if question else ""
+    if question is None:
+        return text
+    before = text[: question.start()]
     has_answer = box_answers(before) or tags(before) or formal(before) or informal(before)
     return before if has_answer else text
 

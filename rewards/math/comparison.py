@@ -106,6 +106,8 @@ class Comparison:
         """Whether an answer's value is the gold's."""
         if gold == answer and not isinstance(gold, Opaque):
             return True
+        if isinstance(gold, Number) and isinstance(answer, Number):
+            return self._same_number(gold, answer)
         gold = plain(gold)
         answer = answer if isinstance(answer, Logic) and not isinstance(gold, Collection) else plain(answer)
         meant = self._alternatives(gold, answer)

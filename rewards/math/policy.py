@@ -82,6 +82,8 @@ class Judge:
 
     def _difference(self, comparison: Comparison, gold: Answer, answer: Answer) -> str:
         """Why a value is another one: its unit or the case of a letter alone may be."""
+        if isinstance(gold.node, Number) and isinstance(answer.node, Number):
+            return "not_equal"
         if isinstance(answer.node, Apply) and answer.node.name == "not":
             inner = replace(answer, node=answer.node.arguments[0])
             if self._same(comparison, gold, inner):

@@ -215,6 +215,11 @@ def test_every_integer_reads_as_itself_in_groups(value: int, separator: str) -> 
     assert read(f"{value:,}".replace(",", separator)).node == Number(Fraction(value))
 
 
+@given(st.from_regex("[0-9]{1,40}", fullmatch=True))
+def test_an_integer_reads_the_same_with_a_full_stop_behind_it(digits: str) -> None:
+    assert read(digits) == read(f"{digits}.") == Answer(Number(Fraction(digits)))
+
+
 PIECES = st.sampled_from(
     r"""\frac \sqrt \boxed \text \begin{pmatrix} \end{pmatrix} \left \right \pm \cup \in \sum \log _ ^ { } ( ) [ ] \{ \}
     | , ; : . = < > != + - * / ! % ' " $ \$ & \\ \, 1 2.5 1,234 x pi sin km cm or and is not for all \circ 10 e5 ½ ²
