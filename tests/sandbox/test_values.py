@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Exceptions
-from trl_grpo_ext.sandbox.inside.crossing.library import LIBRARY_TAGS
+from trl_grpo_ext.sandbox.inside.crossing.kinds import BY_TAG
 from trl_grpo_ext.sandbox.inside.crossing.values import MalformedError, Shared, TooDeepError, reading
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.sandbox.inside.translation import Translation
@@ -114,25 +115,20 @@ def test_a_reference_to_no_object_is_malformed(number: Any) -> None:
         reading(Decoder(Shared(), refuse).decode, [[], {"ref": number}])
 
 
-@pytest.mark.parametrize("data", [{}, {"int": "0x1", "ref": 0}])
+@pytest.mark.parametrize("data", [{}, {"int": ["0x1"], "ref": 0}])
 def test_a_value_with_another_number_of_tags_than_one_is_malformed(data: Any) -> None:
     with pytest.raises(MalformedError, match="a tag is missing"):
         reading(Decoder(Shared(), refuse).decode, data)
 
 
-TAGS = [
-    "ref", "instance", "int", "float", "str", "tuple", "namedtuple", "dict", "OrderedDict", "Counter", "defaultdict",
-    "set",
-    "frozenset", "bytes", "bytearray", "deque", "keys", "dict_values", "items", "complex", "range", "slice", "Decimal",
-    "Fraction", "date", "datetime", "time", "timedelta", "constant", "type", "later", *sorted(LIBRARY_TAGS),
-]  # fmt: skip
+TAGS = ["ref", "instance", "later", *CONTAINERS, *BY_TAG]
 leaves = (
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
     | st.text(max_size=5)
-    | st.sampled_from(["0x1", "int", "nan"])
+    | st.sampled_from(["0x1", "int", "nan", "dict"])
 )
 hostile = st.recursive(
     leaves,

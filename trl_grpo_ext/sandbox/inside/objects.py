@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, description, keeps_its_class, plain_base
+from trl_grpo_ext.sandbox.inside.crossing.containers import contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, has_methods, is_plain_type, write_as
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Exceptions
@@ -78,7 +79,7 @@ class Objects:
         if encoder.shared.containers.number(value) is not None:
             return {"handle": described[:1]}
         encoder.shared.containers.add(value)
-        return {"subclass": [*described, encoder.contents(value)]}
+        return {"subclass": [*described, contents(encoder, value)]}
 
     def write(self, encoder: Encoder, value: Any) -> Json:
         """The JSON for an object that is not plain data."""

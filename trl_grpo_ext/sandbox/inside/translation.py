@@ -8,10 +8,10 @@ from enum import Enum, EnumMeta
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN, BUILTIN_NAMES, Exceptions
-from trl_grpo_ext.sandbox.inside.crossing.library import refill
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from fractions import Fraction
+from functools import partial
 from math import isfinite
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.library import library_contents, of_library
+from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, contents, tag_of_library
+from trl_grpo_ext.sandbox.inside.crossing.kinds import (
+    FLOAT,
+    INT,
+    KINDS,
+    NAMEDTUPLE,
+    TEXT,
+    TYPE,
+    Kind,
+    is_namedtuple,
+    kind_of_library,
+)
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     DEEP,
     LARGEST,
     MAX_DEPTH,
-    MAX_FIELDS,
     SMALLEST,
     TYPE_NAMES,
     Json,
     Shared,
     TooDeepError,
     attributes,
-    is_field,
-    keys_of,
-    values_of,
 )
-
-_VIEWS = {type({}.keys()): "keys", type({}.values()): "dict_values", type({}.items()): "items"}
 
 
 class Encoder:
@@ -68,13 +71,16 @@ class Encoder:
         for kind in type(value).__mro__:
             writer = _WRITERS.get(kind)
             if writer is not None:
-                return _namedtuple(self, value) if kind is tuple and _is_namedtuple(value) else writer(self, value)
+                named = kind is tuple and is_namedtuple(value)
+                return _of_parts(self, value, NAMEDTUPLE) if named else writer(self, value)
         return self.other(value)
 
     def other(self, value: Any) -> Json:
         """The JSON for an object that is not plain data."""
-        written = of_library(self, value)
-        return self._other(self, value) if written is None else written
+        if (kind := kind_of_library(value)) is not None:
+            return _of_parts(self, value, kind)
+        tag = tag_of_library(value)
+        return self._other(self, value) if tag is None else self.container(value, tag)
 
     def encode_all(self, values: Iterable[Any]) -> list[Json]:
         """A list of JSON for `values`, quickly if they are alike."""
@@ -89,19 +95,21 @@ class Encoder:
         finally:
             self._depth -= 1
 
-    def shared_container(self, value: Any, tag: str) -> Json | None:
+    def container(self, value: Any, tag: str) -> Json:
         """A reference if the other end has `value` already; else it has from now on.
 
-        What is nested deeply is only announced by its tag, unless that is empty.
+        What is nested deeply is only announced, and what it holds follows.
         """
         number = self.shared.containers.number(value)
         if number is not None:
             return {"ref": number}
         self.shared.containers.add(value)
-        if self._depth < DEEP or not tag:
-            return None
-        self._queue.append(value)
-        return {"later": tag}
+        head = CONTAINERS[tag].head(value)
+        if self._depth >= DEEP:
+            self._queue.append(value)
+            return {"later": [tag, head]}
+        held = contents(self, value)
+        return held if tag == "list" else {tag: [head, held]}
 
     def instance(self, value: Any) -> Json:
         """An object by value: a number and its class's name here, and its attributes in `rest`."""
@@ -118,28 +126,19 @@ class Encoder:
     def _change(self, value: Any) -> Json:
         number = self.shared.containers.number(value)
         if number is not None:
-            return ["container", number, self.contents(value)]
-        return ["instance", self.shared.instances.number(value), self._state(value)]
+            return ["container", number, contents(self, value)]
+        return ["instance", self.shared.instances.number(value), self.state(attributes(value))]
 
     def rest(self) -> list[Json]:
         """The contents of what was only announced; these may announce more."""
         written = []
         for value in self._queue:  # grows meanwhile
             known = self.shared.instances.number(value) is not None
-            written.append(self._state(value) if known else self.contents(value))
+            written.append(self.state(attributes(value)) if known else contents(self, value))
         return written
 
-    def contents(self, value: Any) -> Json:
-        """What a container holds."""
-        if isinstance(value, dict):
-            return _pairs(self, value)
-        if isinstance(value, bytearray):
-            return bytes(value).hex()
-        written = library_contents(self, value)
-        return self.encode_all(value) if written is None else written
-
-    def _state(self, value: Any) -> Json:
-        state = attributes(value)
+    def state(self, state: dict[str, Any]) -> Json:
+        """Attributes and what they hold."""
         return [list(state), self.encode_all(state.values())]
 
 
@@ -156,126 +155,58 @@ def _is_flat(values: list[Any]) -> bool:
     return bool in kinds
 
 
-def _is_namedtuple(value: Any) -> bool:
-    fields = getattr(type(value), "_fields", None)
-    return (
-        isinstance(fields, tuple)
-        and len(fields) == tuple.__len__(value) <= MAX_FIELDS
-        and all(type(name) is str and is_field(name) for name in fields)
-    )
-
-
 def _itself(_: Encoder, value: Any) -> Json:
     return value
 
 
-def _int(_: Encoder, value: int) -> Json:
+def _int(encoder: Encoder, value: int) -> Json:
     value = int.__int__(value)
-    return value if SMALLEST <= value <= LARGEST else {"int": hex(value)}
+    return value if SMALLEST <= value <= LARGEST else _of_parts(encoder, value, INT)
 
 
-def _float(_: Encoder, value: float) -> Json:
+def _float(encoder: Encoder, value: float) -> Json:
     value = float.__float__(value)
-    return value if isfinite(value) else {"float": repr(value)}
+    return value if isfinite(value) else _of_parts(encoder, value, FLOAT)
 
 
-def _str(_: Encoder, value: str) -> Json:
+def _str(encoder: Encoder, value: str) -> Json:
     value = str.__str__(value)
     if value.isascii():
         return value
     try:
         value.encode()
     except UnicodeEncodeError:
-        return {"str": value.encode("utf-8", "surrogatepass").hex()}
+        return _of_parts(encoder, value, TEXT)
     return value
 
 
-def _list(encoder: Encoder, value: list[Any]) -> Json:
-    return encoder.shared_container(value, "list") or encoder.encode_all(list.__iter__(value))
-
-
-def _tuple(encoder: Encoder, value: tuple[Any, ...]) -> Json:
-    return {"tuple": encoder.encode_all(tuple.__iter__(value))}
-
-
-def _namedtuple(encoder: Encoder, value: Any) -> Json:
-    items = encoder.encode_all(tuple.__iter__(value))
-    return {"namedtuple": [type(value).__name__, list(type(value)._fields), items]}
-
-
-def _pairs(encoder: Encoder, value: dict[Any, Any]) -> Json:
-    return [encoder.encode_all(keys_of(value)), encoder.encode_all(values_of(value))]
-
-
-def _dict(tag: str) -> Callable[[Encoder, dict[Any, Any]], Json]:
-    def write(encoder: Encoder, value: dict[Any, Any]) -> Json:
-        return encoder.shared_container(value, tag) or {tag: _pairs(encoder, value)}
-
-    return write
-
-
-def _defaultdict(encoder: Encoder, value: defaultdict[Any, Any]) -> Json:
-    name = TYPE_NAMES.get(value.default_factory) if isinstance(value.default_factory, type) else None
-    return encoder.shared_container(value, "defaultdict") or {"defaultdict": [name, *_pairs(encoder, value)]}
-
-
-def _set(encoder: Encoder, value: set[Any]) -> Json:
-    return encoder.shared_container(value, "set") or {"set": encoder.encode_all(set.__iter__(value))}
-
-
-def _bytearray(encoder: Encoder, value: bytearray) -> Json:
-    return encoder.shared_container(value, "bytearray") or {"bytearray": memoryview(value).hex()}
-
-
-def _deque(encoder: Encoder, value: deque[Any]) -> Json:
-    return encoder.shared_container(value, "deque") or {
-        "deque": [value.maxlen, encoder.encode_all(deque.__iter__(value))]
-    }
-
-
-def _view(encoder: Encoder, value: Any) -> Json:
-    return {_VIEWS[type(value)]: encoder.encode_all(value)}
-
-
 def _type(encoder: Encoder, value: type) -> Json:
-    return {"type": TYPE_NAMES[value]} if value in TYPE_NAMES else encoder.other(value)
+    return _of_parts(encoder, value, TYPE) if value in TYPE_NAMES else encoder.other(value)
 
 
-def _timedelta(_: Encoder, value: timedelta) -> Json:
-    return {"timedelta": [value.days, value.seconds, value.microseconds]}
+def _of_parts(encoder: Encoder, value: Any, kind: Kind) -> Json:
+    return {kind.tag: encoder.encode_all(kind.parts(value))}
 
 
-_WRITERS: dict[type, Callable[[Encoder, Any], Json]] = {
+_Writer = Callable[["Encoder", Any], Json]
+
+
+def _writer(kind: Kind) -> _Writer:
+    return lambda encoder, value: {kind.tag: encoder.encode_all(kind.parts(value))}
+
+
+_WRITERS: dict[type, _Writer] = {
     type(None): _itself,
     bool: _itself,
     int: _int,
     float: _float,
     str: _str,
-    list: _list,
-    tuple: _tuple,
-    dict: _dict("dict"),
-    OrderedDict: _dict("OrderedDict"),
-    Counter: _dict("Counter"),
-    defaultdict: _defaultdict,
-    set: _set,
-    frozenset: lambda encoder, value: {"frozenset": encoder.encode_all(frozenset.__iter__(value))},
-    bytes: lambda _, value: {"bytes": memoryview(value).hex()},
-    bytearray: _bytearray,
-    memoryview: lambda _, value: {"bytes": value.hex()},
-    deque: _deque,
-    complex: lambda encoder, value: {"complex": [encoder.encode(value.real), encoder.encode(value.imag)]},
-    range: lambda encoder, value: {"range": encoder.encode_all((value.start, value.stop, value.step))},
-    slice: lambda encoder, value: {"slice": encoder.encode_all((value.start, value.stop, value.step))},
-    Decimal: lambda _, value: {"Decimal": Decimal.__str__(value)},
-    Fraction: lambda encoder, value: {"Fraction": encoder.encode_all((value.numerator, value.denominator))},
-    date: lambda _, value: {"date": date.isoformat(value)},
-    datetime: lambda _, value: {"datetime": [datetime.isoformat(value), value.fold]},
-    time: lambda _, value: {"time": [time.isoformat(value), value.fold]},
-    timedelta: _timedelta,
     type: _type,
-    type(...): lambda _encoder, _value: {"constant": "Ellipsis"},
-    type(NotImplemented): lambda _encoder, _value: {"constant": "NotImplemented"},
-    **dict.fromkeys(_VIEWS, _view),
+    **{kind: _writer(found) for kind, found in KINDS.items()},
+    **{
+        kind: partial(Encoder.container, tag=kind.__name__)
+        for kind in (list, dict, OrderedDict, Counter, defaultdict, set, bytearray, deque)
+    },
 }
 
 

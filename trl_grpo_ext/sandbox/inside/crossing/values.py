@@ -24,8 +24,9 @@ from typing import Any
 Json = Any
 
 MAX_DEPTH = 200
-DEEP = 100
-"""Containers at this depth are announced, and what they hold follows by itself."""
+DEEP = 60
+"""Containers at this depth are announced, and what they hold follows by itself: one that is written at once takes five
+of Python's frames, of which a program has a thousand."""
 MOST_SHARED = 5_000
 """How much may be shared, in objects and what they hold, before all is forgotten after a call."""
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
@@ -96,14 +97,9 @@ def of_module(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-def of_numpy(name: str) -> Any:
-    """A class of numpy, for `isinstance`."""
-    return of_module("numpy", name)
-
-
 def plain_scalar(value: Any) -> Any:
     """A scalar of numpy as Python has it; MISSING for any other object."""
-    plain = value.item() if isinstance(value, of_numpy("generic")) else MISSING
+    plain = value.item() if isinstance(value, of_module("numpy", "generic")) else MISSING
     return MISSING if type(plain) is type(value) else plain  # of a long double, there is none
 
 
@@ -213,9 +209,7 @@ def contents(value: Any) -> list[Any]:
         return list(set.__iter__(value))
     if isinstance(value, dict):
         return [*keys_of(value), *values_of(value)]
-    if isinstance(value, of_numpy("ndarray")):
-        return [value.tobytes()]
-    if isinstance(value, of_module("array", "array")):
+    if isinstance(value, (of_module("numpy", "ndarray"), of_module("array", "array"))):
         return [value.tobytes()]
     state = attributes(value)
     return [*state, *state.values()]

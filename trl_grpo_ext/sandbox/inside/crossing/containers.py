@@ -1,0 +1,135 @@
+"""Objects that hold others and change: what each holds, as JSON and back. Both ends number them; see `Shared`."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeAlias
+
+from trl_grpo_ext.sandbox.inside.crossing.values import (
+    TYPE_NAMES,
+    TYPES,
+    Json,
+    MalformedError,
+    checked,
+    is_attribute,
+    keys_of,
+    of_module,
+    values_of,
+)
+
+Encoder: TypeAlias = Any  # of the module of that name, which imports this one
+Decoder: TypeAlias = Any
+
+_ARRAY_KINDS = frozenset("biufcSUmMO")  # a record has no plain form
+_TYPECODES = frozenset("bBuhHiIlLqQfd")
+
+
+class Container(NamedTuple):
+    """How the objects of a class cross, beside what they hold.
+
+    Attributes:
+        head: What an object needs to be made, as JSON.
+        empty: Makes one that holds nothing.
+    """
+
+    head: Callable[[Any], Json]
+    empty: Callable[[Any], Any]
+
+
+def _plain(kind: type) -> Container:
+    return Container(lambda _: None, lambda _: kind())
+
+
+def _factory(value: Any) -> Json:
+    kind = value.default_factory
+    return TYPE_NAMES.get(kind) if isinstance(kind, type) else None
+
+
+def _empty_array(typecode: Json) -> Any:
+    if typecode not in _TYPECODES:
+        raise MalformedError("no array")
+    return importlib.import_module("array").array(typecode)
+
+
+def _empty_ndarray(head: Json) -> Any:
+    kind, *shape = checked(head, list)
+    numpy = importlib.import_module("numpy")
+    dtype = numpy.dtype(checked(kind, str))
+    if dtype.kind not in _ARRAY_KINDS or not all(type(size) is int for size in shape):
+        raise MalformedError("no array")
+    return numpy.empty(shape, dtype)
+
+
+CONTAINERS: dict[str, Container] = {
+    "list": _plain(list),
+    "dict": _plain(dict),
+    "OrderedDict": _plain(OrderedDict),
+    "Counter": _plain(Counter),
+    "defaultdict": Container(_factory, lambda name: defaultdict(None if name is None else TYPES[name])),
+    "set": _plain(set),
+    "bytearray": _plain(bytearray),
+    "deque": Container(lambda value: value.maxlen, lambda most: deque(maxlen=most and checked(most, int))),
+    "SimpleNamespace": _plain(SimpleNamespace),
+    "array": Container(lambda value: value.typecode, _empty_array),
+    "ndarray": Container(lambda value: [value.dtype.str, *value.shape], _empty_ndarray),
+}
+
+
+def tag_of_library(value: Any) -> str | None:
+    """The tag of a container of Python's library or of numpy that crosses as what it is; None for any other object."""
+    kind = type(value)
+    if kind is of_module("numpy", "ndarray"):
+        return "ndarray" if value.dtype.kind in _ARRAY_KINDS else None
+    if kind is of_module("array", "array"):
+        return "array"
+    return "SimpleNamespace" if kind is SimpleNamespace else None
+
+
+def contents(encoder: Encoder, value: Any) -> Json:
+    """What a container holds, whatever its class has made of its methods."""
+    for kind in (list, set, deque):
+        if isinstance(value, kind):
+            return encoder.encode_all(kind.__iter__(value))  # type: ignore[arg-type]
+    if isinstance(value, dict):
+        return [encoder.encode_all(keys_of(value)), encoder.encode_all(values_of(value))]
+    if isinstance(value, bytearray):
+        return bytes(value).hex()
+    if isinstance(value, SimpleNamespace):
+        return encoder.state({name: each for name, each in vars(value).items() if is_attribute(name)})
+    return encoder.encode_all(value.ravel().tolist() if isinstance(value, of_module("numpy", "ndarray")) else value)
+
+
+def refill(decoder: Decoder, value: Any, data: Json) -> None:
+    """Put other contents into a container, whatever its class has made of its methods."""
+    if isinstance(value, dict):
+        keys, values = data
+        new = dict(zip(decoder.decode_all(keys), decoder.decode_all(values), strict=True))
+        kind = OrderedDict if isinstance(value, OrderedDict) else dict
+        kind.clear(value)
+        for key, each in new.items():
+            kind.__setitem__(value, key, each)
+    elif isinstance(value, bytearray):
+        value[:] = bytes.fromhex(checked(data, str))
+    elif isinstance(value, SimpleNamespace):
+        state = decoder.state(data)
+        vars(value).clear()
+        vars(value).update(state)
+    elif isinstance(value, set):
+        elements = set(decoder.decode_all(data))
+        set.clear(value)
+        set.update(value, elements)
+    elif isinstance(value, list | deque):
+        kind_of: Any = list if isinstance(value, list) else deque
+        items = decoder.decode_all(data)
+        kind_of.clear(value)
+        kind_of.extend(value, items)
+    elif isinstance(value, of_module("array", "array")):
+        value[:] = type(value)(value.typecode, decoder.decode_all(data))
+    elif isinstance(value, of_module("numpy", "ndarray")):
+        numpy = importlib.import_module("numpy")
+        value[...] = numpy.array(decoder.decode_all(data), dtype=value.dtype).reshape(value.shape)
+    else:
+        raise MalformedError("no container")

@@ -1,0 +1,171 @@
+"""Values that do not change: how each is taken apart at one end, and made of its parts at the other.
+
+`KINDS` are the classes whose subclasses cross as they do. Those of `EXACT`, of Python's library, cross only themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections import namedtuple
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.sandbox.inside.crossing.values import MAX_FIELDS, TYPE_NAMES, TYPES, MalformedError, checked, is_field
+
+_HEX = re.compile(r"-?0x[0-9a-f]+")
+
+
+class Kind(NamedTuple):
+    """How the values of a class cross.
+
+    Attributes:
+        tag: Their name in a message.
+        parts: What a value is made of.
+        types: The parts that come must be of just these types; None for any number of anything.
+        make: Makes the value of its parts.
+    """
+
+    tag: str
+    parts: Callable[[Any], Iterable[Any]]
+    types: tuple[type, ...] | None
+    make: Callable[..., Any]
+
+
+def _int_of(data: str) -> int:
+    if not _HEX.fullmatch(data):
+        raise MalformedError("no integer")
+    return int(data, 16)
+
+
+def _float_of(data: str) -> float:
+    if data not in ("nan", "inf", "-inf"):
+        raise MalformedError("no float")
+    return float(data)
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Whether a tuple is a named one that can be made again."""
+    fields = getattr(type(value), "_fields", None)
+    return (
+        isinstance(fields, tuple)
+        and len(fields) == tuple.__len__(value) <= MAX_FIELDS
+        and all(type(name) is str and is_field(name) for name in fields)
+    )
+
+
+def _namedtuple_of(name: Any, fields: Any, *items: Any) -> Any:
+    for field in (name, *checked(fields, tuple)):
+        if type(field) is not str or not is_field(field):
+            raise MalformedError("no name of a field")
+    if len(fields) > MAX_FIELDS:
+        raise MalformedError("too many fields")
+    return _namedtuple_type(name, fields)(*items)
+
+
+@lru_cache(maxsize=64)  # a program may name any number of them
+def _namedtuple_type(name: str, fields: tuple[str, ...]) -> Any:
+    return namedtuple(name, fields)
+
+
+def _pattern_of(pattern: Any, flags: Any) -> Any:
+    if type(pattern) not in (str, bytes):
+        raise MalformedError("no pattern")
+    return re.compile(pattern, checked(flags, int))
+
+
+def _bounds(value: Any) -> tuple[Any, ...]:
+    return value.start, value.stop, value.step
+
+
+INT = Kind("int", lambda value: (hex(value),), (str,), _int_of)
+FLOAT = Kind("float", lambda value: (repr(value),), (str,), _float_of)
+TEXT = Kind(
+    "str",
+    lambda value: (value.encode("utf-8", "surrogatepass").hex(),),
+    (str,),
+    lambda data: bytes.fromhex(data).decode("utf-8", "surrogatepass"),
+)
+"""Integers, floats and texts that JSON does not have."""
+NAMEDTUPLE = Kind(
+    "namedtuple",
+    lambda value: (type(value).__name__, type(value)._fields, *tuple.__iter__(value)),
+    None,
+    _namedtuple_of,
+)
+TYPE = Kind("type", lambda value: (TYPE_NAMES[value],), (str,), TYPES.__getitem__)
+
+KINDS: dict[type, Kind] = {
+    tuple: Kind("tuple", tuple.__iter__, None, lambda *parts: parts),
+    frozenset: Kind("frozenset", frozenset.__iter__, None, lambda *parts: frozenset(parts)),
+    bytes: Kind("bytes", lambda value: (memoryview(value).hex(),), (str,), bytes.fromhex),
+    memoryview: Kind("bytes", lambda value: (value.hex(),), (str,), bytes.fromhex),
+    type({}.keys()): Kind("keys", iter, None, lambda *parts: dict.fromkeys(parts).keys()),
+    type({}.values()): Kind("dict_values", iter, None, lambda *parts: dict(enumerate(parts)).values()),
+    type({}.items()): Kind("items", iter, None, lambda *parts: dict(parts).items()),
+    complex: Kind("complex", lambda value: (value.real, value.imag), (float, float), complex),
+    range: Kind("range", _bounds, (int, int, int), range),
+    slice: Kind("slice", _bounds, None, slice),
+    Decimal: Kind("Decimal", lambda value: (Decimal.__str__(value),), (str,), Decimal),
+    Fraction: Kind("Fraction", lambda value: (value.numerator, value.denominator), (int, int), Fraction),
+    date: Kind("date", lambda value: (date.isoformat(value),), (str,), date.fromisoformat),
+    datetime: Kind(
+        "datetime",
+        lambda value: (datetime.isoformat(value), value.fold),
+        (str, int),
+        lambda text, fold: datetime.fromisoformat(text).replace(fold=fold),
+    ),
+    time: Kind(
+        "time",
+        lambda value: (time.isoformat(value), value.fold),
+        (str, int),
+        lambda text, fold: time.fromisoformat(text).replace(fold=fold),
+    ),
+    timedelta: Kind(
+        "timedelta", lambda value: (value.days, value.seconds, value.microseconds), (int, int, int), timedelta
+    ),
+    type(...): Kind("Ellipsis", lambda _: (), (), lambda: ...),
+    type(NotImplemented): Kind("NotImplemented", lambda _: (), (), lambda: NotImplemented),
+}
+
+EXACT: dict[type, Kind] = {
+    re.Pattern: Kind("Pattern", lambda value: (value.pattern, value.flags), None, _pattern_of),
+    timezone: Kind("timezone", lambda value: (value.utcoffset(None),), (timedelta,), timezone),
+    MappingProxyType: Kind("mappingproxy", lambda value: (dict(value),), (dict,), MappingProxyType),
+}
+
+_BY_TEXT = {
+    **dict.fromkeys(("PosixPath", "PurePosixPath", "PureWindowsPath"), "pathlib"),
+    **dict.fromkeys(
+        ("IPv4Address", "IPv6Address", "IPv4Network", "IPv6Network", "IPv4Interface", "IPv6Interface"), "ipaddress"
+    ),
+    "UUID": "uuid",
+}
+"""Classes whose objects are made of their text; their modules are imported when an object comes."""
+
+
+def kind_of_library(value: Any) -> Kind | None:
+    """How a value of Python's library crosses; None for any other object."""
+    kind = type(value)
+    found = EXACT.get(kind)
+    if found is None and _BY_TEXT.get(kind.__name__) == kind.__module__.partition(".")[0]:
+        return BY_TAG[kind.__name__]
+    return found
+
+
+def _by_text(name: str, module: str) -> Kind:
+    def make(text: str) -> Any:
+        return getattr(importlib.import_module(module), name)(text)
+
+    return Kind(name, lambda value: (str(value),), (str,), make)
+
+
+BY_TAG: dict[str, Kind] = {
+    **{each.tag: each for each in (INT, FLOAT, TEXT, NAMEDTUPLE, TYPE, *KINDS.values(), *EXACT.values())},
+    **{name: _by_text(name, module) for name, module in _BY_TEXT.items()},
+}
