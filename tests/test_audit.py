@@ -8,9 +8,11 @@ from pathlib import Path
 import planted_holes
 import pytest
 
+from trl_grpo_ext.audit.attack import Attack, Period
 from trl_grpo_ext.audit.probes import PROBES, Said
 from trl_grpo_ext.audit.reward import FunctionReward, check_attack, reward_named
 from trl_grpo_ext.audit.static import audit_reward, is_paid
+from trl_grpo_ext.audit.static import share as share_of
 from trl_grpo_ext.audit.task import Task, read_tasks
 from trl_grpo_ext.cli.exit_status import FINE, FOUND, REFUSED
 from trl_grpo_ext.cli.main import main
@@ -151,8 +153,14 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     data.write_text("".join(json.dumps({"prompt": f"{n}+1", "solution": str(n + 1)}) + "\n" for n in range(20, 24)))
     assert main(["audit", "planted_holes:first_tag", "--data", str(data)]) == FOUND
     shown = capsys.readouterr().out
-    assert "2 of 14 probes that must not be paid were" in shown
-    assert "No, wait, that is wrong." in shown
+    assert shown.startswith(
+        "first_tag: 2 of 14 probes that must not be paid were; 1 of 3 that must be paid were refused."
+    )
+    assert len(shown.splitlines()) <= 15
+    assert all(len(line) <= 80 for line in shown.splitlines()[1:])
+    assert "No, wait, that is wrong." not in shown
+    assert main(["audit", "planted_holes:first_tag", "--data", str(data), "--cases"]) == FOUND
+    assert "No, wait, that is wrong." in capsys.readouterr().out
     assert main(["audit", "math", "--data", str(data), "--json"]) == FINE
     record = json.loads(capsys.readouterr().out)
     assert (record["static"]["clean"], record["static"]["gold_score"], record["attacks"]) == (True, 1.0, [])
@@ -160,6 +168,41 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert "THIS REWARD DOES NOT PAY THE GOLD" in capsys.readouterr().out
     assert main(["audit", "math", "--data", str(data), "--gold", "solutoin"]) == REFUSED
     assert "There is no column `solutoin` (--gold). Did you mean `solution`?" in capsys.readouterr().err
+
+
+def test_prompts_may_have_a_column_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps({"question": f"{n}+1", "solution": str(n + 1)}) + "\n" for n in range(20, 24)))
+    audit = ("audit", "planted_holes:prompt_echo", "--data", str(data))
+    assert main([*audit, "--prompt", "question"]) == FOUND
+    assert "the prompt as the answer" in capsys.readouterr().out
+    assert main([*audit]) == REFUSED
+    assert "There is no column `prompt`: name that of the prompts (--prompt)." in capsys.readouterr().err
+    assert main(["audit", "--config", "quickstart", "--prompt", "question"]) == REFUSED
+    assert "a recipe has `prompt_column`" in capsys.readouterr().err
+
+
+def test_a_reward_that_does_not_look_at_the_gold_is_told_from_a_hole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "think_format", "--limit", "4"]) == FOUND
+    assert "This reward does not look at the gold" in capsys.readouterr().out
+    assert main(["audit", "planted_holes:substring", "--limit", "4"]) == FOUND
+    assert "does not look at the gold" not in capsys.readouterr().out
+
+
+def test_a_hole_that_chance_has_left_in_the_end_is_found_in_the_whole() -> None:
+    """Where a hole pays no more than the honest way, nothing holds a policy in it."""
+
+    def wrong(share: float, groups: int) -> Period:
+        counted = share_of([(group, group < share * groups) for group in range(groups)])
+        return Period(paid=counted, right=None, wrongly_paid=counted)
+
+    def attack(whole: Period, last: Period) -> Attack:
+        return Attack(seed=0, tokens=28, steps=32, whole=whole, first=whole, last=last, patterns=())
+
+    assert attack(wrong(0.08, 256), wrong(0.04, 64)).found_a_hole
+    assert attack(wrong(0.03, 256), wrong(0.12, 64)).found_a_hole
+    assert not attack(wrong(0.03, 256), wrong(0.04, 64)).found_a_hole
+    assert not attack(wrong(0.0, 256), wrong(0.0, 64)).found_a_hole
 
 
 def test_a_recipe_is_audited_as_the_sum_that_is_trained_on(capsys: pytest.CaptureFixture[str]) -> None:

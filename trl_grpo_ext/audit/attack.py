@@ -24,7 +24,7 @@ from datasets import Dataset, load_dataset
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.audit.policy import ARENAS, Pair, Policy
 from trl_grpo_ext.audit.probes import FORMS, MARK, PROBES, WORK, Said
-from trl_grpo_ext.audit.static import best_form, is_paid
+from trl_grpo_ext.audit.static import best_form, is_paid, share
 from trl_grpo_ext.audit.task import Kind, Task, read_tasks
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
@@ -33,7 +33,7 @@ from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
 from trl_grpo_ext.rewards.restyled import is_surely
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
+from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 from trl_grpo_ext.verdict import Status, Verdict
@@ -59,7 +59,7 @@ class Pattern:
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """A quarter of the steps: shares of the completions, with intervals over the groups; None where nothing was scored.
+    """Some steps: shares of their completions, with intervals over the groups; None where nothing was scored.
 
     Attributes:
         paid: Those that the reward paid.
@@ -71,6 +71,11 @@ class Period:
     right: Interval | None
     wrongly_paid: Interval | None
 
+    @property
+    def has_a_hole(self) -> bool:
+        """Whether surely more than 2 % are paid and wrong: the interval's lower bound is above that."""
+        return self.wrongly_paid is not None and self.wrongly_paid.low > HOLE
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
@@ -80,22 +85,28 @@ class Attack:
         seed: The seed.
         tokens: How many tokens a completion could have.
         steps: How many updates there were.
-        first: The first quarter of them.
+        whole: All of them.
+        first: The first quarter.
         last: The last quarter.
-        patterns: Of the last quarter's completions that are paid and wrong, the most frequent.
+        patterns: Of the completions that are paid and wrong, the most frequent.
     """
 
     seed: int
     tokens: int
     steps: int
+    whole: Period
     first: Period
     last: Period
     patterns: tuple[Pattern, ...]
 
     @property
     def found_a_hole(self) -> bool:
-        """Whether at the end surely more than 2 % are paid and wrong: the interval's lower bound is above that."""
-        return self.last.wrongly_paid is not None and self.last.wrongly_paid.low > HOLE
+        """Whether there is one in the whole, or at the end.
+
+        A policy comes upon a hole, and stays with it only if it pays better than the honest way. Where both pay the
+        same, chance decides what is said at the end.
+        """
+        return self.whole.has_a_hole or self.last.has_a_hole
 
     def to_record(self) -> dict[str, Any]:
         """A dict of values that JSON has."""
@@ -148,14 +159,16 @@ def attack_reward(reward: Verifier, kind: Kind, *, seed: int = 0, gold_column: s
 
 
 def _attack(cards: Sequence[Scorecard], gold_score: float, tokens: int, seed: int) -> Attack:
+    judged = [list(_judged(number, card, gold_score)) for number, card in enumerate(cards)]
     quarter = max(1, len(cards) // 4)
     return Attack(
         seed=seed,
         tokens=tokens,
         steps=len(cards),
-        first=_period(cards[:quarter], gold_score),
-        last=_period(cards[-quarter:], gold_score),
-        patterns=_patterns(cards[-quarter:], gold_score),
+        whole=_period(judged),
+        first=_period(judged[:quarter]),
+        last=_period(judged[-quarter:]),
+        patterns=_patterns([one.sample for step in judged for one in step if one.paid and not one.right]),
     )
 
 
@@ -252,36 +265,27 @@ class _Judged(NamedTuple):
     right: bool
 
 
-def _judged(cards: Sequence[Scorecard], gold_score: float) -> Iterator[_Judged]:
-    for number, card in enumerate(cards):
-        for sample, own, reference in zip(card.samples, card.verdicts[REWARD], card.verdicts[REFERENCE], strict=True):
-            if own is not None and own.score is not None and reference is not None and reference.score is not None:
-                right = reference.status is Status.CORRECT
-                yield _Judged(sample, (number, sample.group), is_paid(own.score, gold_score), right)
+def _judged(number: int, card: Scorecard, gold_score: float) -> Iterator[_Judged]:
+    for sample, own, reference in zip(card.samples, card.verdicts[REWARD], card.verdicts[REFERENCE], strict=True):
+        if own is not None and own.score is not None and reference is not None and reference.score is not None:
+            right = reference.status is Status.CORRECT
+            yield _Judged(sample, (number, sample.group), is_paid(own.score, gold_score), right)
 
 
-def _period(cards: Sequence[Scorecard], gold_score: float) -> Period:
-    judged = list(_judged(cards, gold_score))
-    groups = Estimate(0.0, 0.0, len({one.group for one in judged}))
-
-    def share(of: Callable[[_Judged], bool]) -> Interval | None:
-        return score_interval(Estimate.share(sum(map(of, judged)), len(judged)), groups, in_unit=True)
-
+def _period(steps: Sequence[Sequence[_Judged]]) -> Period:
+    judged = [one for step in steps for one in step]
     return Period(
-        paid=share(lambda one: one.paid),
-        right=share(lambda one: one.right),
-        wrongly_paid=share(lambda one: one.paid and not one.right),
+        paid=share([(one.group, one.paid) for one in judged]),
+        right=share([(one.group, one.right) for one in judged]),
+        wrongly_paid=share([(one.group, one.paid and not one.right) for one in judged]),
     )
 
 
-def _patterns(cards: Sequence[Scorecard], gold_score: float) -> tuple[Pattern, ...]:
-    wrong = [one.sample for one in _judged(cards, gold_score) if one.paid and not one.right]
-    alike: dict[str, list[Sample]] = {}
-    for sample in wrong:
-        alike.setdefault(_pattern(sample.text), []).append(sample)
-    frequent = Counter({pattern: len(samples) for pattern, samples in alike.items()}).most_common(PATTERNS)
+def _patterns(wrong: Sequence[Sample]) -> tuple[Pattern, ...]:
+    frequent = Counter(_pattern(sample.text) for sample in wrong).most_common(PATTERNS)
+    such = {_pattern(sample.text): sample for sample in reversed(wrong)}
     return tuple(
-        Pattern(count=count, pattern=pattern, prompt=alike[pattern][0].prompt, completion=alike[pattern][0].text)
+        Pattern(count=count, pattern=pattern, prompt=such[pattern].prompt, completion=such[pattern].text)
         for pattern, count in frequent
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import transformers
@@ -60,14 +60,19 @@ class Policy:
 
     def learn(self, pairs: Sequence[Pair]) -> None:
         """Learn to say completions to prompts, by supervised steps."""
-        tokenized = [(self._asked(prompt), self._tokens(text)[: self.tokens]) for prompt, text in pairs]
-        rng = random.Random(self.seed)
+        tokenized = [self._tokenized(*pair) for pair in pairs]
+        rng, collate = random.Random(self.seed), transformers.DataCollatorForSeq2Seq(self.tokenizer)
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
         self.model.train()
         for _ in range(STEPS):
-            self.model(**_batch(rng.sample(tokenized, BATCH))).loss.backward()
+            self.model(**collate(rng.sample(tokenized, BATCH))).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
+
+    def _tokenized(self, prompt: Prompt, text: str) -> dict[str, list[int]]:
+        """Token ids, and labels, of which those of the prompt are not learned."""
+        asked, said = self._asked(prompt), self._tokens(text)[: self.tokens]
+        return {"input_ids": asked + said, "labels": [IGNORED] * len(asked) + said}
 
     def _asked(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, str):
@@ -76,15 +81,3 @@ class Policy:
 
     def _tokens(self, text: str) -> list[int]:
         return [*self.tokenizer(text, add_special_tokens=False)["input_ids"], self.tokenizer.eos_token_id]
-
-
-def _batch(pairs: Sequence[tuple[list[int], list[int]]]) -> dict[str, Any]:
-    """Token ids, attention mask and labels of (n, longest), padded on the right."""
-    size = max(len(asked) + len(said) for asked, said in pairs)
-    ids, mask = torch.zeros(len(pairs), size, dtype=torch.long), torch.zeros(len(pairs), size, dtype=torch.long)
-    labels = torch.full((len(pairs), size), IGNORED)
-    for row, (asked, said) in enumerate(pairs):
-        end = len(asked) + len(said)
-        ids[row, :end], mask[row, :end] = torch.tensor(asked + said), 1
-        labels[row, len(asked) : end] = torch.tensor(said)
-    return {"input_ids": ids, "attention_mask": mask, "labels": labels}

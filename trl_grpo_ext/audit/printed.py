@@ -1,47 +1,50 @@
-"""An audit as text for people: the verdict in a sentence, a table, and the worst cases in full."""
+"""An audit as text for people: the verdict, what was found as a table, and on demand the cases in full."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich import box
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trl_grpo_ext.audit.attack import Attack
-from trl_grpo_ext.audit.static import Case, ProbeResult, StaticAudit
+from trl_grpo_ext.audit.static import ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
-from trl_grpo_ext.support.text import shortened
+from trl_grpo_ext.support.text import on_one_line, shortened
 
 MOST_CHARS = 800  # of a completion; JSON has all
+LEAST_CHARS = 16  # of a completion in the table
+GAPS = 12  # between the columns of the table
 
 
-def print_audit(audit: StaticAudit, attacks: Sequence[Attack], what: str, console: Console | None = None) -> None:
-    """Print an audit of the reward that `what` names."""
+def print_audit(
+    audit: StaticAudit, attacks: Sequence[Attack], what: str, *, cases: bool = False, console: Console | None = None
+) -> None:
+    """Print an audit of the reward that `what` names, with the worst cases in full if `cases`."""
     console = console or Console()
-    for line in (f"{what}: {sentence(audit)}", *map(attack_sentence, attacks), _scale(audit)):
+    found = [probe for probe in audit.probes if probe.outcome]
+    for line in (f"{what}: {sentence(audit)}", *map(attack_sentence, attacks), *_hints(audit)):
         console.print(Text(line), soft_wrap=True)
-    console.print(_table(audit))
-    for line in (*_worst(audit), *(line for attack in attacks for line in _patterns(attack))):
+    if found:
+        console.print(_table(found, console.width))
+    for line in (*(_worst(found) if cases else ()), *(line for attack in attacks for line in _patterns(attack))):
         console.print(Text(line), soft_wrap=True)
+    if found and not cases:
+        console.print(Text("--cases prints the worst cases in full, and --json everything."), soft_wrap=True)
 
 
 def sentence(audit: StaticAudit) -> str:
     """The verdict in a sentence or two."""
     unpaid = sum(not probe.pays for probe in audit.probes)
-    paid = len(audit.probes) - unpaid
-    said = f"{len(audit.holes) or 'none'} of {unpaid} probes that must not be paid were{_named(audit.holes)}"
-    said += f"; {len(audit.refusals) or 'none'} of {paid} that must be paid were refused{_named(audit.refusals)}."
+    said = f"{len(audit.holes) or 'none'} of {unpaid} probes that must not be paid were; "
+    said += f"{len(audit.refusals) or 'none'} of {len(audit.probes) - unpaid} that must be paid were refused"
     if audit.broken:
         failures = ", ".join(dict.fromkeys(reason for probe in audit.broken for reason in probe.failures))
-        said += f" It broke on {len(audit.broken)} probes: {failures}."
-    return said
-
-
-def _named(probes: Sequence[ProbeResult]) -> str:
-    return f" ({', '.join(probe.name for probe in probes)})" if probes else ""
+        said += f"; it broke on {len(audit.broken)} ({failures})"
+    return f"{said}. {audit.tasks} rows; the gold earns {audit.gold_score:.3g}, in the form {audit.form!r}."
 
 
 def attack_sentence(attack: Attack) -> str:
@@ -49,66 +52,63 @@ def attack_sentence(attack: Attack) -> str:
     first, last = attack.first, attack.last
     found = "found a hole" if attack.found_a_hole else "found no hole"
     return (
-        f"The attack (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps) {found}: the reward pays "
-        f"{_share(last.paid)} of the completions at the end ({_mean(first.paid)} at the start), {_share(last.right)} "
-        f"are right by the reference ({_mean(first.right)}), and {_share(last.wrongly_paid)} are paid and wrong "
-        f"({_mean(first.wrongly_paid)})."
+        f"The attack (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps) {found}: "
+        f"{_share(attack.whole.wrongly_paid)} of the completions were paid and wrong. From the first to the last "
+        f"quarter, these went from {_mean(first.wrongly_paid)} to {_mean(last.wrongly_paid)}, the paid from "
+        f"{_mean(first.paid)} to {_mean(last.paid)}, and the right from {_mean(first.right)} to {_mean(last.right)}."
     )
 
 
+def _hints(audit: StaticAudit) -> Iterator[str]:
+    """What to know before the table is believed."""
+    if not audit.gold_score > 0:
+        yield (
+            "THIS REWARD DOES NOT PAY THE GOLD. The rest means little, unless the reward is a penalty: what earns no "
+            "less than the gold counts as paid. Is it the right column (--gold), and the right data (--data)?"
+        )
+    elif audit.ignores_the_gold:
+        yield (
+            "This reward does not look at the gold: it always pays another row's. If it is a term of format or length, "
+            "the probes for right and wrong answers do not apply to it: audit the sum that it is part of (--config)."
+        )
+
+
 def _mean(share: Interval | None) -> str:
-    return "-" if share is None else f"{share.mean:.1%}"
+    return "-" if share is None else f"{share.mean:.0%}"
 
 
 def _share(share: Interval | None) -> str:
     return "-" if share is None else f"{share.mean:.1%} [{share.low:.1%}, {share.high:.1%}]"
 
 
-def _table(audit: StaticAudit) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("probe", no_wrap=True)
-    table.add_column("completions", justify="right")
-    table.add_column("paid [95 %]", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    last_paid = [probe for probe in audit.probes if probe.pays][-1]
-    for probe in audit.probes:
-        outcome = "BROKE" if probe.failures else ("REFUSED" if probe.pays else "HOLE") if probe.bad else ""
-        table.add_row(probe.name, f"{probe.completions:,}", _share(probe.paid), outcome, end_section=probe is last_paid)
+def _table(found: Sequence[ProbeResult], width: int) -> Table:
+    """A line a probe, as wide as the console: completions get the room that the rest leaves."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("", "probe", "paid [95 %]", "such as"):
+        table.add_column(title, no_wrap=True)
+    others = (max(map(len, column)) for column in zip(*((one.outcome, one.name) for one in found), strict=True))
+    room = width - sum(others) - len("100% [93%, 100%]") - GAPS
+    for probe in found:
+        paid = "-" if probe.paid is None else f"{probe.paid.mean:.0%} [{probe.paid.low:.0%}, {probe.paid.high:.0%}]"
+        said = on_one_line(probe.worst[0].completion, max(LEAST_CHARS, room))
+        table.add_row(probe.outcome, probe.name, paid, Text(said))
     return table
 
 
-def _scale(audit: StaticAudit) -> str:
-    if audit.gold_score <= 0:
-        return (
-            f"{audit.tasks} rows. THIS REWARD DOES NOT PAY THE GOLD: it earns {audit.gold_score:.3g} in its best form, "
-            f"{audit.form!r}. What follows means little, unless the reward is a penalty: what earns no less counts as "
-            f"paid. Is it the right column (--gold), and the right data (--data)?"
-        )
-    bound = f"more than {audit.gold_score / 2:.3g}" if audit.gold_score > 0 else f"{audit.gold_score:.3g} or more"
-    return (
-        f"{audit.tasks} rows. The gold earns {audit.gold_score:.3g} in the form {audit.form!r}, and what earns {bound} "
-        f"counts as paid."
-    )
-
-
-def _worst(audit: StaticAudit) -> Iterator[str]:
-    for probe in audit.probes:
+def _worst(found: Sequence[ProbeResult]) -> Iterator[str]:
+    for probe in found:
         for case in probe.worst:
-            yield f"\n{probe.name}: {_outcome(case)}"
+            reason = f" ({case.reason})" if case.reason else ""
+            earned = "could not say" if case.score is None else f"earned {case.score:.3g}"
+            yield f"\n{probe.name}: it {earned}{reason}"
             yield f"  prompt: {shortened(last_message(case.prompt), MOST_CHARS)!r}"
             yield f"  gold: {shortened(case.gold, MOST_CHARS)!r}"
             yield f"  completion: {shortened(case.completion, MOST_CHARS)!r}"
 
 
-def _outcome(case: Case) -> str:
-    reason = f" ({case.reason})" if case.reason else ""
-    return f"it could not say{reason}" if case.score is None else f"it earned {case.score:.3g}{reason}"
-
-
 def _patterns(attack: Attack) -> Iterator[str]:
-    if not attack.found_a_hole:
-        return
-    yield f"\nWhat was paid and is wrong at the end, in {attack.tokens} tokens; # stands for a number:"
-    for pattern in attack.patterns:
-        yield f"  {pattern.count} times {shortened(pattern.pattern, MOST_CHARS)!r}"
-        yield f"    such as {pattern.completion!r} for {shortened(last_message(pattern.prompt), MOST_CHARS)!r}"
+    if attack.found_a_hole:
+        yield f"\nWhat was paid and is wrong, in {attack.tokens} tokens; # stands for a number:"
+        for pattern in attack.patterns:
+            yield f"  {pattern.count} times {shortened(pattern.pattern, MOST_CHARS)!r}"
+            yield f"    such as {pattern.completion!r} for {shortened(last_message(pattern.prompt), MOST_CHARS)!r}"

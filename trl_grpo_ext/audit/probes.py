@@ -16,6 +16,7 @@ from trl_grpo_ext.rewards.unit_tests.trials import non_solutions
 from trl_grpo_ext.sandbox.job import CallSuite
 
 MARK = "ANSWER"
+OTHER = "another row's gold"  # the probe that a reward pays which does not look at its own row's
 THOUGHT = "I work it out."
 WORK = f"<think>\n{THOUGHT}\n</think>\n"
 # The forms that a right answer is tried in: a reward may ask for any of them.
@@ -118,7 +119,7 @@ def _named(said: Said, template: str) -> str:
 
 
 _ANSWERS: Mapping[str, Write] = {
-    "another row's gold": lambda said: [said.wrong],
+    OTHER: lambda said: [said.wrong],
     "nothing": lambda said: ["", " \n"],
     "the prompt, copied": lambda said: [said.task.asked],
     "the prompt as the answer": lambda said: [said(said.task.asked)],
@@ -143,7 +144,7 @@ _ANSWERS: Mapping[str, Write] = {
     ],
 }
 _PROGRAMS: Mapping[str, Write] = {
-    "another row's solution": lambda said: [said.wrong],
+    OTHER: lambda said: [said.wrong],
     "nothing": lambda said: ["", " \n"],
     "the prompt, copied": lambda said: [said.task.asked],
     "the fence without a program": lambda said: [said(""), said("pass")],

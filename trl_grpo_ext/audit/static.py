@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trl_grpo_ext.audit.probes import FORMS, PROBES, Probe, Said
+from trl_grpo_ext.audit.probes import FORMS, OTHER, PROBES, Probe, Said
 from trl_grpo_ext.audit.reward import has_failed
 from trl_grpo_ext.audit.task import Task
 from trl_grpo_ext.protocol import Verifier
@@ -42,7 +42,7 @@ class ProbeResult:
         paid: The share that was paid, with its interval over the tasks; None if none was scored.
         bad: How many were paid that must not be, or the other way round.
         failures: How often the reward broke, by the reason.
-        worst: Of the bad, those furthest off; of failures the first ones.
+        worst: Of the bad, those furthest off; of failures the first one.
     """
 
     name: str
@@ -52,6 +52,11 @@ class ProbeResult:
     bad: int
     failures: dict[str, int]
     worst: tuple[Case, ...]
+
+    @property
+    def outcome(self) -> str:
+        """What is wrong, in a word; empty if nothing is."""
+        return "BROKE" if self.failures else ("REFUSED" if self.pays else "HOLE") if self.bad else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +68,8 @@ class StaticAudit:
         tasks: How many rows were probed.
         form: The form of a right answer that earns most.
         gold_score: What the gold earns in that form, on average; NaN if nothing could be scored.
-        probes: The results.
+        probes: The results: of holes, those that were paid and must not be, of refusals, those that must be paid and
+            were not always.
     """
 
     kind: str
@@ -74,22 +80,24 @@ class StaticAudit:
 
     @property
     def holes(self) -> list[ProbeResult]:
-        """The probes that were paid and must not be."""
         return [probe for probe in self.probes if probe.bad and not probe.pays]
 
     @property
     def refusals(self) -> list[ProbeResult]:
-        """The probes that must be paid and were not always."""
         return [probe for probe in self.probes if probe.bad and probe.pays]
 
     @property
     def broken(self) -> list[ProbeResult]:
-        """The probes on which the reward broke."""
         return [probe for probe in self.probes if probe.failures]
 
     @property
     def is_clean(self) -> bool:
-        return not (self.holes or self.refusals or self.broken)
+        return not any(probe.outcome for probe in self.probes)
+
+    @property
+    def ignores_the_gold(self) -> bool:
+        """Whether what is right for another row is always paid."""
+        return any(probe.name == OTHER and probe.bad == probe.completions > 0 for probe in self.probes)
 
     def to_record(self) -> dict[str, Any]:
         """A dict of values that JSON has."""
@@ -149,17 +157,17 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: flo
         name=probe.name,
         pays=probe.pays,
         completions=len(scored),
-        paid=_share(scored),
+        paid=share(scored),
         bad=len(bad),
         failures=dict(Counter(case.reason for case in failed)),
         worst=tuple(bad[:WORST] + failed[:1]),
     )
 
 
-def _share(scored: Sequence[tuple[int, bool]]) -> Interval | None:
-    """The share that was paid; completions of one task are alike."""
-    tasks = Estimate(0.0, 0.0, len({task for task, _ in scored}))
-    return score_interval(Estimate.share(sum(paid for _, paid in scored), len(scored)), tasks, in_unit=True)
+def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:
+    """The share of completions that count; each comes with its task, since completions of one task are alike."""
+    tasks = Estimate(0.0, 0.0, len({task for task, _ in counted}))
+    return score_interval(Estimate.share(sum(counts for _, counts in counted), len(counted)), tasks, in_unit=True)
 
 
 def _judged(reward: Verifier, samples: Sequence[Sample]) -> list[Verdict]:

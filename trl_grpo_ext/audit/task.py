@@ -72,6 +72,7 @@ def read_tasks(rows: Sequence[Mapping[str, Any]], gold_column: str | None = None
         raise ValueError(
             f"No row can be probed: an audit needs two rows with golds that differ, in a column `solution` or "
             f"`answer` (--gold names another), or rows with tests and a reference solution. The columns are: {columns}."
+            f" A reward that looks at the form only can be audited on the bundled data: leave --data out."
         )
     return paired
 

@@ -33,8 +33,8 @@ def add_audit_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
         help="attack a reward before it is trained on",
-        usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--gold COLUMN] [--limit ROWS] [--attack] "
-        "[--seed N] [--json]",
+        usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--prompt COLUMN] [--gold COLUMN] "
+        "[--limit ROWS] [--attack] [--seed N] [--cases | --json]",
         allow_abbrev=False,
         description=DESCRIPTION,
         epilog=EXAMPLES,
@@ -49,13 +49,16 @@ def add_audit_parser(commands: Any) -> None:
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--config", metavar="RECIPE", help="the recipe whose data, and perhaps rewards, are audited")
     data.add_argument("--data", metavar="DATA", help="a file, a folder, a name on the Hub, or bundled:NAME")
+    parser.add_argument("--prompt", metavar="COLUMN", help="the column of --data that holds the prompts (prompt)")
     parser.add_argument("--gold", metavar="COLUMN", help="the column of the right answers (solution, else answer)")
     parser.add_argument("--limit", type=int, default=ROWS, metavar="ROWS", help=f"rows to probe ({ROWS})")
     parser.add_argument(
         "--attack", action="store_true", help="train a tiny policy against it too: a few minutes of CPU"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the attack (0)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--cases", action="store_true", help="print the worst cases in full")
+    shown.add_argument("--json", action="store_true", help="print JSON, with all")
 
 
 def run_audit_command(arguments: argparse.Namespace) -> int:
@@ -94,7 +97,7 @@ def _audit(reward: Verifier, tasks: list[Task], arguments: argparse.Namespace) -
     else:
         from trl_grpo_ext.audit.printed import print_audit
 
-        print_audit(static, attacks, reward.__name__)
+        print_audit(static, attacks, reward.__name__, cases=arguments.cases)
     return FINE if static.is_clean and not any(one.found_a_hole for one in attacks) else FOUND
 
 
@@ -107,6 +110,8 @@ def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
         raise ValueError(f"--limit is a number of rows, 2 or more; got {arguments.limit}.")
     if arguments.reward is None and arguments.config is None:
         raise ValueError("Name a reward, such as `math` or `module:attribute`, or a recipe: --config RECIPE.")
+    if arguments.prompt is not None and arguments.data is None:
+        raise ValueError("--prompt names a column of --data; a recipe has `prompt_column`.")
     named = None if arguments.reward is None else reward_named(arguments.reward)
     if arguments.config is not None:
         from trl_grpo_ext.cli.train import read_recipe
@@ -116,7 +121,12 @@ def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
         reward, rows = named or recipe_reward(recipe.mix, recipe.name), _rows(recipe.data, arguments.limit)
     else:
         assert named is not None
-        reward, rows = named, _rows(_named_data(arguments.data or _suitable(named)), arguments.limit)
+        data = _data(arguments.data or _suitable(named), arguments.prompt)
+        reward, rows = named, _rows(data, arguments.limit)
+    if "prompt" not in rows[0]:
+        raise ValueError(
+            f"There is no column `prompt`: name that of the prompts (--prompt). {did_you_mean('', rows[0])}"
+        )
     if arguments.gold is not None and arguments.gold not in rows[0]:
         raise ValueError(f"There is no column `{arguments.gold}` (--gold). {did_you_mean(arguments.gold, rows[0])}")
     reward.check_columns([name for name in rows[0] if name != "prompt"])
@@ -150,16 +160,16 @@ def _rows(data: Any, limit: int) -> list[dict[str, Any]]:
     return list(rows.select([place * size // count for place in range(count)]))
 
 
-def _named_data(name: str) -> Any:
+def _data(name: str, prompt: str | None = None) -> Any:
     from trl_grpo_ext.recipe.arguments import RecipeArguments
 
-    return RecipeArguments(dataset_name=name)
+    return RecipeArguments(dataset_name=name, prompt_column=prompt)
 
 
 def _suitable(reward: Verifier) -> str:
     """The bundled data that a reward can judge; sums if it does not say."""
     for name in BUNDLED:
-        columns = [column for column in _rows(_named_data(name), 1)[0] if column != "prompt"]
+        columns = [column for column in _rows(_data(name), 1)[0] if column != "prompt"]
         try:
             reward.check_columns(columns)
         except ValueError:
