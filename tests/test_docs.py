@@ -6,9 +6,11 @@ import doctest
 import importlib
 import io
 import itertools
+import json
 import pkgutil
 import re
 import shlex
+import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -88,6 +90,25 @@ def test_python_in_the_pages_runs_and_prints_what_is_shown(
         exec(compile(code, page, "exec"), module.__dict__)
     if shown is not None:
         assert printed.getvalue() == shown
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
+    command = re.compile(r"^!trl-grpo-ext (.*)")
+    script = "\n".join(command.sub(r'run_command("\1")', line) for line in lines)
+    (tmp_path / "tutorial.py").write_text(
+        "import subprocess, sys\n"
+        "def run_command(line):\n"
+        "    assert subprocess.run([sys.executable, '-m', 'trl_grpo_ext', *line.split()]).returncode in (0, 1)\n"
+        + script
+    )
+    done = subprocess.run([sys.executable, "tutorial.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "HOLE" in done.stdout
+    first, last = re.findall(r"batches: (0\.\d+) of", done.stdout)
+    assert float(first) < float(last)
 
 
 def recipes_in_pages() -> list[str]:
