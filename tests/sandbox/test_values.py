@@ -100,7 +100,7 @@ def test_containers_that_are_nested_deeply_come_back_the_same() -> None:
     encoder, decoder = Encoder(Shared(), refuse), Decoder(Shared(), refuse)
     written = json.loads(json.dumps([encoder.encode(deep), encoder.rest()]))
     result = decoder.decode(written[0])
-    decoder.finish(written[1])
+    decoder.fill(written[1])
     for _ in range(500):
         assert result["b"][0] is result["a"][0] and result["a"][1] == (1,)
         result = result["a"][0]

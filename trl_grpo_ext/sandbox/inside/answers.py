@@ -38,7 +38,7 @@ class Answers:
         self._lock = RLock()
         self._shared = Shared()
         self._busy = 0
-        self._objects = Objects(self, module.__dict__)
+        self._objects = Objects(self.call_back, module.__dict__)
         self._own_operations = {
             **on_names(module.__dict__, self._objects.keep_methods),
             "call": self._call,
@@ -74,7 +74,7 @@ class Answers:
             self._answer(message)
         decoder = self._decoder()
         value = decoder.decode(message["raise"] if "raise" in message else message["answer"])
-        self._finish(decoder, message)
+        decoder.finish(message)
         if "raise" in message:
             raise value
         return value
@@ -97,7 +97,7 @@ class Answers:
     def _do(self, message: dict[str, Json]) -> Any:
         decoder = self._decoder()
         values = decoder.decode_all(message["values"])
-        self._finish(decoder, message)
+        decoder.finish(message)
         names = message.get("names", ())
         first = len(values) - len(names)
         named = dict(zip(names, values[first:], strict=True)) if names else {}
@@ -107,27 +107,13 @@ class Answers:
     def _decoder(self) -> Decoder:
         return Decoder(self._shared, self._objects.read, self._objects.blank)
 
-    def _finish(self, decoder: Decoder, message: dict[str, Json]) -> None:
-        changed = decoder.apply_changes(message.get("changed", []))
-        decoder.finish(message.get("rest", []))
-        self._shared.remember(changed)
-        self._shared.settle()
-
     def _pack(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
-        """Put into a message what is sent by it, and what has changed; nothing if that cannot be written."""
-        mark, described = self._shared.mark(), len(self._objects.described)
-        encoder = Encoder(self._shared, self._objects.write, self._objects.known)
+        described = len(self._objects.described)
         try:
-            message[key] = encode(encoder)
-            if changed := encoder.changes():
-                message["changed"] = changed
-            if rest := encoder.rest():
-                message["rest"] = rest
+            Encoder(self._shared, self._objects.write, self._objects.known).write(message, key, encode)
         except BaseException:
-            self._shared.rewind(mark)
             del self._objects.described[described:]
             raise
-        self._shared.settle()
 
     def _pack_error(self, reply: dict[str, Json], error: BaseException) -> None:
         try:

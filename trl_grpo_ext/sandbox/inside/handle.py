@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
 from trl_grpo_ext.sandbox.inside.crossing.specials import (
     ADDITIVE,
     BINARY,
@@ -234,21 +235,7 @@ def _enter(self: Stub) -> Any:
 
 
 def _await(self: Stub) -> Generator[None, None, Any]:
-    """Run it in the program's event loop, a slice at a time; between slices other tasks of the tests run."""
-    remote = self._remote_state.remote
-    number = remote.request("start", self)
-    ended = False
-    try:
-        while not ended:
-            ended, value, error = remote.request("step", number)
-            if not ended:
-                yield
-    finally:
-        if not ended:
-            remote.request("cancel", number)
-    if error is not None:
-        raise error
-    return value
+    return awaited(self._remote_state.remote.request, self)
 
 
 def drive(method: str) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     Table,
     plain_scalar,
 )
-from trl_grpo_ext.sandbox.inside.test_objects import Judge, TestFunction, TestObject, class_with
+from trl_grpo_ext.sandbox.inside.test_objects import CallBack, TestFunction, TestObject, class_with
 
 _BUILTINS = dict(vars(__import__("builtins")))
 
@@ -30,16 +30,16 @@ class Objects:
     """The program's objects that the judge knows by number, and the tests' that the program has.
 
     Args:
-        judge: Asked to use an object of the tests.
+        call_back: Uses an object of the tests.
         namespace: The program's global names.
 
     Attributes:
         described: The classes that the judge has been told of.
     """
 
-    def __init__(self, judge: Judge, namespace: dict[str, Any]) -> None:
+    def __init__(self, call_back: CallBack, namespace: dict[str, Any]) -> None:
         self.described: list[type] = []
-        self._judge = judge
+        self._call_back = call_back
         self._namespace = namespace
         self._handles = Table()
         self._made: dict[str, type] = {}
@@ -161,7 +161,7 @@ class Objects:
         number, *described = data
         if number not in self._given:
             kind = TestFunction if tag == "function" else class_with(described[0], tuple(described[1]))
-            self._given[number] = kind(self._judge, number)
+            self._given[number] = kind(self._call_back, number)
         if tag == "function":
             put = object.__setattr__
             for name, value in zip(("__name__", "__doc__"), described, strict=True):

@@ -11,12 +11,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.values import MISSING
 from trl_grpo_ext.sandbox.inside.handle import Stub
 from trl_grpo_ext.sandbox.inside.operations import LIBRARY
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
+from trl_grpo_ext.sandbox.inside.standing import Requester
 
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
 _PATCHED_WHERE_NAMED = ("getpass", "platform", "secrets", "shutil", "socket", "subprocess", "urllib.request", "uuid")
@@ -28,16 +29,7 @@ _RUNNER = "exec(compile("
 """How the line of the setup begins that is no test's, but the stand-in for pytest."""
 
 
-class Program(Protocol):
-    """What is told of the changes."""
-
-    before: Callable[[], None] | None
-
-    def request(self, operation: str, /, *values: Any, **named: Any) -> Any:
-        """What the program answers, or the exception that it raised."""
-
-
-def share_changes(program: Program, sources: Iterable[str]) -> None:
+def share_changes(program: Requester, sources: Iterable[str]) -> None:
     """Have the program do as the tests do.
 
     Args:
@@ -62,7 +54,7 @@ def share_changes(program: Program, sources: Iterable[str]) -> None:
         _share_environment(program)
 
 
-def _share_seeds(program: Program) -> None:
+def _share_seeds(program: Requester) -> None:
     import random
 
     seed = random.seed
@@ -74,7 +66,7 @@ def _share_seeds(program: Program) -> None:
     random.seed = seed_both
 
 
-def _forward_library(program: Program, module: str) -> None:
+def _forward_library(program: Requester, module: str) -> None:
     """Have functions that look into an object look into the program's objects where they are."""
     home = importlib.import_module(module)
     for name in LIBRARY[module]:
@@ -83,7 +75,7 @@ def _forward_library(program: Program, module: str) -> None:
             setattr(home, name, _forwarding(program, module, name, getattr(own, "__wrapped__", own)))
 
 
-def _forwarding(program: Program, module: str, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+def _forwarding(program: Requester, module: str, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def function(*args: Any, **kwargs: Any) -> Any:
         # Only for the tests themselves: what runs them must not be told by the program what is a fixture.
@@ -95,7 +87,7 @@ def _forwarding(program: Program, module: str, name: str, own: Callable[..., Any
     return function
 
 
-def _watch(program: Program, module: ModuleType) -> None:
+def _watch(program: Requester, module: ModuleType) -> None:
     """Tell the program of each name that is set in a module."""
     originals: dict[str, Any] = {}
 
@@ -117,7 +109,7 @@ def _watch(program: Program, module: ModuleType) -> None:
     module.__class__ = Watched
 
 
-def _share_environment(program: Program) -> None:
+def _share_environment(program: Requester) -> None:
     known = dict(os.environ)
 
     def tell() -> None:

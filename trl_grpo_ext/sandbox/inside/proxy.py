@@ -170,7 +170,7 @@ class ProgramProxy:
         forget = self._open == 0 and self._shared.is_full
         if forget:
             message["forget"] = True
-        self._write(message, lambda encoder: encoder.encode_all((*values, *named.values())), "values")
+        self._write(message, "values", lambda encoder: encoder.encode_all((*values, *named.values())))
         if named:
             message["names"] = list(named)
         self.asked += 1
@@ -183,20 +183,8 @@ class ProgramProxy:
             if forget:
                 self._shared = Shared()
 
-    def _write(self, message: dict[str, Json], encode: Callable[[Encoder], Json], key: str) -> None:
-        """Put into a message what is sent by it, and what has changed; nothing if that cannot be written."""
-        shared = self._shared
-        mark, encoder = shared.mark(), Encoder(shared, self._translation.write, self._translation.first)
-        try:
-            message[key] = encode(encoder)
-            if changed := encoder.changes():
-                message["changed"] = changed
-            if rest := encoder.rest():
-                message["rest"] = rest
-        except BaseException:
-            shared.rewind(mark)
-            raise
-        shared.settle()
+    def _write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
+        Encoder(self._shared, self._translation.write, self._translation.first).write(message, key, encode)
 
     def _reply(self, operation: str, number: int, adopted: Any) -> Any:
         """Answer callbacks until the reply to a request comes; it is the number of `adopted`, a class of the tests."""
@@ -230,10 +218,7 @@ class ProgramProxy:
         return value, error
 
     def _finish(self, decoder: Decoder, message: dict[str, Json], received: list[Any]) -> None:
-        changed = decoder.apply_changes(message.get("changed", []))
-        decoder.finish(message.get("rest", []))
-        self._shared.remember(changed)
-        self._shared.settle()
+        changed = decoder.finish(message)
         if self.has_made:
             demote([received, *map(contents, changed)])
         if "printed" in message:
@@ -251,13 +236,13 @@ class ProgramProxy:
             if self._nesting > MAX_NESTING:
                 raise RecursionError("too many nested calls between the tests and the program")
             result = use(*args, **kwargs)
-            self._write(answer, lambda encoder: encoder.encode(result), "answer")
+            self._write(answer, "answer", lambda encoder: encoder.encode(result))
         except (Fault, Untouchable):
             raise
         except BaseException as error:
             refused = error
             answer = {}
-            self._write(answer, lambda encoder: self._translation.write_refusal(encoder, refused), "raise")
+            self._write(answer, "raise", lambda encoder: self._translation.write_refusal(encoder, refused))
         finally:
             self._nesting -= 1
         self._send(answer)

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.sandbox.inside.crossing.specials import ALL, EQUALITY, FORWARDED
 from trl_grpo_ext.sandbox.inside.handle import Handle, Stub, bind, drive, special
 from trl_grpo_ext.sandbox.inside.standing import Requester, Standing, State
@@ -131,13 +132,8 @@ class RemoteClass(type):
         return any(item is member or item == member for member in cls)
 
 
-class ErrorStub(Stub):
-    """The first base of a stand-in for an exception: the tests raise it, and it shows the message that came."""
-
-    _message = ""
-
-    def __str__(self) -> str:
-        return self._message or BaseException.__str__(self)  # type: ignore[arg-type]
+class ErrorStub(Counterpart, Stub):
+    """The first base of a stand-in for an exception, which the tests raise."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name[:2] == "__" == name[-2:]:

@@ -5,30 +5,21 @@ from __future__ import annotations
 import builtins
 import sys
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
-
-
-class Program(Protocol):
-    """What the module asks."""
-
-    def request(self, operation: str, /, *values: Any, **named: Any) -> Any:
-        """What the program answers, or the exception that it raised."""
-
-    def look_up(self, names: list[str]) -> dict[str, list[Any]]:
-        """What the program has by each of these global names: a list of one, or none."""
+from trl_grpo_ext.sandbox.inside.standing import Requester
 
 
 class SolutionModule(ModuleType):
     """What `import solution` gives the tests."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Requester) -> None:
         super().__init__("solution")
         self.__dict__["_remote"] = program
 
     def __getattr__(self, name: str) -> Any:
-        program: Program = self.__dict__["_remote"]
+        program: Requester = self.__dict__["_remote"]
         if name == "__all__":
             return _unbound(program.request("public"))
         if name.startswith("__"):

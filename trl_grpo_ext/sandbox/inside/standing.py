@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NoReturn, Protocol
 
@@ -12,6 +13,7 @@ class Requester(Protocol):
 
     quiet: bool
     has_made: bool
+    before: Callable[[], None] | None
 
     @property
     def asked(self) -> int:
@@ -22,6 +24,9 @@ class Requester(Protocol):
 
     def get(self, target: Any, name: str) -> Any:
         """An attribute of an object of the program."""
+
+    def look_up(self, names: list[str]) -> dict[str, list[Any]]:
+        """What the program has by each of these global names: a list of one, or none."""
 
     def may_swallow(self, error: BaseException) -> bool:
         """Whether a context manager of the program may swallow `error`."""

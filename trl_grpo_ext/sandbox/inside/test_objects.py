@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from functools import lru_cache
-from typing import Any, Protocol
+from functools import lru_cache, partial
+from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
 from trl_grpo_ext.sandbox.inside.crossing.specials import ALL
 
-
-class Judge(Protocol):
-    """What a stand-in asks."""
-
-    def call_back(self, number: int, use: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What comes of using object `number` of the tests."""
+CallBack = Callable[[int, str, tuple[Any, ...], dict[str, Any]], Any]
+"""What comes of using an object of the tests, by its number: how it is used, and the arguments."""
 
 
 class TestObject:
     """An object of the tests. Its class has the special methods that the object has; see `class_with`."""
 
-    def __init__(self, judge: Judge, number: int) -> None:
+    def __init__(self, call_back: CallBack, number: int) -> None:
         put = object.__setattr__
-        put(self, "_judge", judge)
+        put(self, "_call_back", call_back)
         put(self, "_number", number)
 
     def __getattr__(self, name: str) -> Any:
@@ -51,8 +48,8 @@ class TestFunction(TestObject):
 
 
 def _use(target: TestObject, use: str, /, *args: Any, **kwargs: Any) -> Any:
-    judge: Judge = object.__getattribute__(target, "_judge")
-    return judge.call_back(object.__getattribute__(target, "_number"), use, args, kwargs)
+    call_back: CallBack = object.__getattribute__(target, "_call_back")
+    return call_back(object.__getattribute__(target, "_number"), use, args, kwargs)
 
 
 def _special(name: str) -> Callable[..., Any]:
@@ -68,20 +65,7 @@ def _call(self: TestObject, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _await(self: TestObject) -> Generator[None, None, Any]:
-    """Let the tests run it, a slice at a time; see `awaiting`."""
-    number = _use(self, "start")
-    ended = False
-    try:
-        while not ended:
-            ended, value, error = _use(self, "step", number)
-            if not ended:
-                yield
-    finally:
-        if not ended:
-            _use(self, "cancel", number)
-    if error is not None:
-        raise error
-    return value
+    return awaited(partial(_use, self))
 
 
 _OWN = {"__call__": _call, "__await__": _await}

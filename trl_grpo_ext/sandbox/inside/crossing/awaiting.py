@@ -6,11 +6,34 @@ together, and a test can stop waiting.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from typing import Any
 
 _SLICE = 0.002
 _QUICK_STEPS = 3
 """The first steps wait for nothing, so that what is begun together runs together."""
+
+
+def awaited(ask: Callable[..., Any], *start: Any) -> Generator[None, None, Any]:
+    """The `__await__` of a stand-in, whose object the other end runs a slice at a time.
+
+    Args:
+        ask: Asks the other end: to `start`, to `step` on or to `cancel`.
+        start: What it is to begin with.
+    """
+    number = ask("start", *start)
+    ended = False
+    try:
+        while not ended:
+            ended, value, error = ask("step", number)
+            if not ended:
+                yield
+    finally:
+        if not ended:
+            ask("cancel", number)
+    if error is not None:
+        raise error
+    return value
 
 
 class Tasks:

@@ -116,23 +116,31 @@ class Decoder:
             raise MalformedError("no such object")
         return table[number]
 
-    def apply_changes(self, changes: Json) -> list[Any]:
-        """Change what the other end has changed; the changed objects."""
-        changed = []
-        for kind, number, content in checked(changes, list):
-            if kind == "container":
-                value = self.reference(self.shared.containers.objects, number)
-                refill(self, value, content)
-            else:
-                value = self.reference(self.shared.instances.objects, number)
-                state = self.state(content)
-                if any(callable(getattr(type(value), name, None)) for name in state.keys() - attributes(value).keys()):
-                    raise MalformedError("a method that was replaced")
-                set_attributes(value, state)
-            changed.append(value)
+    def finish(self, message: dict[str, Json]) -> list[Any]:
+        """Read the rest of a message, whose values have been read, and change what the other end has changed.
+
+        Returns:
+            The changed objects.
+        """
+        changed = [self._change(*each) for each in checked(message.get("changed", []), list)]
+        self.fill(message.get("rest", []))
+        self.shared.remember(changed)
+        self.shared.settle()
         return changed
 
-    def finish(self, rest: Json) -> None:
+    def _change(self, kind: Json, number: Json, content: Json) -> Any:
+        if kind == "container":
+            value = self.reference(self.shared.containers.objects, number)
+            refill(self, value, content)
+            return value
+        value = self.reference(self.shared.instances.objects, number)
+        state = self.state(content)
+        if any(callable(getattr(type(value), name, None)) for name in state.keys() - attributes(value).keys()):
+            raise MalformedError("a method that was replaced")
+        set_attributes(value, state)
+        return value
+
+    def fill(self, rest: Json) -> None:
         """Fill what was only announced."""
         contents = iter(checked(rest, list))
         for value in self._queue:  # grows meanwhile

@@ -116,12 +116,20 @@ class Encoder:
         self._queue.append(value)
         return {"instance": [self.shared.instances.add(value), type(value).__name__]}
 
-    def changes(self) -> list[Json]:
-        """What has changed in what is shared."""
-        changed = self.shared.changed()
-        written = [self._change(value) for value in changed]
-        self.shared.remember(changed)
-        return written
+    def write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
+        """Put into a message what is sent by it, and what has changed; nothing if that cannot be written."""
+        mark = self.shared.mark()
+        try:
+            message[key] = encode(self)
+            if changed := self.shared.changed():
+                message["changed"] = [self._change(value) for value in changed]
+                self.shared.remember(changed)
+            if rest := self.rest():
+                message["rest"] = rest
+        except BaseException:
+            self.shared.rewind(mark)
+            raise
+        self.shared.settle()
 
     def _change(self, value: Any) -> Json:
         number = self.shared.containers.number(value)
