@@ -21,7 +21,7 @@ from trl_grpo_ext.sandbox.monitor import (
     read_exit,
     tell,
 )
-from trl_grpo_ext.sandbox.printed import first_difference, same_output
+from trl_grpo_ext.sandbox.printed import first_difference
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
 from trl_grpo_ext.workers.frames import DeadlineError, Inbox
 
@@ -158,9 +158,8 @@ def _result_of(printed: bytes, errors: bytes, case: StdioCase, left: Exit, limit
 
 def compare(printed: bytes, case: StdioCase) -> TestResult:
     """The result of a program that has ended well and has printed this."""
-    if same_output(printed, case.stdout):
-        return TestResult(ending=Ending.PASSED)
-    return TestResult(ending=Ending.FAILED, detail=first_difference(printed, case.stdout))
+    difference = first_difference(printed, case.stdout)
+    return TestResult(ending=Ending.FAILED if difference else Ending.PASSED, detail=difference)
 
 
 @contextlib.contextmanager
