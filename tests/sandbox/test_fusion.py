@@ -22,12 +22,12 @@ from trl_grpo_ext.sandbox.fusion import FusionError, FusionSandbox
 from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.local import LocalSandbox
-from trl_grpo_ext.sandbox.monitor import Monitor, tell
+from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, tell
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.sandbox import fusion_sandbox
 from trl_grpo_ext.sandbox.stdio_run import _pipe, _sockets, _talk
 from trl_grpo_ext.sandbox.zygote import Zygote
-from trl_grpo_ext.workers.frames import DeadlineError, Inbox
+from trl_grpo_ext.workers.frames import Inbox
 
 LIMITS = Limits(wall_seconds=10, cpu_seconds=10)
 
@@ -68,7 +68,7 @@ class StandIn:
                 printed, errors = _talk(self._zygote, program, monitor, case, (feed, out, err), limits)
                 status = os.waitstatus_to_exitcode(self._zygote.exits[program].status)
                 return finished(printed.decode(), errors.decode(), status if status < 100 else 1)
-            except DeadlineError:
+            except LimitError:
                 return {"status": "TimeLimitExceeded", "execution_time": seconds, "stdout": "", "stderr": ""}
             finally:
                 self._zygote.end([program])

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
 from trl_grpo_ext.sandbox.monitor import (
+    LimitError,
     Monitor,
     NotReadyError,
-    OverMemoryError,
     await_exit,
     check_killed,
-    over_memory,
-    over_time,
     read_exit,
     tell,
 )
 from trl_grpo_ext.sandbox.zygote import Zygote
-from trl_grpo_ext.workers.frames import DeadlineError, Inbox
+from trl_grpo_ext.workers.frames import Inbox
 
 _PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, than as JSON
 _REPORT_BYTES = 8 << 20  # what a judge may say of one program
@@ -136,21 +134,32 @@ def _follow(
     monitor.add(control.fileno())
     report = Report(job)
     report.take(inbox.take())
-    try:
-        while not (report.complete or inbox.ended):
-            # Not when only a child has ended: a judge that is busy would be waited for without end.
-            if inbox.descriptor in monitor.wait():
-                inbox.read()
-                report.take(inbox.take())
-        cut = LOST_JUDGE
-        if not report.complete:
-            check_killed(await_exit(zygote, judge), judge_limits(job.limits))
-    except DeadlineError:
-        cut = over_time(job.limits)
-    except OverMemoryError:
-        cut = over_memory(job.limits)
+
+    def step() -> None:
+        # Not when only a child has ended: a judge that is busy would be waited for without end.
+        if inbox.descriptor in monitor.wait():
+            inbox.read()
+            report.take(inbox.take())
+
+    cut = follow(zygote, judge, job, report, inbox, step)
     report.results = _explain(report.results, zygote, program, job.limits)
     return report.conclude(cut)
+
+
+def follow(zygote: Zygote, judge: int, job: Job, report: Report, inbox: Inbox, step: Callable[[], None]) -> TestResult:
+    """Follow a judge to the end of its report, a step at a time; the result of the test that it is cut short in.
+
+    Raises:
+        KilledError: if something outside killed it.
+    """
+    try:
+        while not (report.complete or inbox.ended):
+            step()
+    except LimitError as over:
+        return over.result
+    if not report.complete:
+        check_killed(await_exit(zygote, judge), judge_limits(job.limits))
+    return LOST_JUDGE
 
 
 def _explain(results: list[TestResult], zygote: Zygote, program: int, limits: Limits) -> list[TestResult]:

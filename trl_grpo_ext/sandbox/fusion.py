@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -23,13 +22,12 @@ from trl_grpo_ext.sandbox.job import (
     no_verdict,
     run_result_of,
 )
-from trl_grpo_ext.sandbox.local import run_on_zygote
+from trl_grpo_ext.sandbox.local import LocalSandbox, run_on_zygote
 from trl_grpo_ext.sandbox.monitor import over_time
 from trl_grpo_ext.sandbox.probe import best_isolation
-from trl_grpo_ext.sandbox.stdio_run import compare, run_each
+from trl_grpo_ext.sandbox.stdio_run import compare, run_each, too_much_printed
 from trl_grpo_ext.sandbox.zygote import Zygote
-from trl_grpo_ext.support.budget import BUDGET_SPENT
-from trl_grpo_ext.workers.processes import Lender, spread
+from trl_grpo_ext.workers.processes import Lender
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ class FusionError(ValueError):
     """No service runs programs there; the message says why, and what to do."""
 
 
-class FusionSandbox:
+class FusionSandbox(LocalSandbox):
     """Runs programs on SandboxFusion, by its `POST /run_code`. Safe to call from several threads.
 
     A `StdioSuite` takes one request a case; what was printed is compared here. A `CallSuite` is judged by our own
@@ -62,16 +60,7 @@ class FusionSandbox:
 
     def __init__(self, addresses: Sequence[str], *, parallel: int | None = None) -> None:
         self._service = FusionService(addresses)
-        self._parallel = parallel or JOBS_A_SERVICE * len(self._service.addresses)
-        self._zygotes = Lender(self._parallel, self._start)
-
-    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
-        """Run every job; identical ones once. In order; never raises for what a program, or the service, does."""
-        distinct = list(dict.fromkeys(jobs))
-        zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
-        answers = spread(lambda job: self._run(zygotes, job), distinct, threads=self._parallel, cancel=self.close)
-        outcomes = {job: answer or no_verdict(BUDGET_SPENT) for job, answer in zip(distinct, answers, strict=True)}
-        return [outcomes[job] for job in jobs]
+        super().__init__(parallel or JOBS_A_SERVICE * len(self._service.addresses))
 
     def check(self) -> str:
         """What programs are run behind.
@@ -92,17 +81,23 @@ class FusionSandbox:
     def close(self) -> None:
         """End the requests and the judges that are under way; they get no verdict."""
         self._service.close()
-        zygotes, self._zygotes = self._zygotes, Lender(self._parallel, self._start)
-        zygotes.close()
+        super().close()
 
-    def abandon(self) -> None:
-        """Let go of processes that belong to the process this one was forked from."""
-        self._zygotes.abandon()
+    @property
+    def _level(self) -> str:
+        return LEVEL
+
+    def _find_isolation(self) -> Isolation:
+        """The judge's: its tests are trusted, so that walls are only a second line here, and none will do."""
+        try:
+            return best_isolation()
+        except IsolationError:
+            return Isolation.NONE
 
     def _run(self, zygotes: Lender[Zygote], job: Job) -> RunResult:
         started = time.perf_counter()
         outcome = self._judge(zygotes, job)
-        return replace(outcome, level=LEVEL, seconds=time.perf_counter() - started)
+        return replace(outcome, seconds=time.perf_counter() - started)
 
     def _judge(self, zygotes: Lender[Zygote], job: Job) -> RunResult:
         if not _is_text(job.program):
@@ -136,17 +131,6 @@ class FusionSandbox:
     def _ask(self, job: Job, code: str, stdin: str) -> Run:
         return self._service.run(code, stdin, job.limits, job.limits.wall_seconds)
 
-    def _start(self) -> Zygote:
-        return Zygote(self._isolation)
-
-    @functools.cached_property
-    def _isolation(self) -> Isolation:
-        """The judge's: its tests are trusted, so that walls are only a second line here, and none will do."""
-        try:
-            return best_isolation()
-        except IsolationError:
-            return Isolation.NONE
-
 
 _NOT_TEXT = TestResult(ending=Ending.COMPILE_ERROR, detail="the program is no UTF-8")
 
@@ -158,7 +142,7 @@ def _case_result(run: Run, case: StdioCase, limits: Limits) -> TestResult:
         return ending_of(run, limits)
     printed = run.stdout.encode("utf-8", "surrogatepass")
     if len(printed) > limits.output_kb << 10:
-        return TestResult(ending=Ending.OUTPUT_LIMIT, detail=f"over {limits.output_kb} KiB")
+        return too_much_printed(limits)
     return compare(printed, case)
 
 

@@ -23,20 +23,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.sandbox.call_run import LOST_JUDGE, Report, judge_limits, judge_order
+from trl_grpo_ext.sandbox.call_run import Report, follow, judge_limits, judge_order
 from trl_grpo_ext.sandbox.fusion_service import Run, ending_of
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult
-from trl_grpo_ext.sandbox.monitor import (
-    Monitor,
-    OverMemoryError,
-    await_exit,
-    check_killed,
-    over_memory,
-    over_time,
-    tell,
-)
+from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, over_time, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
-from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError, Inbox
+from trl_grpo_ext.workers.frames import Channel, Deadline, Inbox
 
 MAX_REQUESTS = 64
 """The most messages of a judge to one program: each is a run of it, as long as all before together."""
@@ -89,7 +81,8 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult
             inner_control.close()
             inner_calls.close()
             tell(control, judge_order(job, suite))
-            return _Judging(zygote, judge, job, control, calls, ask).outcome()
+            judging = _Judging(zygote, job, control, calls, ask)
+            return judging.conclude(follow(zygote, judge, job, judging.report, judging.reports, judging.step))
         finally:
             zygote.end([judge])
 
@@ -115,100 +108,50 @@ def _collect(name: str, sources: dict[str, str]) -> None:
     sources[name] = source
 
 
-class _Program:
-    """The program, as far as the judge can tell.
-
-    Attributes:
-        ended: How it ended, when it has.
-    """
-
-    def __init__(self, job: Job, ask: Ask) -> None:
-        self.ended: TestResult | None = None
-        self._job = job
-        self._ask = ask
-        self._messages: list[dict[str, Any]] = []
-
-    def answer(self, message: dict[str, Any] | None) -> bytes | None:
-        """What it says to this message, or before the first one; None if it has ended.
-
-        Raises:
-            DeadlineError: if its time is up.
-        """
-        if message is not None:
-            self._messages.append(message)
-        if len(self._messages) > MAX_REQUESTS:
-            raise UnsupportedError(f"the tests ask the program more than {MAX_REQUESTS} times, too often for a service")
-        # One that ends well has answered: if nothing is there, the service may have lost it.
-        for _ in range(2):
-            marker = secrets.token_hex(16)
-            run = self._ask(driver(), self._stdin(marker))
-            if run.timed_out:
-                raise DeadlineError
-            _, *parts = run.stdout.rsplit(marker, 2)
-            if len(parts) == 2:
-                return _unpack(parts[0])
-            if run.code != 0:
-                break
-        self.ended = ending_of(run, self._job.limits)
-        return None
-
-    def _stdin(self, marker: str) -> str:
-        order = {"program": self._job.program, "messages": self._messages, "marker": marker, "most": ANSWER_CHARS}
-        return json.dumps(order, allow_nan=False, separators=(",", ":"))
-
-
 class _Judging:
-    """One run of a judge, from its order to its verdict."""
+    """One run of a judge: what it asks goes to the service, what it reports is kept."""
 
-    def __init__(
-        self, zygote: Zygote, judge: int, job: Job, control: socket.socket, calls: socket.socket, ask: Ask
-    ) -> None:
-        self._zygote, self._judge, self._job = zygote, judge, job
-        self._program = _Program(job, ask)
-        self._control, self._calls = control, calls
-        self._reports = Inbox(control.fileno(), _REPORT_BYTES)
+    def __init__(self, zygote: Zygote, job: Job, control: socket.socket, calls: socket.socket, ask: Ask) -> None:
+        self.report = Report(job)
+        self.reports = Inbox(control.fileno(), _REPORT_BYTES)
         self._questions = Inbox(calls.fileno(), _CALLS_BYTES)
         self._monitor = Monitor(zygote, job.limits)
         self._monitor.add(control.fileno())
         self._monitor.add(calls.fileno())
-        self._report = Report(job)
+        self._job, self._calls, self._ask = job, calls, ask
+        self._messages: list[dict[str, Any]] = []
+        self._ended: TestResult | None = None  # how the program ended, when it has
         # The judge's own time: that of the program is counted on the service.
         self._left, self._since = job.limits.wall_seconds, 0.0
 
-    def outcome(self) -> RunResult:
-        """Follow it to its end."""
-        try:
-            while not (self._report.complete or self._reports.ended):
-                self._step()
-            cut = LOST_JUDGE
-            if not self._report.complete:
-                check_killed(await_exit(self._zygote, self._judge), judge_limits(self._job.limits))
-        except DeadlineError:
-            cut = over_time(self._job.limits)
-        except OverMemoryError:
-            cut = over_memory(self._job.limits)
-        return self._conclude(cut)
-
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Wait for the judge, and do as it says."""
         ready = self._monitor.wait()
-        if self._control.fileno() in ready:  # first, as it says what came of the questions before
-            self._reports.read()
-            for frame in self._reports.take():
+        if self.reports.descriptor in ready:  # first, as it says what came of the questions before
+            self.reports.read()
+            for frame in self.reports.take():
                 if "ready" in frame:
                     self._since = time.monotonic()
-                    self._pass_on(None)
-                self._report.take([frame])
-        elif self._calls.fileno() in ready:
+                    self._pass_on()
+                self.report.take([frame])
+        elif self._questions.descriptor in ready:
             self._questions.read()
             for message in self._questions.take():
-                self._pass_on(message)
+                self._messages.append(message)
+                self._pass_on()
             if self._questions.ended:
-                self._monitor.remove(self._calls.fileno())
+                self._monitor.remove(self._questions.descriptor)
 
-    def _pass_on(self, message: dict[str, Any] | None) -> None:
+    def conclude(self, cut: TestResult) -> RunResult:
+        """The outcome; where the judge only saw the program go, with how it went."""
+        ended, results = self._ended, self.report.results
+        self.report.results = [ended if ended and each.ending is Ending.KILLED else each for each in results]
+        return self.report.conclude(cut)
+
+    def _pass_on(self) -> None:
         """Have the program answer; the judge's time stands still meanwhile."""
         self._left -= time.monotonic() - self._since
-        answer = self._program.answer(message)
+        answer = self._answer()
         if answer is None:
             self._calls.shutdown(socket.SHUT_WR)
         else:
@@ -217,11 +160,24 @@ class _Judging:
         self._since = time.monotonic()
         self._monitor.start(self._left)
 
-    def _conclude(self, cut: TestResult) -> RunResult:
-        """The outcome; where the judge only saw the program go, with how it went."""
-        report, ended = self._report, self._program.ended
-        report.results = [ended if ended and each.ending is Ending.KILLED else each for each in report.results]
-        return report.conclude(cut)
+    def _answer(self) -> bytes | None:
+        """What the program says to the last message, or before the first one; None if it has ended."""
+        if len(self._messages) > MAX_REQUESTS:
+            raise UnsupportedError(f"the tests ask the program more than {MAX_REQUESTS} times, too often for a service")
+        # One that ends well has answered: if nothing is there, the service may have lost it.
+        for _ in range(2):
+            marker = secrets.token_hex(16)
+            order = {"program": self._job.program, "messages": self._messages, "marker": marker, "most": ANSWER_CHARS}
+            run = self._ask(driver(), json.dumps(order, allow_nan=False, separators=(",", ":")))
+            if run.timed_out:
+                raise LimitError(over_time(self._job.limits))
+            _, *parts = run.stdout.rsplit(marker, 2)
+            if len(parts) == 2:
+                return _unpack(parts[0])
+            if run.code != 0:
+                break
+        self._ended = ending_of(run, self._job.limits)
+        return None
 
 
 def _unpack(text: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -198,6 +198,13 @@ def run_result_of(tests: tuple[TestResult, ...]) -> RunResult:
     if first is None:
         return RunResult(ending=Ending.PASSED, tests=tests)
     return RunResult(ending=first.ending, tests=tests, detail=first.detail)
+
+
+def run_each_once(jobs: Sequence[Job], run: Callable[[list[Job]], Iterable[RunResult | None]]) -> list[RunResult]:
+    """The results of these jobs, in order, of which `run` runs identical ones once; None is one without budget left."""
+    distinct = list(dict.fromkeys(jobs))
+    results = dict(zip(distinct, run(distinct), strict=True))
+    return [results[job] or no_verdict(BUDGET_SPENT) for job in jobs]
 
 
 def no_verdict(detail: str) -> RunResult:

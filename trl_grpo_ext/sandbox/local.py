@@ -10,12 +10,11 @@ from dataclasses import replace
 
 from trl_grpo_ext.sandbox.call_run import run_calls
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
-from trl_grpo_ext.sandbox.job import CallSuite, Job, RunResult, no_verdict
+from trl_grpo_ext.sandbox.job import CallSuite, Job, RunResult, no_verdict, run_each_once
 from trl_grpo_ext.sandbox.monitor import KilledError, NotReadyError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
 from trl_grpo_ext.sandbox.zygote import Zygote, ZygoteLostError
-from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.workers.processes import ClosedError, Lender, spread
 
 logger = logging.getLogger(__name__)
@@ -94,12 +93,12 @@ class LocalSandbox:
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program does."""
-        level = self.isolation.label
-        zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
-        distinct = list(dict.fromkeys(jobs))
-        results = spread(lambda job: _run(zygotes, job), distinct, threads=self.size, cancel=self.close)
-        of_job = {job: result or no_verdict(BUDGET_SPENT) for job, result in zip(distinct, results, strict=True)}
-        return [replace(of_job[job], level=level) for job in jobs]
+        level, zygotes = self._level, self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
+
+        def run(distinct: list[Job]) -> list[RunResult | None]:
+            return spread(lambda job: self._run(zygotes, job), distinct, threads=self.size, cancel=self.close)
+
+        return [replace(result, level=level) for result in run_each_once(jobs, run)]
 
     def close(self) -> None:
         """End all processes. Jobs that are under way, or have not begun, get no verdict."""
@@ -110,12 +109,15 @@ class LocalSandbox:
         """Let go of processes that belong to the process this one was forked from."""
         self._zygotes.abandon()
 
+    @property
+    def _level(self) -> str:
+        return self.isolation.label
+
+    def _run(self, zygotes: Lender[Zygote], job: Job) -> RunResult:
+        return run_on_zygote(zygotes, lambda zygote: _run_on(zygote, job))
+
     def _start(self) -> Zygote:
         return Zygote(self.isolation, self._packages)
-
-
-def _run(zygotes: Lender[Zygote], job: Job) -> RunResult:
-    return run_on_zygote(zygotes, lambda zygote: _run_on(zygote, job))
 
 
 def _run_on(zygote: Zygote, job: Job) -> RunResult:

@@ -33,8 +33,16 @@ class NotReadyError(Exception):
     """A jail could not be put up: the sandbox's failure, not the program's."""
 
 
-class OverMemoryError(Exception):
-    """The processes of a program use more memory together than one may."""
+class LimitError(Exception):
+    """The program has used up what it may use.
+
+    Attributes:
+        result: Of the test during which that happened.
+    """
+
+    def __init__(self, result: TestResult) -> None:
+        super().__init__(result)
+        self.result = result
 
 
 class Monitor:
@@ -42,6 +50,7 @@ class Monitor:
 
     def __init__(self, zygote: Zygote, limits: Limits) -> None:
         self._zygote = zygote
+        self._limits = limits
         self._memory = (limits.memory_mb << 20) + _MEMORY_SLACK
         self._poller = select.poll()
         self._poller.register(zygote.socket, select.POLLIN)
@@ -68,7 +77,7 @@ class Monitor:
                 if inbox.descriptor in self.wait():
                     inbox.read()
                     frame = inbox.next()
-        except DeadlineError:
+        except LimitError:
             raise NotReadyError("the jail was not up in time") from None
         finally:
             self.remove(inbox.descriptor)
@@ -87,19 +96,18 @@ class Monitor:
         """The descriptors on which something can be done; what the zygote says is taken in.
 
         Raises:
-            DeadlineError: when the time is up.
-            OverMemoryError: when there is too much memory in use.
+            LimitError: when the time is up, or too much memory is in use.
         """
         while True:
             now = time.monotonic()
             left = self._at - now
             if left <= 0:
-                raise DeadlineError
+                raise LimitError(over_time(self._limits))
             # By the clock, not when nothing is to be done: a program could see to it that there always is.
             if self._running and now >= self._look_at:
                 began = time.thread_time()
                 if _use_more_than(self._memory, _below(self._zygote)):
-                    raise OverMemoryError
+                    raise LimitError(over_memory(self._limits))
                 # A program can make a look costly. Only CPU time counts: on a busy machine a look may wait.
                 self._look_at = time.monotonic() + max(TICK_SECONDS, 3 * (time.thread_time() - began))
             found = {descriptor for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))}

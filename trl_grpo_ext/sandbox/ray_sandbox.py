@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trl_grpo_ext.sandbox.isolation import IsolationError
-from trl_grpo_ext.sandbox.job import Job, RunResult, no_verdict
+from trl_grpo_ext.sandbox.job import Job, RunResult, no_verdict, run_each_once
 from trl_grpo_ext.sandbox.local import ATTEMPTS, LocalSandbox
 from trl_grpo_ext.workers.processes import close_one, shared
 from trl_grpo_ext.workers.ray_cluster import KEY, Record, ray_cluster
@@ -25,12 +25,15 @@ class RaySandbox:
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program, or a node, does."""
-        distinct = list(dict.fromkeys(jobs))
-        items = [job.to_record() for job in distinct]
-        seconds = ATTEMPTS * max((job.limits.wall_seconds for job in distinct), default=0.0)
-        records = ray_cluster().run(f"{__name__}:run_here", items, seconds=seconds, settings=self._settings)
-        outcomes = dict(zip(distinct, map(_outcome, records), strict=True))
-        return [outcomes[job] for job in jobs]
+
+        def run_there(distinct: list[Job]) -> Iterator[RunResult]:
+            items = [job.to_record() for job in distinct]
+            seconds = ATTEMPTS * max((job.limits.wall_seconds for job in distinct), default=0.0)
+            return map(
+                _outcome, ray_cluster().run(f"{__name__}:run_here", items, seconds=seconds, settings=self._settings)
+            )
+
+        return run_each_once(jobs, run_there)
 
     def check(self) -> str:
         """What programs are run behind.

@@ -12,18 +12,10 @@ from dataclasses import replace
 from io import FileIO
 
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, TestResult, run_result_of
-from trl_grpo_ext.sandbox.monitor import (
-    Monitor,
-    OverMemoryError,
-    check_killed,
-    over_memory,
-    over_time,
-    read_exit,
-    tell,
-)
+from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, check_killed, read_exit, tell
 from trl_grpo_ext.sandbox.printed import first_difference
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
-from trl_grpo_ext.workers.frames import DeadlineError, Inbox
+from trl_grpo_ext.workers.frames import Inbox
 
 _ERROR_BYTES = 1 << 14  # of what a program prints to standard error
 _CHUNK = 1 << 16
@@ -84,19 +76,11 @@ def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tupl
                 if zygote.namespaces:
                     check_killed(left, job.limits)
                 result = _result_of(printed, errors, case, left, job.limits)
-            except DeadlineError:
-                result = over_time(job.limits)
-            except OverMemoryError:
-                result = over_memory(job.limits)
-            except _TooMuchPrintedError:
-                result = TestResult(ending=Ending.OUTPUT_LIMIT, detail=f"over {job.limits.output_kb} KiB")
+            except LimitError as over:
+                result = over.result
             return result, time.monotonic() - started
         finally:
             zygote.end([program])
-
-
-class _TooMuchPrintedError(Exception):
-    """The program printed more than it may."""
 
 
 def _talk(
@@ -133,8 +117,13 @@ def _talk(
                 monitor.remove(descriptor)
             read[descriptor] += chunk[: keep[descriptor] - len(read[descriptor])]
         if len(read[out.fileno()]) > most:
-            raise _TooMuchPrintedError
+            raise LimitError(too_much_printed(limits))
     return bytes(read[out.fileno()]), bytes(read[err.fileno()])
+
+
+def too_much_printed(limits: Limits) -> TestResult:
+    """The result of a program that printed more than it may."""
+    return TestResult(ending=Ending.OUTPUT_LIMIT, detail=f"over {limits.output_kb} KiB")
 
 
 def _write(descriptor: int, unread: memoryview) -> memoryview:

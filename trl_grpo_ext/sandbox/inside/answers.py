@@ -151,17 +151,22 @@ def serve(control: int, rpc: int) -> None:
         control: The channel to the trainer, which is told that the program is about to run.
         rpc: The channel to the judge, which is told first whether the program was loaded.
     """
-    trainer, judge = Channel(control), Channel(rpc)
+    trainer = Channel(control)
     trainer.send({"ready": True})
     source = trainer.receive()["program"]
     sys.stdout = _printed
+    answer(Channel(rpc), source, _printed)
+
+
+def answer(judge: Channel, source: str, printed: Capture) -> None:
+    """Load the program, tell the judge whether that could be done, and answer its calls."""
     module = new_module("solution")
     failed = load(source, module.__dict__)
     if failed is not None:
         judge.send({"failed": failed})
         return
-    answers = Answers(judge, module, _printed)
+    answers = Answers(judge, module, printed)
     with suppress(ValueError):  # the program has closed it
-        _printed.take()
+        printed.take()
     judge.send({"loaded": True})
     answers.serve()

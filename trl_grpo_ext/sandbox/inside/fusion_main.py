@@ -15,11 +15,10 @@ import os
 import sys
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NoReturn, cast
 
-from trl_grpo_ext.sandbox.inside.answers import Answers
-from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
+from trl_grpo_ext.sandbox.inside.answers import answer
+from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture
 from trl_grpo_ext.workers.frames import Channel
 
 # The program may replace any of these.
@@ -69,14 +68,6 @@ def main() -> NoReturn:
             whole = whole[_write(out, whole) :]
 
     calls = RecordedCalls(order["messages"], say)
-    module = new_module("solution")
-    failed = load(order["program"], module.__dict__)
-    if failed is not None:
-        calls.send({"failed": failed})
-        calls.receive()
-    answers = Answers(cast(Channel, calls), module, printed)
-    with suppress(ValueError):  # the program has closed it
-        printed.take()
-    calls.send({"loaded": True})
-    answers.serve()
+    answer(cast(Channel, calls), order["program"], printed)
+    calls.receive()
     _exit(1)
