@@ -195,6 +195,7 @@ def test_a_second_run_in_the_same_folder_keeps_the_scorecards_of_the_first(quick
     done = run("-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags, cwd=folder)
     assert sorted(path.name for path in (folder / "runs/quickstart/scorecards.1").iterdir()) == first
     assert "scorecards.1" in done.stderr
+    assert done.stderr.startswith("loading TRL and torch ...\n")
     summary = json.loads((folder / "runs/quickstart/summary.json").read_text())
     assert summary["accuracy"] == {"before": None, "after": None}
 

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from trl_grpo_ext.recipe.names import DATACLASSES, field_names
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
+from trl_grpo_ext.trainer.settings import BATCH_DEFAULTS, check_batches
 
 MINIMAL: dict[str, Any] = {
     "model_name_or_path": "bundled:tiny_reasoner",
@@ -122,6 +124,10 @@ def test_rewards_are_no_flag(write: Any) -> None:
         ({"dataset_name": "no_such.jsonl"}, [], "no file or folder 'no_such.jsonl'"),
         ({}, ["--dataset-name=./no_such"], "no file or folder './no_such'"),
         ({}, ["--dataset_name", "bundled:sum"], "Did you mean `bundled:sums`"),
+        ({"learning_rate": -1}, [], "`learning_rate` must be 0 or more"),
+        ({}, ["--temperature=0"], "`temperature` must be above 0, got 0."),
+        ({"per_device_train_batch_size": 12}, [], "Set num_generations: 6, or per_device_train_batch_size: 16."),
+        ({"num_generations": 1}, [], "`num_generations` must be 2 or more"),
     ],
 )
 def test_what_the_file_alone_tells_is_refused_before_trl_is_imported(
@@ -135,6 +141,45 @@ def test_what_the_file_alone_tells_is_refused_before_trl_is_imported(
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
     assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"per_device_train_batch_size": batch, "num_generations": group} | more
+        for batch in (2, 6, 8, 12)
+        for group in (2, 3, 8)
+        for more in (
+            {},
+            {"gradient_accumulation_steps": 4},
+            {"gradient_accumulation_steps": 4, "steps_per_generation": 2},
+            {"generation_batch_size": 24},
+            {"eval_strategy": "steps", "per_device_eval_batch_size": 4},
+            {"eval_strategy": "steps", "per_device_eval_batch_size": 9, "num_generations_eval": 3},
+        )
+    ],
+)
+def test_a_batch_without_whole_groups_is_refused_exactly_where_trl_refuses_it(settings: dict[str, Any]) -> None:
+    def refusal(make: Callable[[], object]) -> str:
+        try:
+            make()
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    by_trl = refusal(lambda: GRPOConfig(output_dir="x", use_cpu=True, bf16=False, **settings))
+    if "global batch size" in by_trl:  # the one that is left to TRL
+        return
+    said = refusal(lambda: check_batches(settings, 1))
+    assert bool(said) is bool(by_trl), by_trl
+    for name, value in re.findall(r"(\w+): (\d+)", said.partition(" Set ")[2]):
+        refused = "per_device_train" if "per_device_train" in said else "per_device_eval"
+        assert refused not in refusal(lambda name=name, value=value: check_batches(settings | {name: int(value)}, 1))
+
+
+def test_the_sizes_that_count_where_none_is_written_are_trls() -> None:
+    config = GRPOConfig(output_dir="x", use_cpu=True, bf16=False)
+    assert {name: getattr(config, name) for name in BATCH_DEFAULTS} == dict(BATCH_DEFAULTS)
 
 
 def test_the_fields_that_the_sources_say_are_those_of_the_dataclasses() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trl_grpo_ext.audit.attack import Attack
 from trl_grpo_ext.audit.static import ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.text import on_one_line, shortened
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.audit.attack import Attack
 
 MOST_CHARS = 800  # of a completion; JSON has all
 LEAST_CHARS = 16  # of a completion in the table

@@ -77,12 +77,13 @@ def run_audit_command(arguments: argparse.Namespace) -> int:
 
 
 def _audit(reward: Verifier, tasks: list[Task], arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.audit.attack import attack_reward
     from trl_grpo_ext.audit.static import audit_reward
 
     static = audit_reward(reward, tasks)
     attacks = []
     if arguments.attack:
+        from trl_grpo_ext.audit.attack import attack_reward
+
         print("attacking: this takes a few minutes ...", file=sys.stderr, flush=True)
         attacks = attack_reward(reward, tasks[0].kind, seed=arguments.seed, gold_column=arguments.gold)
     if arguments.json:
@@ -112,6 +113,10 @@ def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
         raise ValueError("Name a reward, such as `math` or `module:attribute`, or a recipe: --config RECIPE.")
     if arguments.prompt is not None and arguments.data is None:
         raise ValueError("--prompt names a column of --data; a recipe has `prompt_column`.")
+    if arguments.data is not None:
+        from trl_grpo_ext.recipe.data import check_source
+
+        check_source(arguments.data)  # before TRL is imported
     named = None if arguments.reward is None else reward_named(arguments.reward)
     if arguments.config is not None:
         from trl_grpo_ext.cli.train import read_recipe
@@ -161,6 +166,9 @@ def _rows(data: Any, limit: int) -> list[dict[str, Any]]:
 
 
 def _data(name: str, prompt: str | None = None) -> Any:
+    from trl_grpo_ext.recipe.recipe import announce_loading
+
+    announce_loading()
     from trl_grpo_ext.recipe.arguments import RecipeArguments
 
     return RecipeArguments(dataset_name=name, prompt_column=prompt)

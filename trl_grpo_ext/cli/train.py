@@ -92,11 +92,12 @@ def _tell_what_is_left(trainer: VerifiedGRPOTrainer) -> None:
 def _launch(arguments: argparse.Namespace) -> int:
     """Become `accelerate launch`, which starts this command in several processes; returns only if it is refused."""
     from trl_grpo_ext.recipe.file import load_recipe
-    from trl_grpo_ext.recipe.names import check_names
+    from trl_grpo_ext.recipe.recipe import check_file
 
     try:
-        check_names(load_recipe(arguments.config), arguments.flags)  # once, and not by every process
         launch = _launch_arguments(arguments.accelerate_config, arguments.num_processes)
+        processes = arguments.num_processes or _written_processes(launch[1])
+        check_file(load_recipe(arguments.config), arguments.flags, int(processes))  # once, and not by every process
     except ValueError as error:
         return refuse(error)
     command = ["trl_grpo_ext", "train", "--config", arguments.config, *arguments.flags]
@@ -123,6 +124,14 @@ def _launch_arguments(config: str | None, processes: str | None) -> list[str]:
             f"{did_you_mean(config, named)}"
         )
     return ["--config_file", str(file), *(["--num_processes", processes] if processes else [])]
+
+
+def _written_processes(config: str) -> int:
+    """How many processes accelerate's configuration asks for; 0 if it does not say."""
+    import yaml
+
+    written = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
+    return int(written.get("num_processes") or 0) if isinstance(written, dict) else 0
 
 
 def read_recipe(config: str, flags: Sequence[str]) -> Recipe:

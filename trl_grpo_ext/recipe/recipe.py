@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import logging
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -16,6 +19,7 @@ from trl_grpo_ext.recipe.mixture import check_mixture
 from trl_grpo_ext.recipe.names import check_names
 from trl_grpo_ext.recipe.prompts import check_examples
 from trl_grpo_ext.recipe.selection import check_selection
+from trl_grpo_ext.trainer.settings import check_batches, check_settings
 
 if TYPE_CHECKING:
     from trl import ModelConfig
@@ -48,11 +52,9 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     Raises:
         ValueError: for an unknown key or flag, naming the nearest valid one, and for values that cannot be.
     """
-    check_names(file, flags)
-    mix = build_mix(file.keys.get("rewards"))
+    mix = check_file(file, flags)
     _warn_of_a_negative_primary(mix)
-    _check_data_and_model(file, flags)
-    # Here, because it imports TRL, which takes seconds: what the file alone tells has been checked before.
+    announce_loading()
     from trl_grpo_ext.recipe.arguments import parse_arguments
 
     data, training, model = parse_arguments(file, flags)
@@ -60,29 +62,75 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     return Recipe(name=file.name, data=data, training=training, model=model, mix=mix)
 
 
-def _check_data_and_model(file: RecipeFile, flags: Sequence[str]) -> None:
-    """Raise a ValueError if there is no data or model named, or data that is not there."""
-    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
-    for name in ("dataset_name", "model_name_or_path"):
-        parser.add_argument(
-            f"--{name}", f"--{name.replace('_', '-')}", dest=name, nargs="?", default=file.keys.get(name)
-        )
-    written, _ = parser.parse_known_args(list(flags))
-    if not written.model_name_or_path:
+def announce_loading() -> None:
+    """Say on stderr that TRL is about to be imported, which takes seconds in which nothing else is said."""
+    if "trl" not in sys.modules and os.environ.get("LOCAL_RANK", "0") == "0":
+        print("loading TRL and torch ...", file=sys.stderr, flush=True)
+
+
+def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = None) -> RewardMix:
+    """The mix of a recipe, whose file and flags are all right as far as can be told without TRL.
+
+    Args:
+        file: The recipe.
+        flags: The flags on top of it.
+        processes: How many will train together; by default as many as the launcher says. 0 is unknown.
+
+    Raises:
+        ValueError: for an unknown key or flag, for rewards, data or a model that are not there, and for settings that
+            cannot be.
+    """
+    check_names(file, flags)
+    mix = build_mix(file.keys.get("rewards"))
+    written = written_values(file.keys, flags)
+    if not written.get("model_name_or_path"):
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
     check_selection(file.keys, f"The recipe {file.name!r}")
     check_examples(file.keys.get("few_shot") or ())
+    _check_data(file, written.get("dataset_name"))
+    check_settings(SimpleNamespace(**written))
+    if processes != 0:
+        check_batches(written, processes)
+    return mix
+
+
+def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, Any]:
+    """The keys of a recipe with the flags on top, of which those with several values count as their first.
+
+    Examples:
+        >>> written_values({"max_steps": 5, "learning_rate": "1e-5"}, ["--max-steps=3", "--use_vllm", "--beta", "0"])
+        {'max_steps': 3, 'learning_rate': 1e-05, 'use_vllm': True, 'beta': 0}
+    """
+    values = dict(keys)
+    for flag, following in itertools.pairwise([*flags, "--"]):
+        if flag.startswith("--"):
+            name, equals, value = flag.removeprefix("--").partition("=")
+            values[name.replace("-", "_")] = value if equals else following.startswith("--") or following
+    return {name: _value(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _check_data(file: RecipeFile, dataset_name: object) -> None:
+    """Raise a ValueError if there is no data named, or data that is not there."""
     if "datasets" in file.keys:
-        if written.dataset_name:
+        if dataset_name:
             raise ValueError("Set `dataset_name` or `datasets`, not both.")
         check_mixture(file.keys["datasets"])
         for part in file.keys["datasets"]:
             check_source(part["dataset_name"])
         return
-    if not written.dataset_name:
+    if not dataset_name:
         raise ValueError(f"The recipe {file.name!r} names no data: set dataset_name.")
-    if isinstance(written.dataset_name, str):
-        check_source(written.dataset_name)
+    if isinstance(dataset_name, str):
+        check_source(dataset_name)
 
 
 def _warn_of_a_negative_primary(mix: RewardMix) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from trl import GRPOConfig
 
-from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.trainer.run_callback import check_halt_on
+from trl_grpo_ext.trainer.settings import check_settings
 from trl_grpo_ext.workers.executor import check_executor_name
 
 
@@ -137,75 +135,3 @@ def default_config(model: Any) -> VerifiedGRPOConfig:
     """The configuration of a trainer that is given none: its output folder is named after the model, as TRL does it."""
     name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
     return VerifiedGRPOConfig(output_dir=f"{str(name).rstrip('/').split('/')[-1] or 'model'}-GRPO")
-
-
-class _Range(NamedTuple):
-    least: float
-    most: float = float("inf")
-    open_below: bool = False
-    """Whether the least value itself is out."""
-
-    def __contains__(self, value: object) -> bool:
-        if not isinstance(value, int | float):
-            return False
-        return (self.least < value if self.open_below else self.least <= value) and value <= self.most
-
-    def __str__(self) -> str:
-        lower = f"above {self.least:g}" if self.open_below else f"{self.least:g} or more"
-        return lower if self.most == float("inf") else f"{lower}, and {self.most:g} at most"
-
-
-_COUNT, _NOT_NEGATIVE, _POSITIVE = _Range(1), _Range(0), _Range(0, open_below=True)
-_RANGES = {
-    "per_device_train_batch_size": _COUNT,
-    "per_device_eval_batch_size": _COUNT,
-    "gradient_accumulation_steps": _COUNT,
-    "steps_per_generation": _COUNT,
-    "num_iterations": _COUNT,
-    "max_completion_length": _COUNT,
-    "learning_rate": _NOT_NEGATIVE,
-    "weight_decay": _NOT_NEGATIVE,
-    "max_grad_norm": _NOT_NEGATIVE,
-    "adam_epsilon": _NOT_NEGATIVE,
-    "adam_beta1": _Range(0, 1),
-    "adam_beta2": _Range(0, 1),
-    "temperature": _POSITIVE,
-    "repetition_penalty": _POSITIVE,
-    "top_p": _Range(0, 1, open_below=True),
-    "min_p": _Range(0, 1),
-}
-_OF_TRANSFORMERS = {"top_k": _NOT_NEGATIVE}  # vLLM takes -1
-_CHOICES = ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation")
-_QUOTED = re.compile(r"\b(\w+)'(?!\w)")
-
-
-def check_settings(settings: Any) -> None:
-    """Raise a ValueError for a setting that is out of its range or none of its choices.
-
-    Args:
-        settings: A `GRPOConfig`; what this version of TRL does not have, and what is None, is passed over.
-
-    Examples:
-        >>> from types import SimpleNamespace
-        >>> check_settings(SimpleNamespace(temperature=0.0))
-        Traceback (most recent call last):
-            ...
-        ValueError: `temperature` must be above 0, got 0.0.
-    """
-    ranges = _RANGES if getattr(settings, "use_vllm", False) else _RANGES | _OF_TRANSFORMERS
-    for name, wanted in ranges.items():
-        value = getattr(settings, name, None)
-        if value is not None and value not in wanted:
-            raise ValueError(f"`{name}` must be {wanted}, got {value!r}.")
-    if getattr(settings, "max_steps", None) == 0:
-        raise ValueError(
-            "`max_steps` must be 1 or more, or -1 to train for num_train_epochs: with 0, TRL trains one step. To train "
-            "none, set max_steps: -1 and num_train_epochs: 0."
-        )
-    # TRL has no other list of these than the help of its flags, which quotes them.
-    fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
-    for each in fields:
-        if each.name in _CHOICES:
-            known, value = _QUOTED.findall(each.metadata.get("help", "")), getattr(settings, each.name)
-            if known and isinstance(value, str) and value not in known:
-                raise ValueError(f"`{each.name}` cannot be {value!r}. {did_you_mean(value, known)}")

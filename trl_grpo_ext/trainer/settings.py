@@ -1,0 +1,140 @@
+"""Whether TRL's settings can be. Nothing here needs TRL, so that what a recipe's file tells is known at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.support.text import did_you_mean
+
+
+class _Range(NamedTuple):
+    least: float
+    most: float = float("inf")
+    open_below: bool = False
+    """Whether the least value itself is out."""
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | float):
+            return False
+        return (self.least < value if self.open_below else self.least <= value) and value <= self.most
+
+    def __str__(self) -> str:
+        lower = f"above {self.least:g}" if self.open_below else f"{self.least:g} or more"
+        return lower if self.most == float("inf") else f"{lower}, and {self.most:g} at most"
+
+
+_COUNT, _NOT_NEGATIVE, _POSITIVE = _Range(1), _Range(0), _Range(0, open_below=True)
+_RANGES = {
+    "per_device_train_batch_size": _COUNT,
+    "per_device_eval_batch_size": _COUNT,
+    "gradient_accumulation_steps": _COUNT,
+    "steps_per_generation": _COUNT,
+    "num_iterations": _COUNT,
+    "max_completion_length": _COUNT,
+    "learning_rate": _NOT_NEGATIVE,
+    "weight_decay": _NOT_NEGATIVE,
+    "max_grad_norm": _NOT_NEGATIVE,
+    "adam_epsilon": _NOT_NEGATIVE,
+    "adam_beta1": _Range(0, 1),
+    "adam_beta2": _Range(0, 1),
+    "temperature": _POSITIVE,
+    "repetition_penalty": _POSITIVE,
+    "top_p": _Range(0, 1, open_below=True),
+    "min_p": _Range(0, 1),
+}
+_OF_TRANSFORMERS = {"top_k": _NOT_NEGATIVE}  # vLLM takes -1
+_CHOICES = ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation")
+_QUOTED = re.compile(r"\b(\w+)'(?!\w)")
+
+
+def check_settings(settings: Any) -> None:
+    """Raise a ValueError for a setting that is out of its range or none of its choices.
+
+    Args:
+        settings: A `GRPOConfig`; what this version of TRL does not have, and what is None, is passed over.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> check_settings(SimpleNamespace(temperature=0.0))
+        Traceback (most recent call last):
+            ...
+        ValueError: `temperature` must be above 0, got 0.0.
+    """
+    ranges = _RANGES if getattr(settings, "use_vllm", False) else _RANGES | _OF_TRANSFORMERS
+    for name, wanted in ranges.items():
+        value = getattr(settings, name, None)
+        if value is not None and value not in wanted:
+            raise ValueError(f"`{name}` must be {wanted}, got {value!r}.")
+    if getattr(settings, "max_steps", None) == 0:
+        raise ValueError(
+            "`max_steps` must be 1 or more, or -1 to train for num_train_epochs: with 0, TRL trains one step. To train "
+            "none, set max_steps: -1 and num_train_epochs: 0."
+        )
+    # TRL has no other list of these than the help of its flags, which quotes them.
+    fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
+    for each in fields:
+        if each.name in _CHOICES:
+            known, value = _QUOTED.findall(each.metadata.get("help", "")), getattr(settings, each.name)
+            if known and isinstance(value, str) and value not in known:
+                raise ValueError(f"`{each.name}` cannot be {value!r}. {did_you_mean(value, known)}")
+
+
+# What TRL and transformers take where nothing is written.
+BATCH_DEFAULTS = {
+    "per_device_train_batch_size": 8,
+    "per_device_eval_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "num_generations": 8,
+}
+# Where launchers say how many processes train, as accelerate reads them.
+_WORLD_SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+
+
+def check_batches(written: Mapping[str, Any], processes: int | None = None) -> None:
+    """Raise a ValueError if a batch does not hold whole groups, with what to set. TRL says so too, but seconds later.
+
+    Args:
+        written: Settings by name; of what is not there or None, the default counts.
+        processes: How many train together; by default as many as the launcher says.
+
+    Examples:
+        >>> check_batches({"per_device_train_batch_size": 12})
+        Traceback (most recent call last):
+            ...
+        ValueError: A batch of 12 completions does not hold whole groups of num_generations: 8. It is 12 ...
+    """
+    settings = BATCH_DEFAULTS | {name: value for name, value in written.items() if value is not None}
+    processes = processes or next((int(os.environ[name]) for name in _WORLD_SIZES if name in os.environ), 1)
+    steps = "steps_per_generation" if "steps_per_generation" in settings else "gradient_accumulation_steps"
+    generations = "num_generations"
+    if settings[generations] == 1:
+        raise ValueError("GRPO compares the completions of a prompt: `num_generations` must be 2 or more, got 1.")
+    if "generation_batch_size" not in settings:
+        _check_batch(settings, "per_device_train_batch_size", {steps: settings[steps]}, processes, generations)
+    if settings.get("eval_strategy", "no") not in ("no", False):
+        generations = "num_generations_eval" if "num_generations_eval" in settings else generations
+        _check_batch(settings, "per_device_eval_batch_size", {}, processes, generations)
+
+
+def _check_batch(
+    settings: Mapping[str, Any], each: str, times: Mapping[str, Any], processes: int, generations: str
+) -> None:
+    factors = {each: settings[each], **times, "process" if processes == 1 else "processes": processes}
+    group = settings[generations]
+    if not all(isinstance(number, int) and number > 0 for number in (*factors.values(), group)):
+        return  # which TRL refuses by its type
+    size = math.prod(factors.values())
+    if size % group:
+        made = " x ".join(f"{number} ({name})" for name, number in factors.items())
+        smaller = next((number for number in range(min(group, size), 1, -1) if size % number == 0), None)
+        step = group // math.gcd(group, size // settings[each])
+        fits = f"{each}: {-(-settings[each] // step) * step}"
+        raise ValueError(
+            f"A batch of {size} completions does not hold whole groups of {generations}: {group}. It is {made}. "
+            + (f"Set {generations}: {smaller}, or {fits}." if smaller else f"Set {fits}.")
+        )
