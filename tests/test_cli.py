@@ -19,7 +19,7 @@ import pytest
 from command_line import run_here
 from transformers import AutoModelForCausalLM
 
-from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.cli.main import GROUPS, main
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.console import log_line
 
@@ -47,7 +47,10 @@ def recorded(run_folder: Path) -> list[dict[str, Any]]:
 def test_help_and_the_list_of_recipes_load_no_torch(tmp_path: Path) -> None:
     code = "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
     assert "quickstart" in run("-c", code, "recipes", cwd=tmp_path).stdout
-    assert "train" in run("-m", "trl_grpo_ext", "--help", cwd=tmp_path).stdout
+    listed = run("-m", "trl_grpo_ext", "--help", cwd=tmp_path).stdout
+    for title, group in GROUPS.items():
+        _, _, following = listed.partition(f"\n\n{title}:\n")
+        assert [line.split()[0] for line in following.partition("\n\n")[0].splitlines()] == list(group)
     assert "--config" in run("-m", "trl_grpo_ext", "train", "--help", cwd=tmp_path).stdout
 
 
