@@ -91,7 +91,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"trl-grpo-ext {__version__}")
     commands = _Commands(
-        parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+        parser.add_subparsers(
+            prog=parser.prog, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
+        )
     )
     for command in COMMANDS.values():
         command.add_parser(commands)
