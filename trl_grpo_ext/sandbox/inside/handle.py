@@ -254,18 +254,6 @@ def bind(self: Stub, instance: Any, owner: Any = None) -> Any:
     return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
 
 
-_RESULTS = {"__len__": "len", "__bool__": "bool"}
-
-
-def _counted(name: str) -> Callable[..., Any]:
-    def method(self: Stub) -> Any:
-        if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
-            return _of_plain_base(self, name)()
-        return self._remote_state.remote.request(_RESULTS[name], self)
-
-    return method
-
-
 _OWN: dict[str, Callable[..., Any]] = {
     "__call__": _call,
     "__iter__": _iter,
@@ -277,6 +265,5 @@ _OWN: dict[str, Callable[..., Any]] = {
     "__str__": Handle.__str__,
     "__repr__": Handle.__repr__,
     "__format__": Handle.__format__,
-    **{name: _counted(name) for name in _RESULTS},
 }
 """The special methods that take more than passing on."""

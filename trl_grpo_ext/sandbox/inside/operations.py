@@ -39,14 +39,6 @@ def on_names(namespace: dict[str, Any], found: Callable[[Any], None]) -> dict[st
     return {"names": names, "set_name": set_name, "delete_name": delete_name, "public": public}
 
 
-def _setitem(target: Any, key: Any, value: Any) -> None:
-    target[key] = value
-
-
-def _delitem(target: Any, key: Any) -> None:
-    del target[key]
-
-
 def _chunk(iterator: Any, size: int) -> tuple[list[Any], BaseException | None]:
     """The next items, up to `size`, and what ended them, if anything did."""
     items: list[Any] = []
@@ -65,10 +57,6 @@ def _size(item: Any) -> int:
     if isinstance(item, list | tuple | set | frozenset | dict):
         return 64 + 16 * len(item)
     return len(item) if isinstance(item, str | bytes) else 16
-
-
-def _exit(target: Any, error: BaseException | None) -> bool:
-    return bool(type(target).__exit__(target, None if error is None else type(error), error, None))
 
 
 _tasks = Tasks()
@@ -144,13 +132,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "delete": delattr,
     "dir": dir,
     "getitem": lambda target, key: target[key],
-    "setitem": _setitem,
-    "delitem": _delitem,
     "seed": _seed,
     "eq": lambda one, other: bool(one == other),
     "hash": hash,
-    "len": len,
-    "bool": bool,
     "str": str,
     "repr": repr,
     "format": format,
@@ -158,8 +142,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "next": _chunk,
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
-    "enter": lambda target: type(target).__enter__(target),
-    "exit": _exit,
     "isinstance": isinstance,
     "issubclass": issubclass,
     "start": _tasks.start,

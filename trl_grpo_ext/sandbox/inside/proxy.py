@@ -26,10 +26,8 @@ from trl_grpo_ext.workers.frames import Channel, FrameError
 MAX_NESTING = 40
 
 _RESULTS = {
-    "bool": bool,
     "dir": list,
     "eq": bool,
-    "exit": bool,
     "format": str,
     "start": int,
     "step": tuple,
@@ -37,7 +35,6 @@ _RESULTS = {
     "hash": int,
     "isinstance": bool,
     "issubclass": bool,
-    "len": int,
     "names": list,
     "next": tuple,
     "repr": str,

@@ -123,7 +123,7 @@ class RemoteClass(type):
         return map(cls._own, cls._remote_class.remote.request("iter", cls))
 
     def __len__(cls) -> int:
-        return int(cls._remote_class.remote.request("len", cls))
+        return int(cls._remote_class.remote.request("special", cls, "__len__"))
 
     def __getitem__(cls, key: Any) -> Any:
         return cls._own(cls._remote_class.remote.request("getitem", cls, key))

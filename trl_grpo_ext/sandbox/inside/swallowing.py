@@ -11,8 +11,8 @@ _BUILTINS = frozenset(dir(builtins))
 
 def leave(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
     """`__exit__` of a stand-in."""
-    remote = self._remote_state.remote
-    swallow = remote.request("exit", self, _told(error))
+    remote, told = self._remote_state.remote, _told(error)
+    swallow = remote.request("special", self, "__exit__", None if told is None else type(told), told, None)
     return bool(swallow) and error is not None and remote.may_swallow(error)
 
 
