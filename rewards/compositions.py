@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from trl_grpo_ext.protocol import DataProblem, Verifier
 from trl_grpo_ext.rewards.composed import ComposedVerdict, Composition, compose, unscored_first, within_unit
@@ -14,8 +15,32 @@ from trl_grpo_ext.verdict import Blame, Status, Verdict
 PassOn = Literal["bad_data", "unscored"]
 
 
+class _Conditions(Composition):
+    """What `AllOf` and `AnyOf` share: scores in [0, 1], of which one stands for all, and one decides at once."""
+
+    deciding: ClassVar[float]
+    """The score that decides, whatever the other verifiers would say."""
+
+    @abstractmethod
+    def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
+        """The verifier whose score stands, of those that gave one; None if all scores are 1."""
+
+    def is_decided(self, verdict: Verdict) -> bool:
+        return verdict.score == self.deciding
+
+    def read(self, verdict: Verdict) -> Verdict:
+        return within_unit(verdict)
+
+    def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
+        scores = {name: part.score for name, part in parts.items() if part.score is not None}
+        name = self.standing(scores, parts) if scores else None
+        decided = name is not None and scores[name] == self.deciding
+        unscored = None if decided else unscored_first(parts)
+        return compose(parts, name if unscored is None else unscored)
+
+
 @dataclass(frozen=True, kw_only=True)
-class AllOf(Composition):
+class AllOf(_Conditions):
     """The least of several scores: right only if all say so.
 
     Use it where one of the conditions is worth nothing without the others, such as a right answer in the right form.
@@ -56,24 +81,15 @@ class AllOf(Composition):
         [1.0, 0.0, 0.0]
     """
 
-    def is_decided(self, verdict: Verdict) -> bool:
-        return verdict.score == 0
+    deciding = 0.0
 
-    def read(self, verdict: Verdict) -> Verdict:
-        return within_unit(verdict)
-
-    def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
-        scores = {name: part.score for name, part in parts.items() if part.score is not None}
-        least = min(scores, key=scores.__getitem__, default=None)
-        if least is None or scores[least] > 0:
-            unscored = unscored_first(parts)
-            if unscored is not None:
-                return compose(parts, unscored)
-        return compose(parts, None if least is None or scores[least] == 1 else least)
+    def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
+        least = min(scores, key=scores.__getitem__)
+        return None if scores[least] == 1 else least
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnyOf(Composition):
+class AnyOf(_Conditions):
     """The greatest of several scores: right if one says so.
 
     Use it where an answer may be right in several ways, such as by an exact match or else in a judge's eyes. It is as
@@ -115,21 +131,11 @@ class AnyOf(Composition):
         [1.0, 1.0, 0.0]
     """
 
-    def is_decided(self, verdict: Verdict) -> bool:
-        return verdict.score == 1
+    deciding = 1.0
 
-    def read(self, verdict: Verdict) -> Verdict:
-        return within_unit(verdict)
-
-    def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
-        scores = {name: part.score for name, part in parts.items() if part.score is not None}
+    def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
         # Among equals, one that could read the answer says more of it than one that could not.
-        best = max(scores, key=lambda name: (scores[name], parts[name].status is not Status.UNPARSEABLE), default=None)
-        if best is None or scores[best] < 1:
-            unscored = unscored_first(parts)
-            if unscored is not None:
-                return compose(parts, unscored)
-        return compose(parts, best)
+        return max(scores, key=lambda name: (scores[name], parts[name].status is not Status.UNPARSEABLE))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.classes import made_class
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
-from trl_grpo_ext.sandbox.inside.crossing.inheriting import made_class
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, Shared
 from trl_grpo_ext.sandbox.inside.objects import Objects
 from trl_grpo_ext.sandbox.inside.operations import OPERATIONS, on_names

@@ -1,17 +1,24 @@
-"""What crosses between the tests and the program beyond plain data, on the program's side."""
+"""What crosses between the tests and the program beyond plain data, on the program's side.
+
+An object of the tests has a stand-in in the program; each use of it is a message to the judge, see `given`.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Generator
 from enum import Enum, EnumMeta
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
 from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, description, keeps_its_class, plain_base
 from trl_grpo_ext.sandbox.inside.crossing.containers import contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
-from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, has_methods, is_plain_type, write_as
+from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Exceptions
+from trl_grpo_ext.sandbox.inside.crossing.specials import ALL
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -21,7 +28,6 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     Table,
     plain_scalar,
 )
-from trl_grpo_ext.sandbox.inside.test_objects import CallBack, TestFunction, TestObject, class_with
 
 _BUILTINS = dict(vars(__import__("builtins")))
 
@@ -58,15 +64,18 @@ class Objects:
         return self._handles.add(value) if number is None else number
 
     def known(self, encoder: Encoder, value: Any) -> Json | None:
-        """The JSON for an instance of a subclass of a plain type that is to keep its class; None to flatten it."""
+        """The JSON for a member of an enumeration, or an instance of a subclass of a plain type that keeps its class.
+
+        None to flatten it, or for any other object.
+        """
         kind = type(value)
+        if isinstance(value, Enum) and (module := kind.__module__) in sys.stdlib_module_names:
+            return {"member": [module, kind.__name__, value.name]}
         base = plain_base(kind)
         if base is None:
             return None
-        if isinstance(value, Enum) and (module := kind.__module__) in sys.stdlib_module_names:
-            return {"member": [module, kind.__name__, value.name]}
         number = self._handles.number(value)
-        if number is None and not keeps_its_class(value, has_methods):
+        if number is None and not keeps_its_class(value):
             return None
         if base not in PLAIN_BASES:
             return None if number is None else self._handle(encoder, value)
@@ -93,8 +102,6 @@ class Objects:
             if number is not None:
                 return {"my_error": number}
             return self._exceptions.encode_error(value, encoder, self.number(value))
-        if isinstance(value, Enum) and (module := type(value).__module__) in sys.stdlib_module_names:
-            return {"member": [module, type(value).__name__, value.name]}
         plain = plain_scalar(value)
         return self._handle(encoder, value) if plain is MISSING else encoder.encode(plain)
 
@@ -167,3 +174,74 @@ class Objects:
             for name, value in zip(("__name__", "__doc__"), described, strict=True):
                 put(self._given[number], name, decoder.decode(value))
         return self._given[number]
+
+
+CallBack = Callable[[int, str, tuple[Any, ...], dict[str, Any]], Any]
+"""What comes of using an object of the tests, by its number: how it is used, and the arguments."""
+
+
+class TestObject:
+    """An object of the tests. Its class has the special methods that the object has; see `class_with`."""
+
+    def __init__(self, call_back: CallBack, number: int) -> None:
+        put = object.__setattr__
+        put(self, "_call_back", call_back)
+        put(self, "_number", number)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return _use(self, "get", name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            _use(self, "set", name, value)
+
+    def __delattr__(self, name: str) -> None:
+        _use(self, "delete", name)
+
+
+class TestFunction(TestObject):
+    """A function of the tests."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return _use(self, "call", *args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind like a function, which it stands for."""
+        return self if instance is None else lambda *args, **kwargs: self(instance, *args, **kwargs)
+
+
+def _use(target: TestObject, use: str, /, *args: Any, **kwargs: Any) -> Any:
+    call_back: CallBack = object.__getattribute__(target, "_call_back")
+    return call_back(object.__getattribute__(target, "_number"), use, args, kwargs)
+
+
+def _special(name: str) -> Callable[..., Any]:
+    def method(self: TestObject, /, *args: Any, **kwargs: Any) -> Any:
+        return _use(self, "special", name, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _call(self: TestObject, /, *args: Any, **kwargs: Any) -> Any:
+    return _use(self, "call", *args, **kwargs)
+
+
+def _await(self: TestObject) -> Generator[None, None, Any]:
+    return awaited(partial(_use, self))
+
+
+_OWN = {"__call__": _call, "__await__": _await}
+
+
+@lru_cache(maxsize=256)
+def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
+    """A class of stand-ins with these special methods."""
+    members = {each: _OWN.get(each) or _special(each) for each in specials if each in ALL}
+    if "__eq__" in members and "__hash__" not in members:
+        members["__hash__"] = object.__hash__
+    return type(name, (TestObject,), members)

@@ -12,9 +12,9 @@ from _thread import RLock  # not threading, which costs every fork
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from trl_grpo_ext.sandbox.inside.crossing.classes import class_order
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
-from trl_grpo_ext.sandbox.inside.crossing.inheriting import class_order
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Shared, checked, contents, reading
 from trl_grpo_ext.sandbox.inside.given import USES
 from trl_grpo_ext.sandbox.inside.handle import demote

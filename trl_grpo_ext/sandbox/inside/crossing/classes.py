@@ -1,4 +1,8 @@
-"""How the program's end describes a class, so that the judge can make one that stands for it; see `remote_class`."""
+"""Classes that the other end is to make.
+
+The program's end describes a class, so that the judge can make one that stands for it; see `remote_class`. Of a class
+of the tests that inherits from one of the program's, the judge's end orders the program to make its own.
+"""
 
 from __future__ import annotations
 
@@ -68,14 +72,59 @@ def _flags(kind: type) -> Iterator[str]:
         yield "function"
 
 
-def keeps_its_class(value: Any, has_methods: Callable[[type], bool]) -> bool:
+def keeps_its_class(value: Any) -> bool:
     """Whether an instance of a subclass of a plain type is more than that plain value."""
     kind = type(value)
     if isinstance(value, Enum):
         return True
-    return kind.__module__ in OWN_MODULES and (hasattr(kind, "_fields") or has_methods(kind))
+    return kind.__module__ in OWN_MODULES and (hasattr(kind, "_fields") or _has_methods(kind))
+
+
+def _has_methods(kind: type) -> bool:
+    """Whether a class adds public methods to the plain types that it is made of."""
+    for base in kind.__mro__:
+        if is_plain_type(base) or base is object:
+            continue
+        for name, value in vars(base).items():
+            if not name.startswith("_") and (callable(value) or isinstance(value, property | staticmethod)):
+                return True
+    return False
 
 
 def plain_base(kind: type) -> type | None:
     """The plain type that a class is made of."""
     return next((base for base in kind.__mro__ if is_plain_type(base) and base is not type), None)
+
+
+_LEFT_OUT = frozenset({"__module__", "__classcell__", "__slots__", "__static_attributes__", "__firstlineno__"})
+_WRAPPERS: dict[type, tuple[str, ...]] = {
+    property: ("fget", "fset", "fdel"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+}
+
+
+def class_order(name: str, bases: tuple[Any, ...], members: dict[str, Any], options: dict[str, Any]) -> tuple[Any, ...]:
+    """What the program needs to make the class: its name, bases, options, and members with how they are wrapped."""
+    remote = [base for base in bases if hasattr(base, "_remote_class")]
+    wrapped = [[key, *_unwrapped(value)] for key, value in members.items() if key not in _LEFT_OUT]
+    return name, remote, options, wrapped
+
+
+def _unwrapped(value: Any) -> list[Any]:
+    names = _WRAPPERS.get(type(value))
+    return ["", value] if names is None else [type(value).__name__, *(getattr(value, name) for name in names)]
+
+
+def made_class(name: str, bases: list[type], options: dict[str, Any], members: list[list[Any]]) -> type:
+    """The program's class for such an order."""
+    from types import new_class
+
+    wrappers = {kind.__name__: kind for kind in _WRAPPERS}
+
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace["__module__"] = "tests"
+        for key, how, *values in members:
+            namespace[key] = wrappers[how](*values) if how else values[0]
+
+    return new_class(name, tuple(bases), options, fill)

@@ -226,14 +226,3 @@ def is_plain_type(kind: type) -> bool:
 def write_as(encoder: Encoder, value: Any, kind: type) -> Json:
     """The JSON for a value of a subclass of a plain type, as that type."""
     return _WRITERS[kind](encoder, value)
-
-
-def has_methods(kind: type) -> bool:
-    """Whether a class adds public methods to the plain types that it is made of."""
-    for base in kind.__mro__:
-        if is_plain_type(base) or base is object:
-            continue
-        for name, value in vars(base).items():
-            if not name.startswith("_") and (callable(value) or isinstance(value, property | staticmethod)):
-                return True
-    return False
