@@ -96,7 +96,7 @@ class Forker:
         self._returning: list[kernel.PreparedCall] = []
         if cell.namespaces:
             self._leaving.append(kernel.call("unshare", kernel.CLONE_NEWPID))
-            self._returning.append(kernel.call("setns", kernel.pidfd_open(os.getpid()), kernel.CLONE_NEWPID))
+            self._returning.append(kernel.call("setns", os.pidfd_open(os.getpid()), kernel.CLONE_NEWPID))
 
     def serve(self) -> None:
         """Take orders until the trainer is gone."""

@@ -181,33 +181,30 @@ def landlock_abi() -> int:
         return 0
 
 
-class Ruleset:
-    """What may be opened: nothing, but by `rights` what lies at or beneath a path that is there.
+def restricting(version: int, rights: dict[str, int]) -> kernel.PreparedCall:
+    """A call that puts a process and its children under rules, for good. Needs no_new_privs.
 
-    The network and outside signals are closed where possible.
+    Nothing may be opened, but by `rights` what lies at or beneath a path that is there. The network and outside signals
+    are closed where possible.
     """
+    files = _ALL_OF_ABI.get(version, _NEWEST)
+    silent = _LOG_SAME_EXEC_OFF if version >= 7 else 0  # or a program could fill the machine's audit log
+    net, scoped = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    attributes = struct.pack("=QQQ", files, net, scoped)[:size]
+    rules = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
+    for path, allowed in rights.items():
+        if os.path.exists(path):
+            _allow(rules, path, allowed & files)
+    return kernel.call("syscall", _RESTRICT_SELF, rules, silent, why="landlock_restrict_self")
 
-    def __init__(self, version: int, rights: dict[str, int]) -> None:
-        self._files = _ALL_OF_ABI.get(version, _NEWEST)
-        self._silent = _LOG_SAME_EXEC_OFF if version >= 7 else 0  # or a program could fill the machine's audit log
-        net, scoped = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
-        size = 8 if version < 4 else 16 if version < 6 else 24
-        attributes = struct.pack("=QQQ", self._files, net, scoped)[:size]
-        self._descriptor = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
-        for path, allowed in rights.items():
-            if os.path.exists(path):
-                self._allow(path, allowed)
 
-    def _allow(self, path: str, rights: int) -> None:
-        if not os.path.isdir(path):
-            rights &= _OF_FILES
-        descriptor = os.open(path, os.O_PATH)
-        rule = struct.pack("=Qi", rights & self._files, descriptor)
-        try:
-            kernel.syscall("landlock_add_rule", _ADD_RULE, self._descriptor, _RULE_PATH_BENEATH, rule, 0)
-        finally:
-            os.close(descriptor)
-
-    def restricting(self) -> kernel.PreparedCall:
-        """A call that puts a process and its children under the rules, for good. Needs no_new_privs."""
-        return kernel.call("syscall", _RESTRICT_SELF, self._descriptor, self._silent, why="landlock_restrict_self")
+def _allow(rules: int, path: str, rights: int) -> None:
+    if not os.path.isdir(path):
+        rights &= _OF_FILES
+    descriptor = os.open(path, os.O_PATH)
+    try:
+        rule = struct.pack("=Qi", rights, descriptor)
+        kernel.syscall("landlock_add_rule", _ADD_RULE, rules, _RULE_PATH_BENEATH, rule, 0)
+    finally:
+        os.close(descriptor)

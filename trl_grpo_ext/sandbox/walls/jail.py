@@ -32,7 +32,7 @@ class Cell:
         namespaces: Whether the zygote has a file system, a process tree and an empty network of its own.
         filtered: Whether system calls are filtered.
         scratch: The folder that a program begins in; in namespaces it may keep files there.
-        rules: Landlock's, for a child that may keep files and for one that may not; none to do without.
+        rules: Landlock's, as calls, for a child that may keep files and for one that may not; none to do without.
         user: The user to become, or None to stay who one is.
         base_bytes: Memory that a child has mapped at birth; limits come on top.
         tasks: Processes of this user that are there anyway, or None if they cannot be counted.
@@ -41,7 +41,7 @@ class Cell:
     namespaces: bool
     filtered: bool
     scratch: str
-    rules: dict[bool, filesystem.Ruleset]
+    rules: dict[bool, kernel.PreparedCall]
     user: int | None = None
     base_bytes: int = 0
     tasks: int | None = None
@@ -61,7 +61,7 @@ class Cell:
             *self._limits(limits),
             *(becoming(self.user) if self.user is not None else ()),
             *([kernel.dropping_capabilities()] if self.rules or self.filtered else ()),
-            *([self.rules[keeps_files].restricting()] if self.rules else ()),
+            *([self.rules[keeps_files]] if self.rules else ()),
             kernel.closing_from(descriptors),
             # Its memory is measured from outside, which a process that cannot be dumped hides from all but root.
             kernel.call("prctl", kernel.PR_SET_DUMPABLE, 1, 0, 0, 0),
@@ -74,7 +74,7 @@ class Cell:
         It is opened for each child: two that shared what one has opened would see each other's flags.
         """
         null = [kernel.call("close", 0), kernel.call("open", b"/dev/null", os.O_RDWR)]  # the lowest that is free: 0
-        places = [kernel.dup2(max(source, 0), target) for target, source in enumerate(descriptors)]
+        places = [kernel.call("dup2", max(source, 0), target) for target, source in enumerate(descriptors)]
         return [*null, *places[1:]] if descriptors[0] < 0 else places
 
     def lock(self, calls: Iterable[kernel.PreparedCall]) -> None:
@@ -134,17 +134,17 @@ def prepare(
 
 def _rules(
     version: int, namespaces: bool, scratch: str, readable: filesystem.Readable
-) -> dict[bool, filesystem.Ruleset]:
+) -> dict[bool, kernel.PreparedCall]:
     rights = {"/": filesystem.READ} if namespaces else readable.rights() | {scratch: filesystem.READ}
     rights |= dict.fromkeys(
         ["/dev"] if namespaces else filesystem.DEVICES, filesystem.READ_FILE | filesystem.WRITE_FILE
     )
-    reading = filesystem.Ruleset(version, rights)
+    reading = filesystem.restricting(version, rights)
     if not namespaces:
         return {False: reading, True: reading}
     # In a file system of its own, each child's folder is mounted in this one, which is read-only.
     keeping = rights | {os.path.dirname(scratch): filesystem.KEEP_FILES}
-    return {False: reading, True: filesystem.Ruleset(version, keeping)}
+    return {False: reading, True: filesystem.restricting(version, keeping)}
 
 
 def _lowering(limit: int, value: int) -> kernel.PreparedCall:

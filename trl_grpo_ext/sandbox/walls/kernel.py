@@ -28,19 +28,10 @@ MACHINE = platform.machine()
 # (x86-64, arm64). Calls above 424 have one number everywhere.
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(MACHINE)
 _CAPGET = {"x86_64": 125, "aarch64": 90}.get(MACHINE)
-_PIDFD_OPEN, _CLOSE_RANGE = 434, 436
+_CLOSE_RANGE = 436
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
-
-
-def syscall(name: str, number: int | None, *arguments: object) -> int:
-    """Make a raw system call; integers are passed as longs."""
-    if number is None:
-        raise OSError(f"{name}: no system call number is known for {MACHINE}")
-    passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    return _checked(name, _syscall(ctypes.c_long(number), *passed))
+_libc.syscall.restype = ctypes.c_long
 
 
 PreparedCall = tuple[str, Callable[..., int], tuple[object, ...]]
@@ -53,11 +44,6 @@ def call(function: str, *arguments: object, why: str = "") -> PreparedCall:
     return why or function, getattr(_libc, function), passed
 
 
-def dup2(source: int, target: int) -> PreparedCall:
-    """A call that makes `target` another descriptor of `source`'s file."""
-    return "dup2", _libc.dup2, (source, target)
-
-
 def perform(calls: Iterable[PreparedCall]) -> None:
     """Make these calls in order; raises an OSError for the first that fails."""
     for name, function, arguments in calls:
@@ -65,14 +51,17 @@ def perform(calls: Iterable[PreparedCall]) -> None:
             _checked(name, -1)
 
 
-def unshare(flags: int) -> None:
-    """Leave the namespaces of these kinds for new ones; for CLONE_NEWPID, the next child does."""
-    _checked("unshare", _libc.unshare(flags))
+def do(function: str, *arguments: object, why: str = "") -> int:
+    """Make a call at once; what it returns."""
+    name, found, passed = call(function, *arguments, why=why)
+    return _checked(name, found(*passed))
 
 
-def pidfd_open(pid: int) -> int:
-    """A descriptor that becomes readable when the process ends."""
-    return syscall("pidfd_open", _PIDFD_OPEN, pid, 0)
+def syscall(name: str, number: int | None, *arguments: object) -> int:
+    """Make a raw system call."""
+    if number is None:
+        raise OSError(f"{name}: no system call number is known for {MACHINE}")
+    return do("syscall", number, *arguments, why=name)
 
 
 def threads(pid: int) -> int:
@@ -94,23 +83,21 @@ def closing_from(first: int) -> PreparedCall:
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """Mount a file system."""
-    encoded = [text.encode() if text is not None else None for text in (source, target, kind)]
-    _checked(f"mount {target}", _libc.mount(*encoded, ctypes.c_ulong(flags), data.encode() if data else None))
+    first, last = [text and text.encode() for text in (source, target, kind)], data and data.encode()
+    do("mount", *first, flags, last, why=f"mount {target}")
 
 
 def enter_root(folder: str) -> None:
     """Make a mount point the root of the file system, and let go of the old one."""
     os.chdir(folder)
     syscall("pivot_root", _PIVOT_ROOT, b".", b".")
-    _checked("umount", _libc.umount2(b".", MNT_DETACH))
+    do("umount2", b".", MNT_DETACH)
     os.chdir("/")
 
 
-def prctl(option: int, value: int = 0, pointer: object = 0) -> None:
+def prctl(option: int, value: int) -> None:
     """Set what the kernel lets this process do."""
-    passed = ctypes.c_ulong(pointer) if isinstance(pointer, int) else pointer
-    result = _libc.prctl(option, ctypes.c_ulong(value), passed, ctypes.c_ulong(0), ctypes.c_ulong(0))
-    _checked(f"prctl {option}", result)
+    do("prctl", option, value, 0, 0, 0, why=f"prctl {option}")
 
 
 def has_capability(number: int) -> bool:

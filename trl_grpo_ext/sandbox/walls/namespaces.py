@@ -73,7 +73,7 @@ def enter_namespaces(readable: filesystem.Readable) -> int | None:
     except OSError:
         if not kernel.has_capability(kernel.CAP_SYS_ADMIN):
             raise
-        kernel.unshare(kinds)
+        kernel.do("unshare", kinds)
         user = FIRST_SPARE_USER + os.getpid()
     filesystem.make_private_root(readable)
     return user
@@ -100,7 +100,7 @@ def _enter_user_namespace(kinds: int, *, other: int | None) -> None:
             os._exit(status)
     os.close(waits)
     try:
-        kernel.unshare(kernel.CLONE_NEWUSER | kinds)
+        kernel.do("unshare", kernel.CLONE_NEWUSER | kinds)
         os.write(go, b"x")
     finally:
         os.close(go)
