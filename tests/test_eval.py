@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,17 @@ import pytest
 from command_line import run_here
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.evaluation.comparison import compare, paired_difference, sentence
 from trl_grpo_ext.evaluation.evaluated import Evaluated
+from trl_grpo_ext.evaluation.printed import print_evaluations
 from trl_grpo_ext.evaluation.prompt_figures import majority, prompt_figures
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
+ABOUT = {"recipe": "r", "split": "test", "prompts": 2, "samples": 2, "temperature": 1.0}
+COLUMNS = ("weights", "verdicts", "values", "gated")
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
 WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="5")
 OTHER = Verdict(status=Status.INCORRECT, score=0.0, answer="6")
@@ -92,7 +98,8 @@ def test_a_majority_is_what_drawing_one_of_the_most_frequent_answers_comes_to(ve
     said = [verdict.answer for verdict in verdicts if verdict.status is not Status.UNPARSEABLE]
     most = [answer for answer, count in Counter(said).items() if count == max(Counter(said).values())]
     (found,) = figures(verdicts, ks=[len(verdicts)])
-    if len(verdicts) > 1:
+    assert (f"maj@{len(verdicts)}" in found) is (len(verdicts) > 2)
+    if len(verdicts) > 2:
         assert found[f"maj@{len(verdicts)}"] == pytest.approx(sum(answer == "4" for answer in most) / max(1, len(most)))
         assert found[f"tied@{len(verdicts)}"] == (len(most) > 1)
 
@@ -143,6 +150,22 @@ def test_a_prompt_that_is_there_twice_is_paired_twice() -> None:
     for found in (one, other):
         found.prompts += found.prompts[:1]
     assert compare(one, other)["pass@1"].prompts == 3
+
+
+def test_an_interval_is_never_broken_however_long_the_names_are() -> None:
+    name, models = "a_term_that_has_a_very_long_name_indeed", []
+    for label in ("Qwen2.5-0.5B-Instruct-with-a-long-name", "trained"):
+        card = card_of([RIGHT, WRONG], [RIGHT, RIGHT])
+        card = replace(card, **{what: {name: getattr(card, what)["accuracy"]} for what in COLUMNS})
+        models.append(Evaluated({"label": label, **ABOUT}, (1,), prompts=list(prompt_figures(card, (1,)))))
+        models[-1].tally.add(card)
+    printed = io.StringIO()
+    print_evaluations(models, compare(*models), Console(file=printed, width=80))
+    lines = printed.getvalue().splitlines()
+    table = lines[1 : lines.index("Qwen2.5-0.5B-Instruct-with-a-long-name:")]
+    assert max(map(len, table)) <= 80
+    assert all(line.count("[") == line.count("]") for line in table)
+    assert any(line.startswith("pass@1") and line.count("[") == 3 for line in map(str.strip, table))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -314,3 +337,15 @@ def test_a_model_or_data_that_is_not_there_is_found_before_anything_heavy_is_imp
     command = [sys.executable, "-c", code, "eval", "--config", "quickstart", *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.stdout.strip() == "2 []", done.stderr
+
+
+def test_an_evaluation_says_of_a_trained_model_what_its_training_has_said(tmp_path: Path) -> None:
+    flags = ["--rows", "40", "--per_device_train_batch_size", "16", "--write_report", "false"]
+    train = ["--max_steps", "2", "--evaluate_before_and_after", "true", "--output_dir", "trained", *flags]
+    run_here("train", "--config", "quickstart", *train, cwd=tmp_path)
+    summary = json.loads((tmp_path / "trained/summary.json").read_text())
+    said = run_here("eval", "--config", "quickstart", "--model", "trained", "--json", *flags, cwd=tmp_path)
+    (found,) = json.loads(said.stdout)["models"]
+    for term in ("accuracy", "thinks"):
+        assert found["terms"][term]["score"]["mean"] == pytest.approx(summary["terms"][term]["after"]["mean"])
+    assert found["tokens"]["mean"] == pytest.approx(summary["tokens"]["after"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.evaluation.prompt_figures import PromptFigures, prompt_figures
+from trl_grpo_ext.evaluation.prompt_figures import FEWEST_VOTES, PromptFigures, prompt_figures
 from trl_grpo_ext.figures.pairs import passes
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.score.tally import Tally
@@ -65,7 +65,7 @@ class Evaluated:
             "void": self.tally.void,
             "grader_failed": self.tally.failed,
             **{f"pass@{k}": self.mean(f"pass@{k}") for k in self.ks},
-            **{name: self._majority(k) for k in self.ks if k > 1 for name in [f"maj@{k}"]},
+            **{name: self._majority(k) for k in self.ks if k >= FEWEST_VOTES for name in [f"maj@{k}"]},
             "tokens": self._tokens(),
             "cut": self.cut.mean if self.cut.count else None,
             "terms": self.tally.to_record()["terms"],

@@ -12,10 +12,12 @@ from rich.text import Text
 
 from trl_grpo_ext.evaluation.comparison import Difference
 from trl_grpo_ext.evaluation.evaluated import QUANTILES, Evaluated
+from trl_grpo_ext.evaluation.prompt_figures import FEWEST_VOTES
 from trl_grpo_ext.support.text import on_one_line
 
 SHOWN_REASONS = 5  # a term
 MAX_CHARS = 80
+LABEL_CHARS = 20  # a line, as wide as an interval
 
 
 def print_evaluations(
@@ -33,11 +35,10 @@ def print_evaluations(
 
 def _table(found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)  # two models fit 80 characters
-    table.add_column("")
-    for one in found:
-        table.add_column(one.label, justify="right", overflow="fold")
-    if differences:
-        table.add_column("difference", justify="right")
+    table.add_column("", overflow="fold")
+    for label in (*(one.label for one in found), *(["difference"] if differences else [])):
+        in_lines = "\n".join(label[start : start + LABEL_CHARS] for start in range(0, len(label), LABEL_CHARS))
+        table.add_column(in_lines, justify="right", no_wrap=True)  # an interval is never broken
     for name in _figures(found):
         digits = 1 if name == "tokens" else 3
         told = [differences.get(name)] if differences else []
@@ -61,7 +62,7 @@ def _figures(found: Sequence[Evaluated]) -> list[str]:
     terms = dict.fromkeys(term for one in found for term in one.tally.terms)
     return [
         *(f"pass@{k}" for k in ks),
-        *(f"maj@{k}" for k in ks if k > 1),
+        *(f"maj@{k}" for k in ks if k >= FEWEST_VOTES),
         *(f"score/{term}" for term in terms),
         "tokens",
     ]

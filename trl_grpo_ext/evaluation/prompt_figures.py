@@ -14,6 +14,8 @@ from trl_grpo_ext.figures.pairs import passes
 from trl_grpo_ext.figures.primary import pass_at_k, read_answer
 from trl_grpo_ext.scorecard import Scorecard
 
+FEWEST_VOTES = 3  # of two, either they agree or each has half of the vote: that is pass@1 again
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFigures:
@@ -53,7 +55,7 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
         if len(judged) < k:
             continue
         values[f"pass@{k}"] = pass_at_k(len(judged), sum(passed for _, passed in judged), k)
-        if k > 1:
+        if k >= FEWEST_VOTES:
             votes = [majority(judged[start : start + k]) for start in range(0, len(judged) - k + 1, k)]
             values[f"maj@{k}"] = sum(right for right, _ in votes) / len(votes)
             values[f"tied@{k}"] = sum(tied for _, tied in votes) / len(votes)

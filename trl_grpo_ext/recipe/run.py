@@ -12,6 +12,7 @@ from typing import Any
 import datasets
 import torch
 import transformers
+from accelerate.utils import set_seed
 from huggingface_hub.errors import HFValidationError
 from trl import get_peft_config, get_quantization_config
 
@@ -173,6 +174,8 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
     if not recipe.data.evaluate_before_and_after:
         return None
     _announce(trainer, f"evaluating {when} training ...")
+    # The numbers that the trainer begins with: `eval` begins so too, and says the same of the same model and prompts.
+    set_seed(recipe.training.seed, device_specific=True)
     with stopwatch.part(f"evaluating {when}"):
         return evaluate(trainer)
 

@@ -9,7 +9,8 @@ from typing import Any
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
-SHARES = {"data": "verified/blame/data", "void": "verified/void"}  # if not 0
+# Name, metric, and what it is a share of; shown if it is not 0.
+SHARES = (("bad data", "verified/blame/data", "verdicts"), ("void", "verified/void", "completions"))
 
 
 class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
@@ -76,7 +77,7 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
         'step 10/60 | reward 0.500 | accuracy 0.500 | live 75% | unparsed 12% | tokens 12.0 | H 0.82'
         >>> logs = {"reward": None, "verified/accuracy/score": 0.5, "verified/thinks/error": 1.0}
         >>> log_line(logs | {"verified/blame/grader": 0.5}, ["accuracy", "thinks"], step=10, steps=60)
-        'step 10/60 | reward - | accuracy (0.500) | thinks - | grader 100% (thinks)'
+        'step 10/60 | reward - | accuracy (0.500) | thinks - | grader failed 100% of thinks'
     """
     if "reward" not in logs:
         return ""
@@ -87,8 +88,8 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
     if terms and logs.get(f"verified/{terms[0]}/unparseable"):
         parts.append(f"unparsed {_percent(logs[f'verified/{terms[0]}/unparseable'])}")
     if logs.get("verified/blame/grader"):
-        parts.append(f"grader {_grader(logs, terms)}")
-    parts += [f"{name} {_percent(logs[key])}" for name, key in SHARES.items() if logs.get(key)]
+        parts.append(f"grader failed {_grader(logs, terms)}")
+    parts += [f"{name} {_percent(logs[key])} of {whole}" for name, key, whole in SHARES if logs.get(key)]
     if logs.get("completions/mean_length") is not None:
         parts.append(f"tokens {logs['completions/mean_length']:.1f}")
     if logs.get("entropy") is not None:
@@ -108,8 +109,8 @@ def _grader(logs: Mapping[str, Any], terms: Sequence[str]) -> str:
     if len(terms) > 1 and len(failing) == 1:
         ((term, errors),) = failing.items()
         if errors >= share:  # otherwise another term has failed too, in another way
-            return f"{_percent(errors)} ({term})"
-    return _percent(share)
+            return f"{_percent(errors)} of {term}"
+    return f"{_percent(share)} of verdicts"
 
 
 def _percent(share: float) -> str:

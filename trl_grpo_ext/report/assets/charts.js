@@ -226,7 +226,13 @@ function tellLegend({ spec, legend }, place) {
   if (!legend.childElementCount) {
     for (const one of spec.series) {
       legend.append(
-        el("li", {}, swatch(one.color, one.dots), el("span", { class: "name", text: one.label }), el("b", {})),
+        el(
+          "li",
+          {},
+          swatch(one.color, one.dots ? "round" : one.dash ? "dashed" : ""),
+          el("span", { class: "name", text: one.label }),
+          el("b", {}),
+        ),
       );
     }
   }

@@ -133,8 +133,8 @@ function verdictPanels(run) {
 function noisePanels(run) {
   const { steps, figures } = run.logs;
   const rates = [
-    ["false_rejects", "right answers turned down", "--timeout"],
-    ["false_accepts", "wrong answers accepted", "--incorrect"],
+    ["false_rejects", "right answers turned down", "--term-6"],
+    ["false_accepts", "wrong answers accepted", "--term-5"],
   ];
   const bounds = [
     ["", ""],

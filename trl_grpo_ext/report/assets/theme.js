@@ -128,8 +128,8 @@ function color(name) {
   return found;
 }
 
-function swatch(name, round) {
-  const node = el("span", { class: round ? "swatch round" : "swatch", "aria-hidden": "true" });
-  node.style.background = `var(${name})`;
+function swatch(name, shape = "") {
+  const node = el("span", { class: `swatch ${shape}`.trim(), "aria-hidden": "true" });
+  node.style.color = `var(${name})`;
   return node;
 }
