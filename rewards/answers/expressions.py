@@ -20,7 +20,7 @@ OPERATORS = {
     "nabla": "derivative",
 }  # fmt: skip
 _ORDINALS = [written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))]
-_APPLIED = frozenset(("Gamma", *"fghFGHPQ"))  # letters that name functions where a bracket follows
+_APPLIED = frozenset(("Gamma", "phi", *"fghFGHPQ"))  # letters that name functions where a bracket follows
 
 
 class Expressions(Structures):
@@ -35,11 +35,11 @@ class Expressions(Structures):
         return value
 
     def ratio(self) -> Node:
-        """A sum, or a ratio of some: `3:2`."""
+        """A sum, or a ratio of some: `3:2`, `3 to 2`."""
         parts = [self.sum()]
-        while (
-            not self.bars and self.sees("sign", ":") and self.ahead(1).kind in ("number", "symbol", "command", "open")
-        ):
+        while not self.bars and (self.sees("sign", ":") or (self.sees("word", "to") and isinstance(parts[-1], Number))):
+            if self.ahead(1).kind not in ("number", "symbol", "command", "open"):
+                break
             self.take()
             parts.append(self.sum())
         return parts[0] if len(parts) == 1 else Apply("ratio", tuple(parts))
@@ -104,7 +104,8 @@ class Expressions(Structures):
                 if isinstance(part, Number) and 0 < part.value < 1:
                     return Number(value.value + part.value)
                 raise UnreadableError
-        if self.sees("number") and (isinstance(value, Number) or self.row[self.at - 1].text not in "!)}"):
+        may_follow = self.row[self.at - 1].text in "!)}" or (isinstance(value, Symbol) and self.ahead(1).text == "^")
+        if self.sees("number") and (isinstance(value, Number) or not may_follow):  # n2^n is a product, n2 is none
             raise SideBySideError
         return times(value, self.power())
 
@@ -155,6 +156,7 @@ class Expressions(Structures):
         """The value with the factorials and percent signs behind it."""
         while self.sees("sign", "!", "%", "deg", "'"):
             sign = self.take().text
+            sign = "!!" if sign == "!" and self.skip("sign", "!") else sign
             value = Symbol(value.name + "'") if sign == "'" and isinstance(value, Symbol) else Apply(sign, (value,))
         return value
 

@@ -26,6 +26,11 @@ MAX_ANSWERS = 20  # no honest completion gives more of them
 
 _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
+# What a chat or a proof ends with, and says nothing: "Would you like me to explain?", a black square.
+_ENDING = re.compile(
+    r"(?<=[\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n\d]*"
+    r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
+)
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
 
@@ -96,7 +101,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     said = after_thinking((prefill or "") + completion)
     if said is None:
         return FinalAnswer(problem="unclosed_think")
-    found = _RULES[answer_from](_until_next_question(said[-MAX_CHARS:]))
+    found = _RULES[answer_from](_ENDING.sub("", _until_next_question(said[-MAX_CHARS:])))
     if isinstance(found, str):
         return FinalAnswer(problem=found)
     distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}

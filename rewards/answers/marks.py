@@ -19,7 +19,7 @@ _CORRECTED = re.compile(
 )
 _PART = re.compile(r"(?:^|\n)[ \t>*#-]{0,8}(?:Part[ \t]*)?[(（]([a-h1-8])[)）]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
-_OR = re.compile(r"\bor\b")
+_OR = re.compile(r"\b(?:or|oder|ou|o)\b")
 _WORD = re.compile(r"[A-Za-z]{3,}")
 _BLANK = re.compile(r"\\(?:[hv]?phantom|[hv]space\*?)\s*\{[^{}]*\}|\\(?:q?quad|text\s*\{\s*\}|[,;:! ])|~")
 _PLACEHOLDER = re.compile(
@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
 # Between marks that stand beside each other: no word that says anything.
 BESIDE = re.compile(
-    r"[\W_]*(?:(?:and|or|(?:I hope )?it is correct|the|my|so|thus|final|answer|is|in"
+    r"[\W_]*(?:(?:and|or|und|oder|et|ou|y|o|e|(?:I hope )?it is correct|the|my|so|thus|final|answer|is|in"
     r"|text|quad|qquad|begin|end|align\w*|displaystyle)\b[\W_]*){0,6}",
     re.IGNORECASE,
 )

@@ -24,6 +24,7 @@ _SYMBOLS = {
     "⟨": "(", "⟩": ")", "∖": r"\setminus ", "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "µ": "μ",
     "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",
     "€": r"\text{ eur }", "£": r"\text{ gbp }", "¥": r"\text{ yen }", "₹": r"\text{ inr }",
+    "¢": r"\text{ cents }",
     "或": r" \text{ or } ", "、": ",", "。": ".", "⁄": "/", "∶": ":", "～": "~",
 }  # fmt: skip
 # A control character that an escape such as `\f` left behind, where a program read LaTeX as a string.
@@ -32,6 +33,7 @@ _LOST_AT = re.compile(r"[\x07\x08\x0b\x0c](?=[a-z])|\t(?=ext\b|imes\b|an\b|heta\
 _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 _QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
+_DECIMAL = re.compile(r"(?<![\d}.])(\d+)\{,\}(\d{1,2}|\d{4,})(?![\d{])")  # 2{,}5, as no thousands are written
 _PRIMES = re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?((?:\\prime\s?)+)\})")
 # `(mod 5)`, and the same in an upright font.
 _MODULO = re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)")
@@ -70,6 +72,8 @@ def spelled(text: str) -> str:
         text = _QUAD.sub(r"\g<0> ", text)
     if "mod" in text:
         text = _MODULO.sub(r"\\pmod{\1}", text)
+    if "{,}" in text:
+        text = _DECIMAL.sub(r"\1.\2", text)
     text = text.replace("{:}", ":")
     if "prime" in text:
         text = _PRIMES.sub(lambda found: "'" * found[0].count("prime"), text)

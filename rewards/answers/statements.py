@@ -122,8 +122,8 @@ class Statements(Quantities):
             if not lead:
                 raise UnreadableError
             return self._only_words(lead)
-        if self.skip("sign", "forall") or self.skip("sign", "exists"):
-            return Apply("forall", (self._statement(),))
+        if self.sees("sign", "forall", "exists"):
+            return Apply(self.take().text, (self._statement(),))
         if self.skip("sign", "!="):
             return Apply("not", (self.sets(),))
         if not lead:

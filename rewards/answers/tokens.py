@@ -40,7 +40,7 @@ FUNCTIONS = frozenset(
 GREEK = frozenset(
     """alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi omicron pi rho
     sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell
-    hbar""".split()  # noqa: SIM905
+    hbar aleph""".split()  # noqa: SIM905
 )
 _INFINITY = frozenset(("infinity", "infty", "inf", "oo"))
 _SIGNS = {
@@ -58,11 +58,12 @@ _SIGNS = {
 # What sets a size, a font or a space, and says nothing.
 _SILENT = frozenset(
     """left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
-    limits nolimits boldsymbol bm mathnormal mathcal mathscr mathfrak boxed fbox bold strut rm bf it hfill
+    limits nolimits boldsymbol bm mathnormal boxed fbox bold strut rm bf it hfill
     noindent middle displaylimits""".split()  # noqa: SIM905
 )
 _SPACES = frozenset(("quad", "qquad", "enspace", "thinspace", "space", "newline"))
-_FONT = FONTS | {"mathbb"}
+_LETTERS = frozenset(("mathbf", "mathit", "mathcal", "mathscr", "mathfrak"))  # fonts of single letters
+_FONT = FONTS | _LETTERS | {"mathbb"}
 _DROPPED = frozenset(("phantom", "hphantom", "vphantom", "color", "label", "tag", "hspace", "vspace", "textcolor"))
 _SETS = {"R": "Reals", "Z": "Integers", "N": "Naturals", "Q": "Rationals", "C": "Complexes"}
 # What each command is, as the kind and the text of its token.
@@ -184,7 +185,7 @@ class _Scanner:
         elif content in _SETS and command in ("mathbb", "mathbf"):
             yield Token("symbol", _SETS[content], self.space, start, end)
         else:
-            letter = command in ("mathbf", "mathit") and len(content) == 1
+            letter = command in _LETTERS and len(content) == 1
             math = letter or content in ("d", "e", "i") or content in FUNCTIONS or not content.isalpha()
             yield from self.scan(start, end, words=not math, depth=depth + 1)
 

@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 )
 
 _LABELLING = frozenset(
-    ("*", "+", "-", "/", "ratio", "abs", "overline", "angle", "triangle", "vec", "cup", "cap", "setminus")
+    """* + - / ratio abs overline angle triangle vec cup cap setminus gcd lcm""".split()  # noqa: SIM905
 )
 _SETS = ("cup", "cap", "setminus")
 # Words beside others that say what these are of.
@@ -38,8 +38,9 @@ _SAME_WORDS = {
     "empty set": "no solution", "the empty set": "no solution", "does not exist": "dne", "undefined": "dne",
     "all real numbers": "all reals", "all reals": "all reals", "real numbers": "all reals",
     "infinitely many solutions": "infinitely many", "infinite": "infinitely many",
+    "an infinite number": "infinitely many",
     "divergent": "diverges", "convergent": "converges",
-    "true": "yes", "false": "no",
+    "true": "yes", "false": "no", "not true": "no",
 }  # fmt: skip
 _SET_WORDS = {"no solution": Symbol("EmptySet"), "all reals": Symbol("Reals"), "infinity": Symbol("oo")}
 

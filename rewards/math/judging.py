@@ -18,7 +18,8 @@ from trl_grpo_ext.rewards.math.comparison import Literal, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 
-_LED = re.compile(r"\(?([A-J])\)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)  # a gold such as `B) A square`
+# An option with what it says: `B) A square`, `(B) 5`, `B. 5`.
+_LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")  # a gold such as `A, C` and `AC`
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.work"
@@ -90,9 +91,9 @@ def forget() -> None:
 
 def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
     """The verdict on each distinct pair; one that needs mathematics is killed after `timeout` seconds."""
-    known = {pair: _memo.get((pair, timeout)) or _try_at_once(pair) for pair in pairs}
+    known = {pair: _memo.get((pair, timeout)) or _try_at_once(_unlabelled(pair)) for pair in pairs}
     slow = [pair for pair, verdict in known.items() if verdict is None]
-    for pair, verdict in zip(slow, in_workers(slow, timeout), strict=True):
+    for pair, verdict in zip(slow, in_workers(list(map(_unlabelled, slow)), timeout), strict=True):
         if verdict.status is Status.TIMEOUT:
             verdict = _whose_timeout(pair, verdict, timeout)  # noqa: PLW2901
         _memo.put((pair, timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
@@ -192,29 +193,40 @@ def _letters(text: str) -> list[str]:
     return sorted(filter(str.isalpha, without_text_commands(text).replace("and", "")))
 
 
-def _led(gold: str) -> re.Match[str] | None:
-    return _LED.fullmatch(without_text_commands(gold).strip()) if ")" in gold else None
+def _led(text: str) -> tuple[str, str] | None:
+    """The label of an option and what it says; None for what is no option with its text."""
+    if ")" not in text and ". " not in text:
+        return None
+    found = _LED.fullmatch(without_text_commands(text).strip())
+    return (found[1] or found[2], found[3]) if found else None
+
+
+def _unlabelled(pair: Pair) -> Pair:
+    """The pair without the label of an option before its answer, unless its gold is one: `(C) 9/2` for 9/2."""
+    led = _led(pair.answer)
+    return pair._replace(answer=led[1]) if led and not _choice(pair.gold) else pair
 
 
 def _choice(text: str) -> str | None:
     """The capital letter, A to J, that a multiple choice gold is; None if it is none."""
     led = _led(text)
-    label = led[1] if led else letter(text)
+    label = led[0] if led else letter(text)
     return label if label and "A" <= label <= "J" else None
 
 
 def _chooses(answer: str, label: str) -> bool:
-    """Whether an answer chooses this letter, as it is written, and no other."""
-    return label in answer and read_choice(answer, Options()).labels == {label}
+    """Whether an answer chooses this letter, as it is written or small in brackets, and no other."""
+    is_written = label in answer or f"({label.lower()})" in answer
+    return is_written and read_choice(answer, Options()).labels == {label}
 
 
-def _says_option(answer: str, label: str, gold: re.Match[str] | None) -> bool:
+def _says_option(answer: str, label: str, gold: tuple[str, str] | None) -> bool:
     """Whether an answer chooses this letter, or says the text that a gold has beside it, and no other number."""
     if gold is None:
         return _chooses(answer, label)
-    text, led = read(gold[2]), _led(answer)
-    if led and isinstance(text.node, Number) and isinstance(read(led[2]).node, Number):
-        return led[1] == label and read(led[2]) == text
+    text, led = read(gold[1]), _led(answer)
+    if led and isinstance(text.node, Number) and isinstance(read(led[1]).node, Number):
+        return led[0] == label and read(led[1]) == text
     return _chooses(answer, label) or read(answer) == text
 
 

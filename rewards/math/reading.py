@@ -7,10 +7,12 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.rewards.answers.hedges import is_hedged
+from trl_grpo_ext.rewards.answers.numerals import in_words
 from trl_grpo_ext.rewards.answers.phrases import formal, informal
 from trl_grpo_ext.rewards.answers.reader import MAX_CHARS, read
 from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delimiters
-from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words
+from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words, children
+from trl_grpo_ext.rewards.answers.units import is_unit
 from trl_grpo_ext.rewards.answers.verifier import gold_texts
 
 Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
@@ -51,6 +53,12 @@ _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])")  # not the power of `x**2`
 _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent")
 )
+# Before what a sentence concludes, which alone must not be left open: `it might be 10, but not 0; hence 9`.
+_CONCLUSION = re.compile(r"^.*[,;]\s+(?:hence|thus|therefore|so)\b", re.IGNORECASE | re.DOTALL)
+_SAID_IN_WORDS = re.compile(
+    r"^\W*(?:yes|no)(?=,)|\bdo(?:es)? not exist\b|\binfinitely many\b|\ban infinite number\b", re.IGNORECASE
+)  # at the end of what a text says
+_UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")  # of at least four letters: "in" is a word
 _ASIDE = re.compile(r"\s*\((?:and|where|with|since|because|which)\b[^()]*\)\s*$")
 _FORMULA = re.compile(
     r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
@@ -58,7 +66,9 @@ _FORMULA = re.compile(
     r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?")
+_NUMBER = re.compile(
+    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?"
+)
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
@@ -88,7 +98,10 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     found = final_answer(restored(completion), prefill=prefill, answer_from=RULES[mode])
     if found.problem:
         return found
-    taken = [_taken(answer, mark) for answer, mark in zip(found.answers, found.marks, strict=True)]
+    taken = [
+        _taken(_with_unit(answer, completion) if mark == "boxed" else answer, mark)
+        for answer, mark in zip(found.answers, found.marks, strict=True)
+    ]
     if any(problem for _, _, problem in taken):
         return FinalAnswer(problem=next(problem for _, _, problem in taken if problem))
     read_as = {_on_one_line(answer): mark for answer, mark, _ in taken}
@@ -97,6 +110,14 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     if any(len(answer) > MAX_CHARS for answer in read_as):
         return FinalAnswer(problem="answer_too_long")
     return FinalAnswer(tuple(read_as), tuple(read_as.values()))
+
+
+def _with_unit(answer: str, completion: str) -> str:
+    r"""A number in a box with the unit behind the box: `\boxed{60}$ radians`."""
+    at = completion.rfind(answer + "}")
+    behind = _UNIT_BEHIND.match(completion, at + len(answer)) if at >= 0 else None
+    is_known = behind is not None and (is_unit(behind[1]) or behind[1] == "%")
+    return f"{answer} {behind[1]}" if behind and is_known and isinstance(read(answer).node, Number) else answer
 
 
 def _on_one_line(answer: str) -> str:
@@ -129,10 +150,22 @@ def _unmarked(answer: str) -> tuple[str, str, str]:
     line = plain.rpartition("\n")[2] if "\n" in plain and not _FORMULA.search(plain) else plain
     line = _CALCULATION.sub("", line)
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
-    last = _value_that_is(sentences[-1]) or _last_value(line) if sentences else ""
+    last = ""
+    if sentences:
+        ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
+        last = _value_that_is(sentences[-1]) or (ending[0] if ending else _last_value(line) or _in_words(sentences[-1]))
     holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
-    problem = "no_answer" if not last else "hedged" if any(map(is_hedged, sentences[holding:])) else ""
+    concluded = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
+    problem = "no_answer" if not last else "hedged" if any(map(is_hedged, concluded)) else ""
     return last, "last_expression", problem
+
+
+def _in_words(sentence: str) -> str:
+    """The number that a sentence says in a word: `four apples`."""
+    numbers = [
+        word for word in _LONG_WORD.findall(sentence) if word.casefold() != "one" and in_words([word.casefold()])
+    ]
+    return numbers[0] if len(numbers) == 1 else ""
 
 
 def _value_that_is(sentence: str) -> str:
@@ -204,8 +237,10 @@ def _says_something(answer: str) -> bool:
 def _is_value(text: str) -> bool:
     """Whether a text is one value, or a word or two, with no sentence around it."""
     said = read(text)
+    if any(isinstance(one, Words) and len(one.text.split()) > MAX_NAMES for one in (said.node, *children(said.node))):
+        return False
     if isinstance(said.node, Words):
-        return len(said.node.text.split()) <= MAX_NAMES and not any(map(str.isdigit, text))
+        return not any(map(str.isdigit, text))
     return not said.stray and not isinstance(said.node, Opaque)
 
 
