@@ -91,7 +91,7 @@ class Translation:
         if plain is not MISSING:
             return encoder.encode(plain)
         if is_data_class(type(value)):
-            return encoder.instance(value)
+            return encoder.container(value, "instance")
         if isinstance(value, _NEVER):
             raise TypeError(f"a test cannot pass a {type(value).__name__} to the program")
         if isinstance(value, BuiltinFunctionType):

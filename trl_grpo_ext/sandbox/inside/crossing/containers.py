@@ -13,10 +13,12 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     TYPES,
     Json,
     MalformedError,
+    attributes,
     checked,
     is_attribute,
     keys_of,
     of_module,
+    set_attributes,
     values_of,
 )
 
@@ -63,6 +65,11 @@ def _empty_ndarray(head: Json) -> Any:
     return numpy.empty(shape, dtype)
 
 
+def _no_class(_: Json) -> Any:
+    raise MalformedError("no such object")
+
+
+PLAIN = (list, set, deque, dict, bytearray)
 CONTAINERS: dict[str, Container] = {
     "list": _plain(list),
     "dict": _plain(dict),
@@ -73,6 +80,7 @@ CONTAINERS: dict[str, Container] = {
     "bytearray": _plain(bytearray),
     "deque": Container(lambda value: value.maxlen, lambda most: deque(maxlen=most and checked(most, int))),
     "SimpleNamespace": _plain(SimpleNamespace),
+    "instance": Container(lambda value: type(value).__name__, _no_class),
     "array": Container(lambda value: value.typecode, _empty_array),
     "ndarray": Container(lambda value: [value.dtype.str, *value.shape], _empty_ndarray),
 }
@@ -97,9 +105,12 @@ def contents(encoder: Encoder, value: Any) -> Json:
         return [encoder.encode_all(keys_of(value)), encoder.encode_all(values_of(value))]
     if isinstance(value, bytearray):
         return bytes(value).hex()
-    if isinstance(value, SimpleNamespace):
-        return encoder.state({name: each for name, each in vars(value).items() if is_attribute(name)})
-    return encoder.encode_all(value.ravel().tolist() if isinstance(value, of_module("numpy", "ndarray")) else value)
+    if isinstance(value, of_module("numpy", "ndarray")):
+        return encoder.encode_all(value.ravel().tolist())
+    if isinstance(value, of_module("array", "array")):
+        return encoder.encode_all(value)
+    state = attributes(value)
+    return [list(state), encoder.encode_all(state.values())]
 
 
 def refill(decoder: Decoder, value: Any, data: Json) -> None:
@@ -113,10 +124,6 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
             kind.__setitem__(value, key, each)
     elif isinstance(value, bytearray):
         value[:] = bytes.fromhex(checked(data, str))
-    elif isinstance(value, SimpleNamespace):
-        state = decoder.state(data)
-        vars(value).clear()
-        vars(value).update(state)
     elif isinstance(value, set):
         elements = set(decoder.decode_all(data))
         set.clear(value)
@@ -132,4 +139,7 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
         numpy = importlib.import_module("numpy")
         value[...] = numpy.array(decoder.decode_all(data), dtype=value.dtype).reshape(value.shape)
     else:
-        raise MalformedError("no container")
+        names, values = data
+        if not all(type(name) is str and is_attribute(name) for name in checked(names, list)):
+            raise MalformedError("no name of an attribute")
+        set_attributes(value, dict(zip(names, decoder.decode_all(values), strict=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, refill
+from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, PLAIN, refill
 from trl_grpo_ext.sandbox.inside.crossing.kinds import BY_TAG, Kind
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MAX_DEPTH,
@@ -14,8 +14,6 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     Shared,
     attributes,
     checked,
-    is_attribute,
-    set_attributes,
 )
 
 _NESTED = frozenset({list, dict})
@@ -64,14 +62,15 @@ class Decoder:
             return _made(of_parts, self.decode_all(payload))
         if tag in CONTAINERS:
             head, content = payload
-            new = self.enter(CONTAINERS[tag].empty(head))
+            new = self._empty(tag, head)
             refill(self, new, content)
             return new
         if tag == "ref":
             return self.reference(self.shared.containers.objects, payload)
         if tag == "later":
-            return self._announced(*payload)
-        return self.instance(payload) if tag == "instance" else self._other(self, tag, payload)
+            self._queue.append(new := self._empty(*payload))
+            return new
+        return self._other(self, tag, payload)
 
     def decode_all(self, data: Json) -> list[Any]:
         """The values of a list."""
@@ -92,23 +91,9 @@ class Decoder:
         self.shared.containers.add(container)
         return container
 
-    def _announced(self, tag: Json, head: Json) -> Any:
-        """A container that holds nothing yet: its contents follow in the rest of the message."""
-        new = self.enter(CONTAINERS[tag].empty(head))
-        self._queue.append(new)
-        return new
-
-    def instance(self, data: Json) -> Any:
-        """An object by value: known by its number, or new, with attributes in the rest of the message."""
-        if type(data) is not list:
-            return self.reference(self.shared.instances.objects, data)
-        number, name = data
-        if self._blank is None or number != len(self.shared.instances.objects):
-            raise MalformedError("no such object")
-        new = self._blank(name)
-        self.shared.instances.add(new)
-        self._queue.append(new)
-        return new
+    def _empty(self, tag: Json, head: Json) -> Any:
+        made = self._blank(head) if tag == "instance" and self._blank else CONTAINERS[tag].empty(head)
+        return self.enter(made)
 
     def reference(self, table: list[Any], number: Json) -> Any:
         """The object of that number."""
@@ -128,16 +113,12 @@ class Decoder:
         self.shared.settle()
         return changed
 
-    def _change(self, kind: Json, number: Json, content: Json) -> Any:
-        if kind == "container":
-            value = self.reference(self.shared.containers.objects, number)
-            refill(self, value, content)
-            return value
-        value = self.reference(self.shared.instances.objects, number)
-        state = self.state(content)
-        if any(callable(getattr(type(value), name, None)) for name in state.keys() - attributes(value).keys()):
+    def _change(self, number: Json, content: Json) -> Any:
+        value = self.reference(self.shared.containers.objects, number)
+        before = _attribute_names(value)
+        refill(self, value, content)
+        if any(callable(getattr(type(value), name, None)) for name in _attribute_names(value) - before):
             raise MalformedError("a method that was replaced")
-        set_attributes(value, state)
         return value
 
     def fill(self, rest: Json) -> None:
@@ -147,17 +128,7 @@ class Decoder:
             content = next(contents, None)
             if content is None:
                 raise MalformedError("the rest is missing")
-            if self.shared.instances.number(value) is not None:
-                set_attributes(value, self.state(content))
-            else:
-                refill(self, value, content)
-
-    def state(self, data: Json) -> dict[str, Any]:
-        """Attributes and what they hold."""
-        names, values = data
-        if not all(type(name) is str and is_attribute(name) for name in checked(names, list)):
-            raise MalformedError("no name of an attribute")
-        return dict(zip(names, self.decode_all(values), strict=True))
+            refill(self, value, content)
 
 
 def _made(kind: Kind, parts: list[Any]) -> Any:
@@ -165,3 +136,7 @@ def _made(kind: Kind, parts: list[Any]) -> Any:
         for part, each in zip(parts, kind.types, strict=True):
             checked(part, each)
     return kind.make(*parts)
+
+
+def _attribute_names(value: Any) -> set[str]:
+    return set() if isinstance(value, PLAIN) else {*attributes(value)}

@@ -8,7 +8,7 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, contents, tag_of_library
+from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, PLAIN, contents, tag_of_library
 from trl_grpo_ext.sandbox.inside.crossing.kinds import (
     FLOAT,
     INT,
@@ -29,7 +29,6 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     Json,
     Shared,
     TooDeepError,
-    attributes,
 )
 
 
@@ -61,9 +60,9 @@ class Encoder:
         writer = _WRITERS.get(type(value))
         if writer is not None:
             return writer(self, value)
-        number = self.shared.instances.number(value)
-        if number is not None:
-            return {"instance": number}
+        number = self.shared.containers.number(value)
+        if number is not None and not isinstance(value, PLAIN):
+            return {"ref": number}
         if self._first is not None:
             written = self._first(self, value)
             if written is not None:
@@ -98,56 +97,39 @@ class Encoder:
     def container(self, value: Any, tag: str) -> Json:
         """A reference if the other end has `value` already; else it has from now on.
 
-        What is nested deeply is only announced, and what it holds follows.
+        What is nested deeply, or has attributes, is only announced, and what it holds follows.
         """
         number = self.shared.containers.number(value)
         if number is not None:
             return {"ref": number}
         self.shared.containers.add(value)
         head = CONTAINERS[tag].head(value)
-        if self._depth >= DEEP:
+        if self._depth >= DEEP or tag == "instance":
             self._queue.append(value)
             return {"later": [tag, head]}
         held = contents(self, value)
         return held if tag == "list" else {tag: [head, held]}
 
-    def instance(self, value: Any) -> Json:
-        """An object by value: a number and its class's name here, and its attributes in `rest`."""
-        self._queue.append(value)
-        return {"instance": [self.shared.instances.add(value), type(value).__name__]}
-
     def write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
         """Put into a message what is sent by it, and what has changed; nothing if that cannot be written."""
-        mark = self.shared.mark()
+        mark = len(self.shared.containers.objects)
         try:
             message[key] = encode(self)
             if changed := self.shared.changed():
-                message["changed"] = [self._change(value) for value in changed]
+                message["changed"] = [
+                    [self.shared.containers.number(value), contents(self, value)] for value in changed
+                ]
                 self.shared.remember(changed)
             if rest := self.rest():
                 message["rest"] = rest
         except BaseException:
-            self.shared.rewind(mark)
+            self.shared.containers.truncate(mark)
             raise
         self.shared.settle()
 
-    def _change(self, value: Any) -> Json:
-        number = self.shared.containers.number(value)
-        if number is not None:
-            return ["container", number, contents(self, value)]
-        return ["instance", self.shared.instances.number(value), self.state(attributes(value))]
-
     def rest(self) -> list[Json]:
         """The contents of what was only announced; these may announce more."""
-        written = []
-        for value in self._queue:  # grows meanwhile
-            known = self.shared.instances.number(value) is not None
-            written.append(self.state(attributes(value)) if known else contents(self, value))
-        return written
-
-    def state(self, state: dict[str, Any]) -> Json:
-        """Attributes and what they hold."""
-        return [list(state), self.encode_all(state.values())]
+        return [contents(self, value) for value in self._queue]  # grows meanwhile
 
 
 def _is_flat(values: list[Any]) -> bool:

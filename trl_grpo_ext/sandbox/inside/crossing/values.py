@@ -139,29 +139,18 @@ class Shared:
     argument has changed for the caller, and what the tests change in `node.children` has changed for the program.
 
     Attributes:
-        containers: Lists, dicts, sets, bytearrays, deques, and arrays.
-        instances: Objects of the tests' own classes, which go to the program by value.
+        containers: Lists, dicts, sets, bytearrays, deques, arrays, and objects that are no more than their attributes.
         errors: Exceptions that the tests raised in a callback.
     """
 
-    __slots__ = ("_seen", "_settled", "_size", "containers", "errors", "instances")
+    __slots__ = ("_seen", "_settled", "_size", "containers", "errors")
 
     def __init__(self) -> None:
         self.containers = Table()
-        self.instances = Table()
         self.errors = Table()
         self._seen: dict[int, list[Any]] = {}
-        self._settled = (0, 0)
+        self._settled = 0
         self._size = 0
-
-    def mark(self) -> tuple[int, int]:
-        """A point to go back to if a message cannot be written after all."""
-        return len(self.containers.objects), len(self.instances.objects)
-
-    def rewind(self, mark: tuple[int, int]) -> None:
-        """Forget what was numbered after `mark`."""
-        self.containers.truncate(mark[0])
-        self.instances.truncate(mark[1])
 
     @property
     def is_full(self) -> bool:
@@ -170,10 +159,8 @@ class Shared:
 
     def settle(self) -> None:
         """Take what was numbered since the last time to be the same at both ends now."""
-        containers, instances = self._settled
-        self.remember(self.containers.objects[containers:])
-        self.remember(self.instances.objects[instances:])
-        self._settled = self.mark()
+        self.remember(self.containers.objects[self._settled :])
+        self._settled = len(self.containers.objects)
 
     def remember(self, values: list[Any]) -> None:
         """Take `values` to be the same at both ends now."""
@@ -184,7 +171,7 @@ class Shared:
     def changed(self) -> list[Any]:
         """What has changed since it was the same at both ends."""
         changed = []
-        for value in (*self.containers.objects, *self.instances.objects):
+        for value in self.containers.objects:
             before = self._seen.get(id(value))
             if before is not None:
                 now = contents(value)
