@@ -10,7 +10,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
-from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
+from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, write_container
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN, BUILTIN_NAMES, Exceptions
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
@@ -91,7 +91,7 @@ class Translation:
         if plain is not MISSING:
             return encoder.encode(plain)
         if is_data_class(type(value)):
-            return encoder.container(value, "instance")
+            return write_container("instance", encoder, value)
         if isinstance(value, _NEVER):
             raise TypeError(f"a test cannot pass a {type(value).__name__} to the program")
         if isinstance(value, BuiltinFunctionType):

@@ -33,16 +33,12 @@ class Container(NamedTuple):
     """How the objects of a class cross, beside what they hold.
 
     Attributes:
+        empty: Makes one that holds nothing, of the head if there is one.
         head: What an object needs to be made, as JSON.
-        empty: Makes one that holds nothing.
     """
 
-    head: Callable[[Any], Json]
-    empty: Callable[[Any], Any]
-
-
-def _plain(kind: type) -> Container:
-    return Container(lambda _: None, lambda _: kind())
+    empty: Callable[..., Any]
+    head: Callable[[Any], Json] | None = None
 
 
 def _factory(value: Any) -> Json:
@@ -70,19 +66,20 @@ def _no_class(_: Json) -> Any:
 
 
 PLAIN = (list, set, deque, dict, bytearray)
+"""Those that have no attributes, unless they are of a derived class."""
 CONTAINERS: dict[str, Container] = {
-    "list": _plain(list),
-    "dict": _plain(dict),
-    "OrderedDict": _plain(OrderedDict),
-    "Counter": _plain(Counter),
-    "defaultdict": Container(_factory, lambda name: defaultdict(None if name is None else TYPES[name])),
-    "set": _plain(set),
-    "bytearray": _plain(bytearray),
-    "deque": Container(lambda value: value.maxlen, lambda most: deque(maxlen=most and checked(most, int))),
-    "SimpleNamespace": _plain(SimpleNamespace),
-    "instance": Container(lambda value: type(value).__name__, _no_class),
-    "array": Container(lambda value: value.typecode, _empty_array),
-    "ndarray": Container(lambda value: [value.dtype.str, *value.shape], _empty_ndarray),
+    "list": Container(list),
+    "dict": Container(dict),
+    "OrderedDict": Container(OrderedDict),
+    "Counter": Container(Counter),
+    "defaultdict": Container(lambda name: defaultdict(None if name is None else TYPES[name]), _factory),
+    "set": Container(set),
+    "bytearray": Container(bytearray),
+    "deque": Container(lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen),
+    "SimpleNamespace": Container(SimpleNamespace),
+    "instance": Container(_no_class, lambda value: type(value).__name__),
+    "array": Container(_empty_array, lambda value: value.typecode),
+    "ndarray": Container(_empty_ndarray, lambda value: [value.dtype.str, *value.shape]),
 }
 
 
@@ -98,11 +95,14 @@ def tag_of_library(value: Any) -> str | None:
 
 def contents(encoder: Encoder, value: Any) -> Json:
     """What a container holds, whatever its class has made of its methods."""
-    for kind in (list, set, deque):
-        if isinstance(value, kind):
-            return encoder.encode_all(kind.__iter__(value))  # type: ignore[arg-type]
     if isinstance(value, dict):
         return [encoder.encode_all(keys_of(value)), encoder.encode_all(values_of(value))]
+    if isinstance(value, list):
+        return encoder.encode_all(list.__iter__(value))
+    if isinstance(value, set):
+        return encoder.encode_all(set.__iter__(value))
+    if isinstance(value, deque):
+        return encoder.encode_all(deque.__iter__(value))
     if isinstance(value, bytearray):
         return bytes(value).hex()
     if isinstance(value, of_module("numpy", "ndarray")):
@@ -118,17 +118,20 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
     if isinstance(value, dict):
         keys, values = data
         new = dict(zip(decoder.decode_all(keys), decoder.decode_all(values), strict=True))
-        kind = OrderedDict if isinstance(value, OrderedDict) else dict
-        kind.clear(value)
-        for key, each in new.items():
-            kind.__setitem__(value, key, each)
-    elif isinstance(value, bytearray):
-        value[:] = bytes.fromhex(checked(data, str))
+        if isinstance(value, OrderedDict):
+            OrderedDict.clear(value)
+            for key, each in new.items():
+                OrderedDict.__setitem__(value, key, each)
+        else:
+            dict.clear(value)
+            dict.update(value, new)
     elif isinstance(value, set):
-        elements = set(decoder.decode_all(data))
+        elements = decoder.decode_all(data)
         set.clear(value)
         set.update(value, elements)
-    elif isinstance(value, list | deque):
+    elif isinstance(value, bytearray):
+        value[:] = bytes.fromhex(checked(data, str))
+    elif isinstance(value, (list, deque)):
         kind_of: Any = list if isinstance(value, list) else deque
         items = decoder.decode_all(data)
         kind_of.clear(value)

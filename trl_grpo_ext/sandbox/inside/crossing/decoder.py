@@ -60,9 +60,12 @@ class Decoder:
         ((tag, payload),) = data.items()
         if (of_parts := BY_TAG.get(tag)) is not None:
             return _made(of_parts, self.decode_all(payload))
-        if tag in CONTAINERS:
-            head, content = payload
-            new = self._empty(tag, head)
+        if (container := CONTAINERS.get(tag)) is not None:
+            if container.head is None:
+                new, content = self.enter(container.empty()), payload
+            else:
+                head, content = payload
+                new = self._empty(tag, head)
             refill(self, new, content)
             return new
         if tag == "ref":
@@ -92,8 +95,10 @@ class Decoder:
         return container
 
     def _empty(self, tag: Json, head: Json) -> Any:
-        made = self._blank(head) if tag == "instance" and self._blank else CONTAINERS[tag].empty(head)
-        return self.enter(made)
+        if tag == "instance" and self._blank is not None:
+            return self.enter(self._blank(head))
+        kind = CONTAINERS[tag]
+        return self.enter(kind.empty() if kind.head is None else kind.empty(head))
 
     def reference(self, table: list[Any], number: Json) -> Any:
         """The object of that number."""

@@ -41,7 +41,7 @@ class Encoder:
         first: Asked before an instance of a subclass of a plain type is flattened; None to flatten it.
     """
 
-    __slots__ = ("_depth", "_first", "_other", "_queue", "shared")
+    __slots__ = ("_first", "_other", "_queue", "depth", "shared")
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Encoder:
         self.shared = shared
         self._other = other
         self._first = first
-        self._depth = 0
+        self.depth = 0
         self._queue: list[Any] = []
 
     def encode(self, value: Any) -> Json:
@@ -79,36 +79,24 @@ class Encoder:
         if (kind := kind_of_library(value)) is not None:
             return _of_parts(self, value, kind)
         tag = tag_of_library(value)
-        return self._other(self, value) if tag is None else self.container(value, tag)
+        return self._other(self, value) if tag is None else write_container(tag, self, value)
 
     def encode_all(self, values: Iterable[Any]) -> list[Json]:
         """A list of JSON for `values`, quickly if they are alike."""
         values = list(values)
         if _is_flat(values):
             return values
-        if self._depth >= MAX_DEPTH:
+        if self.depth >= MAX_DEPTH:
             raise TooDeepError("a value that is nested too deeply")
-        self._depth += 1
+        self.depth += 1
         try:
             return [self.encode(value) for value in values]
         finally:
-            self._depth -= 1
+            self.depth -= 1
 
-    def container(self, value: Any, tag: str) -> Json:
-        """A reference if the other end has `value` already; else it has from now on.
-
-        What is nested deeply, or has attributes, is only announced, and what it holds follows.
-        """
-        number = self.shared.containers.number(value)
-        if number is not None:
-            return {"ref": number}
-        self.shared.containers.add(value)
-        head = CONTAINERS[tag].head(value)
-        if self._depth >= DEEP or tag == "instance":
-            self._queue.append(value)
-            return {"later": [tag, head]}
-        held = contents(self, value)
-        return held if tag == "list" else {tag: [head, held]}
+    def announce(self, value: Any) -> None:
+        """Have what a container holds follow in `rest`."""
+        self._queue.append(value)
 
     def write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
         """Put into a message what is sent by it, and what has changed; nothing if that cannot be written."""
@@ -174,6 +162,26 @@ def _type(encoder: Encoder, value: type) -> Json:
     return _of_parts(encoder, value, TYPE) if value in TYPE_NAMES else encoder.other(value)
 
 
+def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
+    """A reference if the other end has a container already; else it has from now on.
+
+    What is nested deeply, or has attributes, is only announced, and what it holds follows.
+    """
+    known = encoder.shared.containers
+    number = known.number(value)
+    if number is not None:
+        return {"ref": number}
+    known.add(value)
+    head_of = CONTAINERS[tag].head
+    if encoder.depth >= DEEP or tag == "instance":
+        encoder.announce(value)
+        return {"later": [tag, None if head_of is None else head_of(value)]}
+    held = contents(encoder, value)
+    if tag == "list":
+        return held
+    return {tag: held if head_of is None else [head_of(value), held]}
+
+
 def _of_parts(encoder: Encoder, value: Any, kind: Kind) -> Json:
     return {kind.tag: encoder.encode_all(kind.parts(value))}
 
@@ -194,7 +202,7 @@ _WRITERS: dict[type, _Writer] = {
     type: _type,
     **{kind: _writer(found) for kind, found in KINDS.items()},
     **{
-        kind: partial(Encoder.container, tag=kind.__name__)
+        kind: partial(write_container, kind.__name__)
         for kind in (list, dict, OrderedDict, Counter, defaultdict, set, bytearray, deque)
     },
 }
