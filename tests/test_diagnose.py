@@ -134,6 +134,7 @@ def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
     assert "grad_norm that is no number" in diagnosis.sentence
 
 
+@pytest.mark.slow  # real runs
 def test_what_the_watch_told_is_what_the_recording_tells(tmp_path: Path) -> None:
     mix = RewardMix(
         [
@@ -339,6 +340,7 @@ def test_every_code_is_explained_by_what_its_findings_name(capsys: pytest.Captur
         assert text.strip()
 
 
+@pytest.mark.slow  # real runs
 def test_the_trainer_on_a_plain_trl_config_is_watched_too(tiny_model: str, sums: Any, tmp_path: Path) -> None:
     from trl import GRPOConfig
 

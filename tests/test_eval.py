@@ -194,6 +194,7 @@ def two(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     return made_once("eval", train_and_evaluate)
 
 
+@pytest.mark.slow  # real runs
 def test_a_model_is_better_after_training_and_the_sentence_says_by_how_much(two: Path) -> None:
     found = json.loads((two / "found.json").read_text())
     before, after = found["models"]
@@ -212,6 +213,7 @@ def test_a_model_is_better_after_training_and_the_sentence_says_by_how_much(two:
     assert (two / found["report"]).stat().st_size > 50_000
 
 
+@pytest.mark.slow  # its fixture is real runs
 def test_every_prompt_gets_exactly_as_many_completions_as_were_asked_for(two: Path) -> None:
     folders = [two / "runs/quickstart-eval" / name for name in ("tiny_reasoner", "trained")]
     asked = []
@@ -225,6 +227,7 @@ def test_every_prompt_gets_exactly_as_many_completions_as_were_asked_for(two: Pa
     assert asked[0] == asked[1]
 
 
+@pytest.mark.slow  # its fixture is real runs
 def test_earlier_evaluations_are_read_again_and_nothing_is_generated(two: Path) -> None:
     folders = [str(two / "runs/quickstart-eval" / name) for name in ("tiny_reasoner", "trained")]
     before = {path: path.stat().st_mtime_ns for path in two.rglob("*.parquet")}
@@ -237,6 +240,7 @@ def test_earlier_evaluations_are_read_again_and_nothing_is_generated(two: Path) 
     assert {path: path.stat().st_mtime_ns for path in two.rglob("*.parquet")} == before
 
 
+@pytest.mark.slow  # its fixture is real runs
 def test_an_evaluation_of_which_a_part_is_gone_is_refused(two: Path, tmp_path: Path) -> None:
     shutil.copytree(two / "runs/quickstart-eval/trained", tmp_path / "trained")
     next((tmp_path / "trained/scorecards").glob("samples-*.parquet")).unlink()
@@ -288,6 +292,7 @@ def test_an_adapter_is_evaluated_with_the_model_that_it_is_of_and_greedily(tmp_p
     assert [model["tokens"] for model in again["models"]] == [model["tokens"] for model in found["models"]]
 
 
+@pytest.mark.slow  # its fixture is real runs
 def test_for_people_it_prints_the_sentence_first_and_then_a_table(two: Path) -> None:
     folders = [str(two / "runs/quickstart-eval" / name) for name in ("tiny_reasoner", "trained")]
     said = run_here("eval", "--config", "quickstart", "--model", *folders, "--k", "1,3", cwd=two)

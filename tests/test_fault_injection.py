@@ -194,6 +194,7 @@ def train(model: str, mix: RewardMix, args: Any, data: Any) -> tuple[list[str], 
     return [finding.code for finding in read_findings(args.output_dir)], diagnose(RecordedRun(args.output_dir))
 
 
+@pytest.mark.slow  # real runs
 def test_gold_answers_that_cannot_be_parsed_are_bad_data(tiny_model: str, sums: Any, config: Make) -> None:
     spoiled = sums["train"].map(
         lambda row, index: {"solution": "?" if index % 4 == 0 else row["solution"]}, with_indices=True

@@ -155,6 +155,7 @@ def test_a_plain_function_that_fails_ends_the_run_and_is_named(
     assert failed.value.__notes__ == [f"Where this happened: in the reward {wrong.__name__!r}."]
 
 
+@pytest.mark.slow  # real runs
 def test_what_the_disk_did_not_take_is_written_once_it_has_room_again(tmp_path: Path) -> None:
     namespaces = ["unshare", "--user", "--map-root-user", "--mount"]
     if subprocess.run([*namespaces, "true"], capture_output=True).returncode:

@@ -47,6 +47,7 @@ def data_of(page: Path) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.slow  # real runs
 def test_the_command_trains_three_algorithms_and_says_where_the_page_is(folder: Path) -> None:
     printed = (folder / "stdout").read_text()
     for said in ("double peak at 3 and 8", "GRPO", "REINFORCE", "REINFORCE with baseline", "out/lab.html"):
@@ -58,6 +59,7 @@ def test_the_command_trains_three_algorithms_and_says_where_the_page_is(folder: 
         assert len(list(run.cards())) == batches
 
 
+@pytest.mark.slow  # its fixture is real runs
 def test_the_pages_figures_are_those_of_the_saved_logits_computed_independently(folder: Path) -> None:
     data = data_of(folder / "out" / "lab.html")
     assert data["rewards"][2] == 0.7
@@ -73,6 +75,7 @@ def test_the_pages_figures_are_those_of_the_saved_logits_computed_independently(
         assert run["expected_reward"] == pytest.approx(probabilities @ np.array(data["rewards"]), rel=1e-5)
 
 
+@pytest.mark.slow  # its fixture is real runs
 def test_the_pages_steps_are_the_recorded_completions_with_ratios_from_the_logits(folder: Path) -> None:
     for run in data_of(folder / "out" / "lab.html")["runs"]:
         cards = list(RecordedRun(folder / "out" / run["name"]).cards())
@@ -91,6 +94,7 @@ def test_the_pages_steps_are_the_recorded_completions_with_ratios_from_the_logit
             assert [sample[4] for sample in shown["samples"]] == pytest.approx(ratios, rel=1e-5)
 
 
+@pytest.mark.slow  # its fixture is real runs
 def test_the_page_loads_nothing_and_lets_nothing_load(folder: Path) -> None:
     page = html.unescape((folder / "out" / "lab.html").read_text(encoding="utf-8"))
     assert "default-src 'none'" in page

@@ -70,6 +70,7 @@ def group_advantages(rewards: Rows) -> Rows:
     return (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-4)
 
 
+@pytest.mark.slow  # real runs
 def test_a_run_is_grpo_as_written_out_in_numpy_update_by_update(run: LabRun) -> None:
     rewards = np.array(single_peak(7).rewards)
     logits, used = np.zeros(10), batches_by_update(run.cards, run.steps)
@@ -169,6 +170,7 @@ def test_the_policy_and_its_tokenizer_are_read_as_any_model_of_transformers(run:
     assert logits[0, -1, 10:].tolist() == [-1e9, -1e9]
 
 
+@pytest.mark.slow  # real runs
 def test_reinforce_with_a_baseline_is_trls_rloo_at_a_smaller_learning_rate(tmp_path: Path) -> None:
     run = run_lab(single_peak(7), tmp_path / "ours", algorithm="reinforce_baseline", steps=30, learning_rate=0.3)
     save_policy(tmp_path / "start")

@@ -279,6 +279,7 @@ def test_without_a_measurement_the_check_says_what_it_needs() -> None:
     assert "measure_noise" in needs(window_of([a_batch(a_mix(MathVerifier()))]), "noisy_verifier")
 
 
+@pytest.mark.slow  # real runs
 def test_a_real_run_logs_the_rates_and_trains_the_same_without_them(
     tiny_model: str, sums: Any, config: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

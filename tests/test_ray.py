@@ -153,6 +153,7 @@ def judged(mix: RewardMix, samples: list[Sample]) -> list[Any]:
     return [verdicts, card.totals, card.void]
 
 
+@pytest.mark.slow  # starts a cluster
 def test_the_same_mix_gives_the_same_verdicts_as_on_this_machine(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, any_cpu_counts: None
 ) -> None:

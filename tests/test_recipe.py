@@ -76,11 +76,9 @@ def test_keys_and_flags_reach_trls_dataclasses_and_flags_win(write: Any) -> None
 
 def test_every_field_of_trls_dataclasses_is_a_flag(write: Any) -> None:
     names = {field.name for part in (GRPOConfig, ModelConfig, ScriptArguments) for field in dataclasses.fields(part)}
-    path = write()
-    for name in sorted(names):
-        with pytest.raises(ValueError) as caught:  # the message is looked at below
-            parse(path, f"--{name}", "x", "--certainly_unknown", "1")
-        assert "Unknown flag `--certainly_unknown`" in str(caught.value)
+    flags = [text for name in sorted(names) for text in (f"--{name}", "x")]
+    with pytest.raises(ValueError, match="Unknown flag `--certainly_unknown`"):  # and none before it
+        parse(write(), *flags, "--certainly_unknown", "1")
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,7 @@ def test_a_report_beside_a_run_never_raises(tmp_path: Path, monkeypatch: pytest.
     assert report.finish() is None
 
 
+@pytest.mark.slow  # real runs
 def test_training_says_where_its_report_is_and_a_later_evaluation_is_in_it(
     tiny_model: str, sums: Any, config: Make, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -368,6 +369,7 @@ def test_training_says_where_its_report_is_and_a_later_evaluation_is_in_it(
     assert capfd.readouterr().err.count(f"Report: {path}\n") == 1
 
 
+@pytest.mark.slow  # real runs
 def test_training_and_the_evaluation_after_it_may_have_one_report(tiny_model: str, sums: Any, config: Make) -> None:
     args = config(max_steps=1, write_report=True, num_generations_eval=4)
     mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])

@@ -150,6 +150,7 @@ save_steps: 1
 """
 
 
+@pytest.mark.slow  # real runs
 def test_a_recipes_card_has_its_summarys_intervals(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     run_here("train", "--config", "recipe.yaml", cwd=tmp_path)
@@ -253,6 +254,7 @@ def test_before_and_after_are_of_the_best_that_there_is() -> None:
     assert "The checks have found nothing." in text and escaped("a_b") == "a\\_b"
 
 
+@pytest.mark.slow  # real runs
 def test_a_report_of_two_runs_names_what_differs_in_their_verifiers_and_terms(
     tiny_model: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:

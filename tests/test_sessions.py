@@ -75,6 +75,7 @@ def test_a_resume_that_evaluates_first_has_all_logs_and_batches_once(tmp_path: P
     assert [step for mode, step in batches(tmp_path) if mode == "train"] == [0, 2, 4, 6]
 
 
+@pytest.mark.slow  # real runs
 def test_a_halt_ends_the_training_that_goes_on_and_no_later_one(tmp_path: Path) -> None:
     halting = run_lab(single_peak(7), tmp_path, steps=60, learning_rate=0.0, halt_on=["zero_updates"]).trainer
     halted_at = halting.state.global_step

@@ -87,6 +87,7 @@ def test_every_step_of_training_and_of_evaluation_has_the_same_names(tiny_model:
     assert names[0] == names[1] == names[2]
 
 
+@pytest.mark.slow  # real runs
 def test_evaluation_alone_has_the_names_of_training(tiny_model: str, sums: Any, config: Make) -> None:
     args = config(record_scorecards=False)
     made = VerifiedGRPOTrainer(tiny_model, everything(), args, tasks(sums["train"], 8), tasks(sums["test"], 4))
@@ -138,6 +139,7 @@ def test_without_verifiers_there_are_groups_and_nothing_else(tiny_model: str, su
     assert [set(entry) for entry in logged(made)] == [kinds] * 3
 
 
+@pytest.mark.slow  # real runs
 def test_figures_that_cannot_be_made_do_not_stop_the_run(
     tiny_model: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -39,6 +39,7 @@ def check(found: Tracked, logged: Tracked) -> None:
         assert found[name] == pytest.approx(steps), name
 
 
+@pytest.mark.slow  # real runs
 def test_tensorboard_has_every_figure_that_is_known_and_nobody_is_warned_of_the_others(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
