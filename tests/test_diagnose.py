@@ -58,7 +58,7 @@ def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
 
 def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
     diagnosis = diagnose(recorded(tmp_path, [card(0.5, 0.25, 0.75, 0.0)]))
-    assert diagnosis.sentence == "It is too early to tell: 1 batch so far, and the score of `answer` is 0.38."
+    assert diagnosis.sentence == "It is too early to tell: the score of `answer` is 0.38 in the only batch."
 
 
 def test_a_run_of_one_step_whose_grader_failed_says_so(tmp_path: Path) -> None:
@@ -119,7 +119,8 @@ def test_what_does_not_hold_a_rising_score_back_is_told_beside_it(tmp_path: Path
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert [cause.code for cause in diagnosis.causes] == ["label_hacks"]
     assert diagnosis.sentence.startswith(
-        "Nothing holds the reward back: the score of `answer` has risen from 0.13 to 0.28. Beside"
+        "Nothing holds the reward back: the score of `answer` has risen from 0.13 in the first 4 batches to 0.33 in "
+        "the last 12. Beside"
     )
 
 
@@ -392,7 +393,7 @@ def test_few_live_groups_are_never_called_a_sound_signal(tmp_path: Path) -> None
 
 
 def test_a_score_that_stays_is_first_a_reason_to_judge_by_hand(tmp_path: Path) -> None:
-    guessed = [card(*[1.0, 0.0, 0.0, 1.0] * 4, step=step) for step in range(16)]
+    guessed = [card(*[1.0, 0.0, 0.0, 1.0] * 4, step=step) for step in range(32)]  # of fewer it is too early to tell
     sentence = diagnose(recorded(tmp_path, guessed)).sentence
     assert "sound (100 % of the groups are live)" in sentence
     assert "judge a few completions by hand" in sentence.split("raise the learning rate")[0]

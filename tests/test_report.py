@@ -295,7 +295,7 @@ def test_two_runs_without_an_evaluation_are_compared_by_the_end_of_training_and_
     weights = runs.record(tmp_path / "first", runs.card(0, runs.any_verdict))
     later = runs.record(tmp_path / "later", runs.card(4, runs.any_verdict, progress=0.5))
     said = data_of(write_report([weights, later]))["comparison"]
-    assert "n the last tenth of training" in said and "the weight of thinks (0.3, 0)" in said
+    assert "t the end of training" in said and "the weight of thinks (0.3, 0)" in said
 
 
 def test_the_command_writes_reports_and_ends_with_status_2_and_one_line_where_it_cannot(

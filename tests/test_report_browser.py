@@ -133,8 +133,8 @@ def test_two_runs_side_by_side_open_without_an_error_and_may_be_filtered(
 ) -> None:
     other = runs.ODD_RUNS["one step"](tmp_path / "other")
     opened = Opened(browser, write_report([rich, other], tmp_path / "two.html"))
-    assert "last tenth of training" in opened.page.locator("h1").first.inner_text()
-    assert opened.page.locator("#both .legend li").count() == 2
+    assert "At the end of training" in opened.page.locator("h1").first.inner_text()
+    assert opened.page.locator("#both .legend .name").count() == 2
     opened.filter("run", "other")
     assert opened.found() == 8
     opened.filter("run", "")

@@ -238,8 +238,9 @@ def test_before_and_after_are_of_the_best_that_there_is() -> None:
         {"step": step, "loss": 0.0, "rewards/accuracy/mean": step / 20} for step in range(1, 21)
     ]
     by_training = measured(["accuracy", "other"], logs, None)
-    assert by_training["before"] == {"accuracy": {"mean": pytest.approx(0.075)}}
-    assert by_training["after"] == {"accuracy": {"mean": pytest.approx(0.975)}}
+    assert by_training["before"] == {"accuracy": {"mean": pytest.approx(0.125)}}
+    assert by_training["after"] == {"accuracy": {"mean": pytest.approx(0.625)}}
+    assert by_training["by"] == "in training, steps 1 to 4 and steps 5 to 20"
     evaluations = [{"step": step, "eval_reward": 1.0, "eval_rewards/accuracy/mean": 0.1} for step in (0, 20)]
     assert measured(["accuracy"], [*logs, *evaluations], None)["by"].endswith("at steps 0 and 20")
     interval = {"mean": 0.5, "low": 0.4, "high": 0.6}

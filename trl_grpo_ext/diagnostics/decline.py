@@ -31,6 +31,7 @@ class Decline:
     Attributes:
         best: The best level that it had.
         now: The level that it has.
+        now_at: Where that was measured, in words.
         steps: The optimizer steps of the best level, first and last.
         before: Other figures at that time, by name; empty where they are unknown.
         after: The same figures now.
@@ -39,6 +40,7 @@ class Decline:
 
     best: Estimate
     now: Estimate
+    now_at: str
     steps: tuple[float, float]
     before: Mapping[str, Estimate]
     after: Mapping[str, Estimate]
@@ -82,7 +84,7 @@ def training_decline(window: Window, term: str | None = None) -> Decline | None:
     fall = level - now
     if not _matters(fall, level) or fall.mean <= DOUBT * fall.error or _is_coming_back(recent, now, fall):
         return None
-    return Decline(level, now, (first, last), *_figures(window, first, last))
+    return Decline(level, now, f"in the last {len(recent)} batches", (first, last), *_figures(window, first, last))
 
 
 def _level(part: Stretch, term: str | None) -> Estimate:
@@ -110,7 +112,7 @@ def evaluation_decline(window: Window) -> Decline | None:
     each_is_lower = all(level.mean < best.mean - BACK * fall.mean for level in latest)
     if not (_matters(fall, best) and is_sure and each_is_lower):
         return None
-    return Decline(best, now, (step, step), *_figures(window, step, step))
+    return Decline(best, now, "in the last two evaluations", (step, step), *_figures(window, step, step))
 
 
 def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[float, float, Estimate] | None:

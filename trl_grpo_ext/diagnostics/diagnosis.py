@@ -11,18 +11,13 @@ from statistics import fmean
 from typing import Any
 
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
 from trl_grpo_ext.diagnostics.example import Example, examples
-from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
-from trl_grpo_ext.diagnostics.groups import judged, percent
-from trl_grpo_ext.diagnostics.levels import score_level
-from trl_grpo_ext.diagnostics.progress import LEAST_GAIN, has_risen, steps_so_far
-from trl_grpo_ext.diagnostics.terms import names, primary_terms
+from trl_grpo_ext.diagnostics.finding import Finding, read_findings
+from trl_grpo_ext.diagnostics.headline import headline, rank
+from trl_grpo_ext.diagnostics.progress import Ends, evaluation_ends, training_ends
 from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES
-from trl_grpo_ext.support.estimate import Estimate
 
 MOST_SEARCHED = 8  # of the last batches, for examples
 
@@ -34,12 +29,6 @@ BEYOND_CEILING = frozenset(
     )
 )
 
-# What the user should know of a run that does well, and what does not hold it back.
-ASIDE = frozenset(("label_hacks", "repetition"))
-
-# What is information only if it is of a grader whose verdicts do not count: it holds no reward back.
-OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
@@ -47,6 +36,8 @@ class Diagnosis:
 
     Attributes:
         sentence: The answer.
+        score: How high the score was at the start and at the end of `training` and of the `evaluation`; none where
+            nothing was judged.
         causes: The findings that hold at the end of the run, the first cause first.
         findings: All findings as they began, oldest first.
         not_checked: What each check lacked at the end, by its code.
@@ -56,6 +47,7 @@ class Diagnosis:
     """
 
     sentence: str
+    score: Mapping[str, Ends]
     causes: tuple[Finding, ...]
     findings: tuple[Finding, ...]
     not_checked: Mapping[str, str]
@@ -67,6 +59,7 @@ class Diagnosis:
         """A dict of plain JSON values."""
         return {
             "sentence": self.sentence,
+            "score": {where: ends.to_record() for where, ends in self.score.items()},
             "causes": [finding.to_record() for finding in self.causes],
             "findings": [finding.to_record() for finding in self.findings],
             "not_checked": dict(self.not_checked),
@@ -106,9 +99,11 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
         findings: What began, oldest first.
         batches: The training batches that were looked at.
     """
+    score = {"evaluation": evaluation_ends(window), "training": training_ends(window)}
     causes = _causes(_at_the_end(window, onsets) if batches >= HOLD else _at_once(window), window)
     return Diagnosis(
-        sentence=_sentence(causes, findings, window),
+        sentence=headline(causes, findings, window),
+        score={where: ends for where, ends in score.items() if ends is not None and ends.end.count},
         causes=causes,
         findings=tuple(findings),
         not_checked={code: onsets.not_checked[code] for code in CHECKS if code in onsets.not_checked},
@@ -146,95 +141,7 @@ def _at_once(window: Window) -> dict[str, Finding]:
 
 def _causes(active: Mapping[str, Finding], window: Window) -> tuple[Finding, ...]:
     held = [active[code] for code in CHECKS if code in active and (not window.is_solved or code in BEYOND_CEILING)]
-    return tuple(sorted(held, key=_rank))
-
-
-def _rank(cause: Finding) -> int:
-    """What makes going on a waste is before what does not, then what is information only."""
-    if cause.severity is Severity.CRITICAL and cause.code not in ASIDE:
-        return 0
-    return 2 if cause.severity is Severity.INFO else 1
-
-
-def _sentence(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
-    if not window.batches:
-        return causes[0].sentence if causes else _without_batches(window)
-    does_well = window.is_solved or has_risen(window)
-    if causes and _is_beside(causes[0], does_well=does_well):
-        return f"{_sound(window)} Beside it: {causes[0].sentence}"
-    if causes:
-        return causes[0].sentence
-    order = {code: place for place, code in enumerate(CHECKS)}
-    earlier = sorted(
-        (finding for finding in findings if finding.severity is not Severity.INFO),
-        key=lambda finding: (_rank(finding), order.get(finding.code, len(order))),
-    )
-    told = f" Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else ""
-    return _sound(window) + told
-
-
-def _is_beside(cause: Finding, *, does_well: bool) -> bool:
-    """Whether a cause should be told, but does not hold the reward back."""
-    is_information = cause.severity is Severity.INFO
-    if does_well:
-        return is_information or cause.code in ASIDE
-    return is_information and cause.code in OF_GRADERS
-
-
-def _without_batches(window: Window) -> str:
-    if not window.evaluations:
-        return "There is nothing to go by: no completion was recorded."
-    return f"Nothing was trained: there are evaluations only, the last with a score of {_last(window).mean:.2f}."
-
-
-def _last(window: Window) -> Estimate:
-    return window.evaluations[-1][1]
-
-
-def _sound(window: Window) -> str:
-    level = window.score
-    if not level.count:
-        size = sum(batch.size for batch in window.batches)
-        if judged(window.batches):
-            return f"The scores of the last {size} completions are too large to compare."
-        return f"None of the last {size} completions could be judged: no term with weight is for their rows."
-    score = _score(window)
-    if window.is_solved:
-        return f"Nothing holds the reward back: {score} is {level.mean:.2f}."
-    if has_risen(window):
-        before = score_level(window.opening)
-        if level.mean - before.mean < LEAST_GAIN:
-            steps, named = steps_so_far(window), names(primary_terms(window))
-            return (
-                f"The score of {named} rises slowly, from {before.mean:.2f} to {level.mean:.2f} in {steps:.0f} steps."
-            )
-        return f"Nothing holds the reward back: {score} has risen from {before.mean:.2f} to {level.mean:.2f}."
-    if len(window.batches) < 2 * OPENING_BATCHES:
-        count = f"{len(window.batches)} batch" + ("es" if len(window.batches) > 1 else "")
-        return f"It is too early to tell: {count} so far, and {score} is {level.mean:.2f}."
-    return _stays(level, window)
-
-
-def _stays(level: Estimate, window: Window) -> str:
-    """What there is to say of a score that does not rise, where no finding says why."""
-    live, score = live_share(window), _score(window)
-    if live is not None and live < LEAST_LIVE:
-        return (
-            f"Few groups have anything to teach ({group_mix(window)}), and {score} stays at {level.mean:.2f}: "
-            f"judge a few completions by hand, then take data that the model gets right now and then."
-        )
-    share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
-    kl = window.logged("kl")
-    moved = f", {kl[-1]:.1g} nats of KL from the reference" if kl else ""
-    return (
-        f"Signal and update look sound ({share}{moved}), and {score} stays at {level.mean:.2f}: judge a few "
-        f"completions by hand, since a verifier that guesses or gold answers of other rows look the same; if they are "
-        f"judged right, raise the learning rate, or wait."
-    )
-
-
-def _score(window: Window) -> str:
-    return f"the score of {names(primary_terms(window))}"
+    return tuple(sorted(held, key=rank))
 
 
 RECENT = 16  # logs, as many as checks look at batches

@@ -52,13 +52,13 @@ def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
 
 
 def percent(part: float) -> str:
-    """A share as people read it.
+    """A share as people read it; nearly all is not all.
 
     Examples:
-        >>> percent(0.123), percent(0.0312), percent(1.0), percent(0)
-        ('12 %', '3.1 %', '100 %', '0 %')
+        >>> percent(0.123), percent(0.0312), percent(1.0), percent(0), percent(0.9963)
+        ('12 %', '3.1 %', '100 %', '0 %', '99.6 %')
     """
-    return (f"{part:.1%}" if 0 < part < 0.1 else f"{part:.0%}").replace("%", " %")
+    return (f"{part:.1%}" if 0 < part < 0.1 or 0.99 < part < 1 else f"{part:.0%}").replace("%", " %")
 
 
 # Different answers a group, a mean. Ours, tried in tests/test_healthy_runs.py (converged without beta, and going on).
@@ -113,5 +113,5 @@ def never_explores(window: Window) -> bool:
 def repeated_share(batches: Sequence[BatchFigures]) -> float:
     """The share of completions that are word for word those of a sibling, of those that could be."""
     terms = [next(iter(batch.terms.values())) for batch in batches if batch.terms]
-    possible = sum(one.verdicts for one in terms) - sum(batch.groups for batch in batches)
+    possible = sum(one.verdicts - one.groups for one in terms)
     return sum(one.repeats for one in terms) / possible if possible > 0 else 0.0

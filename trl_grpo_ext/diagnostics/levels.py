@@ -7,11 +7,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from types import MappingProxyType
+from typing import TypeVar
 
 from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.support.estimate import NOTHING, ROUNDING, Estimate
 
 LevelOf = Callable[[Sequence[BatchFigures]], Estimate]
+
+
+T = TypeVar("T")
+
+
+def ends_of(items: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+    """The start and the end of a run's batches, or of other things in order: the first few, and the last after them.
+
+    Whatever is said of how a run began and of how it ended is of these.
+
+    Examples:
+        >>> ends_of(range(5)), ends_of(range(60))
+        ((range(0, 2), range(2, 5)), (range(0, 4), range(44, 60)))
+    """
+    first = min(OPENING_BATCHES, len(items) // 2)
+    return items[:first], items[first:][-RECENT_BATCHES:]
 
 
 def score_level(batches: Sequence[BatchFigures]) -> Estimate:

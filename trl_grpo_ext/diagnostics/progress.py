@@ -1,12 +1,14 @@
-"""Progress: whether the score of a run rises, is flat, or is stuck."""
+"""Progress: how high the score of a run was at its start and at its end, and whether it rises, is flat, or is stuck."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from trl_grpo_ext.diagnostics.levels import LevelOf, fitted_rise, gain, gain_within, score_level
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.support.estimate import NOTHING, SURE, Estimate
 
 # Ours, set by benchmarks/false_alarms.py: how often runs that learn are called stuck, and runs that are stuck are told.
 FLAT_BATCHES = 8  # fewer cannot show that a score is flat
@@ -19,15 +21,110 @@ LEAST_GAIN = 0.1  # of the score: one that surely rises by less over a window is
 HARDLY = 0.05  # of the score: a smaller gain is not worth much
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """A score at the start and at the end of a run: the headline, the report and `summary.json` all name these.
+
+    Attributes:
+        start: The score of the first batches, or of the first evaluation; `NOTHING` where there is only one.
+        end: That of the last batches, or of the last evaluation; `NOTHING` if nothing was judged.
+        start_at, end_at: Where they were measured, in words; the first is empty where there is only one.
+
+    Examples:
+        >>> ends = Ends(start=Estimate.one(0.4), end=Estimate.one(0.8), start_at="at step 0", end_at="at step 9")
+        >>> str(ends), ends.change
+        ('0.40 at step 0 and 0.80 at step 9', 'from 0.40 at step 0 to 0.80 at step 9')
+    """
+
+    start: Estimate
+    end: Estimate
+    start_at: str
+    end_at: str
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Start and end as people read them; the start is empty where it is unknown."""
+        start, end = (f"{one.mean:z.2f}" if one.count else "" for one in (self.start, self.end))
+        return start, end
+
+    @property
+    def moves(self) -> str:
+        """`risen` or `fallen`, where that is surely so and can be read off what is shown; else empty."""
+        gain, (start, end) = self.end - self.start, self.shown
+        if not gain.count or start == end or abs(gain.mean) <= SURE * gain.error:
+            return ""
+        return "risen" if gain.mean > 0 else "fallen"
+
+    @property
+    def places(self) -> str:
+        """`at step 0 and at step 9`."""
+        return " and ".join(filter(None, (self.start_at, self.end_at)))
+
+    @property
+    def change(self) -> str:
+        """`from 0.40 at step 0 to 0.80 at step 9`."""
+        start, end = self.shown
+        return f"from {start} {self.start_at} to {end} {self.end_at}"
+
+    def __str__(self) -> str:
+        start, end = self.shown
+        if not start:
+            return f"{end} {self.end_at}"
+        return f"{start} {self.start_at} and {'' if start == end else f'{end} '}{self.end_at}"
+
+    def to_record(self) -> dict[str, float | str | None]:
+        """A dict of plain JSON values; null for a start that is unknown."""
+        start = self.start.mean if self.start.count else None
+        return {"start": start, "start_at": self.start_at, "end": self.end.mean, "end_at": self.end_at}
+
+
+def training_ends(window: Window) -> Ends:
+    """The training score at the start and at the end of the run."""
+    first, last = window.ends
+    return Ends(
+        start=score_level(first),
+        end=score_level(last),
+        start_at="" if not first else f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch",
+        end_at=f"in the last {len(last)}" if first else "in the only batch",
+    )
+
+
+def evaluation_ends(window: Window) -> Ends | None:
+    """The score of the first evaluation and of the last; None for none."""
+    if not window.evaluations:
+        return None
+    (first, start), (last, end) = window.evaluations[0], window.evaluations[-1]
+    only = len(window.evaluations) == 1
+    return Ends(
+        start=NOTHING if only else start,
+        end=end,
+        start_at="" if only else "at the start" if first is None else f"at step {first}",
+        end_at="at the end" if last is None else f"at step {last}",
+    )
+
+
 def is_flat(batches: Sequence[BatchFigures], least_gain: float = LEAST_GAIN) -> bool:
     """Whether the score has surely not risen by `least_gain` from the first half of the batches to the second.
 
     A score near 1 need rise by half of what it lacks only. False for fewer than `FLAT_BATCHES`.
     """
-    level = score_level(batches)
-    if level.mean < 1:
-        least_gain = min(least_gain, (1 - level.mean) / 2)
-    return len(batches) >= FLAT_BATCHES and gain_within(batches).is_surely_below(least_gain)
+    least = _least_gain(score_level(batches), least_gain)
+    return len(batches) >= FLAT_BATCHES and gain_within(batches).is_surely_below(least)
+
+
+def _least_gain(level: Estimate, least_gain: float = LEAST_GAIN) -> float:
+    return min(least_gain, (1 - level.mean) / 2) if level.mean < 1 else least_gain
+
+
+def is_known_flat(window: Window) -> bool:
+    """Whether the trend of the whole run leaves no room for a rise that matters.
+
+    False for a run of fewer steps than `EARLY`, in which a slow rise looks flat, and where the interval of the trend
+    reaches as far as `LEAST_GAIN`: then it is too early to tell.
+    """
+    fitted = fitted_rise(window.history)
+    is_late = steps_so_far(window) >= EARLY
+    return is_late and fitted is not None and fitted.is_surely_below(_least_gain(window.score))
 
 
 def has_risen(window: Window, level: LevelOf = score_level) -> bool:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
-from trl_grpo_ext.diagnostics.levels import History, Stretch, score_level
+from trl_grpo_ext.diagnostics.levels import History, Stretch, ends_of, score_level
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
@@ -70,8 +70,8 @@ class Window:
 
     @property
     def score(self) -> Estimate:
-        """How high the primary score is in the recent batches; `NOTHING` if nothing was judged."""
-        return score_level(self.batches)
+        """How high the primary score is at the end of the run; `NOTHING` if nothing was judged."""
+        return score_level(self.ends[1])
 
     @property
     def is_solved(self) -> bool:
@@ -102,11 +102,16 @@ class Window:
         return self.batches[-1].in_force if self.batches else ()
 
     @property
-    def later(self) -> tuple[BatchFigures, ...]:
-        """The recent batches that are not among the opening ones; none until there are as many of them as of those."""
+    def ends(self) -> tuple[Sequence[BatchFigures], Sequence[BatchFigures]]:
+        """The first batches of the run, and the last after them; of a single batch, the first ones are none."""
         known = {id(batch) for batch in self.opening}
-        later = tuple(batch for batch in self.batches if id(batch) not in known)
-        return later if len(later) >= OPENING_BATCHES else ()
+        return ends_of((*self.opening, *(batch for batch in self.batches if id(batch) not in known)))
+
+    @property
+    def later(self) -> Sequence[BatchFigures]:
+        """The batches of the end, once there are as many of them as of the opening ones."""
+        first, last = self.ends
+        return last if len(first) == OPENING_BATCHES else ()
 
     def of_term(self, term: str) -> list[TermFigures]:
         """A term's facts in the recent batches."""

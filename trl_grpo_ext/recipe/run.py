@@ -16,7 +16,7 @@ from accelerate.utils import set_seed
 from huggingface_hub.errors import HFValidationError
 from trl import get_peft_config, get_quantization_config
 
-from trl_grpo_ext.diagnostics.diagnosis import diagnose
+from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -130,6 +130,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         after = None if has_halted else _measure(recipe, trainer, stopwatch, "after")
     with stopwatch.part("saving"):
         trainer.save_model(recipe.training.output_dir)
+    diagnosis = _diagnosis(recipe) if trainer.accelerator.is_main_process else None
     summary = summarise_run(
         recipe,
         steps=trainer.state.global_step,
@@ -139,9 +140,10 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatc
         facts=facts,
         halted_by=trainer.run_callback.halted_by,
         nothing_learned=tally.nothing_learned,
+        diagnosis=diagnosis,
     )
     if trainer.accelerator.is_main_process:
-        _conclude(recipe, summary)
+        _conclude(recipe, summary, diagnosis)
         trainer.run_callback.tell(lambda listener: listener.on_summary(summary))
     _close(recipe, trainer)
     return summary
@@ -189,12 +191,13 @@ def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -
     return tally
 
 
-def _conclude(recipe: Recipe, summary: Mapping[str, Any]) -> None:
+def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis | None) -> None:
     """Write down and print what the run came to."""
     folder = Path(recipe.training.output_dir)
     write_summary(summary, folder)
     print_summary(summary, folder)
-    _print_answer(recipe, folder)
+    if diagnosis is not None:
+        print_diagnosis(diagnosis, short=True)
     if summary["nothing_learned"]:
         logger.error("Nothing was learned. %s %s has every verdict.", summary["nothing_learned"], folder / "scorecards")
 
@@ -209,14 +212,15 @@ def _close(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
         trainer.end()
 
 
-def _print_answer(recipe: Recipe, folder: Path) -> None:
-    """What held the reward back, if anything. Never raises: the run is over, and its results are safe."""
+def _diagnosis(recipe: Recipe) -> Diagnosis | None:
+    """What held the reward back, if anything. Never raises: the run is over, and its results are to be written."""
     if not recipe.training.record_scorecards:
-        return
+        return None
     try:
-        print_diagnosis(diagnose(RecordedRun(folder), most_examples=0), short=True)
+        return diagnose(RecordedRun(recipe.training.output_dir), most_examples=0)
     except Exception:
         logger.warning("The run could not be diagnosed.", exc_info=True)
+        return None
 
 
 def _announce(trainer: VerifiedGRPOTrainer, what: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.support.estimate import Interval
@@ -29,14 +30,16 @@ def summarise_run(
     facts: Mapping[str, Mapping[str, str]],
     halted_by: Finding | None = None,
     nothing_learned: str | None = None,
+    diagnosis: Diagnosis | None = None,
 ) -> dict[str, Any]:
     """The content of `summary.json`: plain JSON values, null for what was not measured.
 
     `accuracy` is the first term with weight; `terms` has them all. Each has `before` and `after`, with `mean`,
     `low` and `high`. `facts` has, by term, where its verifier works, such as the isolation of programs. `halted_by` is
     the `code`, `step` and `sentence` of the finding that ended the run, null where none did. `nothing_learned` says why
-    no completion of the training could be judged, null where some could. `seconds` is the whole run; `seconds_by_part`
-    its parts.
+    no completion of the training could be judged, null where some could. `sentence` is the diagnosis, and `score` has
+    the figures that it names; null for a run that was not diagnosed. `seconds` is the whole run; `seconds_by_part` its
+    parts.
     """
     terms = {term.name: _before_after(term.name, before, after) for term in recipe.mix.terms}
     primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
@@ -49,6 +52,8 @@ def summarise_run(
         "steps": steps,
         "halted_by": _halted_by(halted_by),
         "nothing_learned": nothing_learned,
+        "sentence": diagnosis and diagnosis.sentence,
+        "score": diagnosis and {where: ends.to_record() for where, ends in diagnosis.score.items()},
         "versions": versions(),
         "facts": dict(facts),
         "primary_term": primary,

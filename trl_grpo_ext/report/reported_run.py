@@ -11,13 +11,14 @@ from typing import Any
 
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
+from trl_grpo_ext.diagnostics.progress import Ends
 from trl_grpo_ext.figures.pairs import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
 from trl_grpo_ext.report.page import plain, rounded
 from trl_grpo_ext.report.prompts import Prompts
-from trl_grpo_ext.report.series import Timeline, log_columns, series_figures
+from trl_grpo_ext.report.series import Timeline, key_figures, log_columns, series_figures
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.documentation import read_docs
@@ -120,6 +121,7 @@ class ReportedRun:
             "terms": list(self._terms),
             "settings": plain(self.settings),
             "sentence": self.findings.sentence,
+            "key_figures": key_figures(self.findings.score, self._timelines[mode], mode),
             "findings": list(self.findings.findings),
             "not_checked": [[code, needs] for code, needs in self.findings.not_checked.items()],
             "main_mode": mode,
@@ -200,12 +202,14 @@ class ReportedFindings:
 
     Attributes:
         sentence: What holds the reward back; None if the diagnosis failed.
+        score: The scores that it goes by, as `Diagnosis.score`.
         findings: Plain dicts as `Finding.to_record` makes them, in order of their steps. `holds` is True for those
             that hold at the end; `about` is what the documentation says of them, by paragraphs.
         not_checked: What each check lacked, by its code.
     """
 
     sentence: str | None = None
+    score: Mapping[str, Ends] = field(default_factory=dict)
     findings: tuple[dict[str, Any], ...] = ()
     not_checked: Mapping[str, str] = field(default_factory=dict)
 
@@ -225,7 +229,7 @@ def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindi
     diagnosis = _diagnosis(run, seconds)
     written = read_findings(run.folder)
     if diagnosis is None:
-        return ReportedFindings(None, _in_order(written, frozenset()))
+        return ReportedFindings(findings=_in_order(written, frozenset()))
     codes = {found.code for found in written}
     unwritten = [found for found in diagnosis.findings if found.code not in codes]
     holding = frozenset(found.code for found in diagnosis.causes)
@@ -233,7 +237,7 @@ def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindi
     begun = codes | {found.code for found in unwritten}
     at_once = [found for found in diagnosis.causes if found.code not in begun]
     findings = _in_order([*written, *unwritten, *at_once], holding)
-    return ReportedFindings(diagnosis.sentence, findings, diagnosis.not_checked)
+    return ReportedFindings(diagnosis.sentence, diagnosis.score, findings, diagnosis.not_checked)
 
 
 def _in_order(findings: list[Finding], holding: frozenset[str]) -> tuple[dict[str, Any], ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.levels import ends_of
+from trl_grpo_ext.diagnostics.progress import Ends
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -128,9 +131,14 @@ class Timeline:
     def _put(self, step: int, figures: Figures) -> None:
         self._points.setdefault(step // self._steps_a_point, Point(step)).add(step, figures)
 
+    @property
+    def points(self) -> list[Point]:
+        """The points in order."""
+        return [point for _, point in sorted(self._points.items())]
+
     def columns(self) -> dict[str, Any]:
         """`steps`, and `figures` nested by their keys: lists as long, null where there is nothing."""
-        points = [point for _, point in sorted(self._points.items())]
+        points = self.points
         keys = dict.fromkeys(key for point in points for key in point.figures)
         nested: dict[str, Any] = {}
         for key in keys:
@@ -140,6 +148,40 @@ class Timeline:
                 place = place.setdefault(part, {})
             place[last] = [rounded(point.figures[key].mean) if key in point.figures else None for point in points]
         return {"steps": [point.step for point in points], "figures": nested}
+
+
+# Of each figure at the head of the page beside the scores: the keys of what it adds up, and how it is shown.
+BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
+    "Reward": ((("reward",),), "{:z.2f}".format),
+    "Live groups": ((("group", "live"), ("group", "secondary_only")), percent),
+    "Tokens": ((("length", "all"),), "{:.0f}".format),
+    "Void": ((("void",),), percent),
+}
+
+
+def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[str, Any]:
+    """The figures at the head of the page: `tiles` of a label, start and end in words, and `notes` on where they are.
+
+    The scores are those of the headline. The others are means over the steps of the same batches, or of the first and
+    the last evaluation of a run without training.
+    """
+    tiles = [[f"Score, {where}", *ends.shown] for where, ends in score.items()]
+    points = main.points
+    parts = ends_of(points) if mode == "train" else (points[:-1][:1], points[-1:])
+    texts = [_texts(part) for part in parts]
+    tiles += [[label, *(text.get(label, "") for text in texts)] for label in BESIDE_SCORES if label in texts[1]]
+    return {"tiles": tiles, "notes": [f"{where.capitalize()}: {ends.places}." for where, ends in score.items()]}
+
+
+def _texts(points: Sequence[Point]) -> dict[str, str]:
+    whole = Point(0)
+    for point in points:
+        whole.add(point.step, point.figures)
+    known = {
+        label: [figure.mean for key in keys if (figure := whole.figures.get(key, NOTHING)).count]
+        for label, (keys, _) in BESIDE_SCORES.items()
+    }
+    return {label: BESIDE_SCORES[label][1](sum(means)) for label, means in known.items() if means}
 
 
 def log_columns(logs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trl_grpo_ext.diagnostics.levels import ends_of, score_level
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.estimate import SURE, Estimate, Z
 from trl_grpo_ext.support.text import shortened
 
-LAST_PART = 0.1  # of the batches of training, where a run has no evaluation
 MOST_NAMED = 6  # settings that are named
 MOST_CHARS = 80  # of a value
 JUDGING = ("name", "verifier", "settings", "weight")  # what else a term's description has are conditions
@@ -19,26 +20,24 @@ JUDGING = ("name", "verifier", "settings", "weight")  # what else a term's descr
 def comparison(runs: Sequence[RecordedRun], names: Sequence[str]) -> str:
     """Which run is ahead in its last evaluation, or where one has none in its last training, and what differs.
 
-    The score is that of the first term in force, a mean over prompts; the interval is of 95 %.
+    The score is that which the head of each run's page shows; the interval is of 95 %.
     """
-    mode = "eval" if all(run.parts("eval") for run in runs) else "train"
+    mode: Mode = "eval" if all(run.parts("eval") for run in runs) else "train"
     first, second = (_last_score(run, mode) for run in runs)
     differs = ", ".join(_differences(runs))
     return f"{_ahead(first, second, names, mode)} {f'They differ in {differs}.' if differs else 'No setting differs.'}"
 
 
-def _last_score(run: RecordedRun, mode: str) -> Estimate:
-    """The mean score of the last evaluation, or of the last tenth of the batches of training."""
-    parts = run.parts("eval" if mode == "eval" else "train")
-    of_last_step = [number for number, about in parts if about.step == parts[-1][1].step]
-    count = len(of_last_step) if mode == "eval" else max(1, round(len(parts) * LAST_PART))
-    cards = (run.readable(number) for number, _ in parts[-count:])
-    settings = run.settings
-    return Estimate.together(reduce_card(card, settings).primary.group_scores for card in cards if card is not None)
+def _last_score(run: RecordedRun, mode: Mode) -> Estimate:
+    """The score of the last evaluation, or of the end of training."""
+    parts, settings = run.parts(mode), run.settings
+    last = [part for part in parts if part[1].step == parts[-1][1].step] if mode == "eval" else ends_of(parts)[1]
+    cards = (run.readable(number) for number, _ in last)
+    return score_level([reduce_card(card, settings) for card in cards if card is not None])
 
 
 def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -> str:
-    where = "in the last evaluation" if mode == "eval" else "in the last tenth of training"
+    where = "in the last evaluation" if mode == "eval" else "at the end of training"
     if not (first.is_known and second.is_known):
         return f"Which run is ahead {where} is unknown: not both have scores."
     gap = first - second

@@ -22,10 +22,12 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
 
     def __init__(self, terms: Sequence[str]) -> None:
         self.terms = tuple(terms)
+        self._told = 0  # the step of the line before
         self._bar: tqdm[Any] | None = None
         self._bar_is_evaluations = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._told = state.global_step
         self._open(args, state, state.max_steps, "training")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -48,8 +50,10 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._close()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        line = log_line(logs or {}, self.terms, step=state.global_step, steps=state.max_steps)
+        first = min(self._told + 1, state.global_step)
+        line = log_line(logs or {}, self.terms, step=state.global_step, steps=state.max_steps, first=first)
         if line and state.is_world_process_zero:
+            self._told = state.global_step
             tqdm.write(line, file=sys.stderr)
 
     def _open(self, args: Any, state: Any, total: int | None, what: str) -> None:
@@ -64,24 +68,26 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._bar, self._bar_is_evaluations = None, False
 
 
-def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int) -> str:
+def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int, first: int | None = None) -> str:
     """One line for what TRL logs at a training step; empty for logs of another kind.
 
+    TRL's figures are means over the steps since it logged before: those from `first` on, by default the last alone.
     Where a term has judged but every total is void, so that TRL has no mean, its mean score stands in brackets. A
     grader's failures are those of the one term that has all of them, or the share among all verdicts.
 
     Examples:
         >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "entropy": 0.82}
         >>> logs |= {"verified/groups/live": 0.75, "verified/accuracy/unparseable": 0.12, "verified/void": 0.0}
-        >>> log_line(logs, ["accuracy"], step=10, steps=60)
-        'step 10/60 | reward 0.500 | accuracy 0.500 | live 75% | unparsed 12% | tokens 12.0 | H 0.82'
+        >>> log_line(logs, ["accuracy"], step=10, steps=60, first=6)
+        'steps 6-10/60 | reward 0.500 | accuracy 0.500 | live 75% | unparsed 12% | tokens 12.0 | H 0.82'
         >>> logs = {"reward": None, "verified/accuracy/score": 0.5, "verified/thinks/error": 1.0}
         >>> log_line(logs | {"verified/blame/grader": 0.5}, ["accuracy", "thinks"], step=10, steps=60)
         'step 10/60 | reward - | accuracy (0.500) | thinks - | grader failed 100% of thinks'
     """
     if "reward" not in logs:
         return ""
-    parts = [f"step {step}/{steps}", f"reward {_shown(logs['reward'])}"]
+    parts = [f"step {step}/{steps}" if first in (None, step) else f"steps {first}-{step}/{steps}"]
+    parts += [f"reward {_shown(logs['reward'])}"]
     parts += [f"{term} {_value(logs, term)}" for term in terms]
     if logs.get("verified/groups/live") is not None:
         parts.append(f"live {logs['verified/groups/live']:.0%}")

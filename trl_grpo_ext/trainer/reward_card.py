@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
+from trl_grpo_ext.diagnostics.levels import ends_of
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -36,10 +37,11 @@ BEGIN, END = (
 )
 BEFORE = "### Framework versions"  # of TRL's model card; without it, the section stands at the end
 
-TENTH = 0.1  # of the logs of training, where there is no evaluation
 NOISE = {"false_rejects": FALSE_REJECTS, "false_accepts": FALSE_ACCEPTS}
 # What the card takes from a line of the log.
 LOGGED = re.compile(r"step|loss|eval_reward|(eval_)?rewards/.*/mean|verified/noise/false_.*")
+Logs = Sequence[Mapping[str, Any]]
+
 NO_CONDITION = ("name", "verifier", "settings", "weight", "weight_at_end")
 MOST_FINDINGS = 20  # in the model card; the file has all
 MOST_CHARS = 300  # of a text in the model card
@@ -155,9 +157,7 @@ def _facts(verifier: Verifier) -> dict[str, str]:
         return {"unknown": type(error).__name__}
 
 
-def measured(
-    terms: Sequence[str], logs: Sequence[Mapping[str, Any]], summary: Mapping[str, Any] | None
-) -> dict[str, Any]:
+def measured(terms: Sequence[str], logs: Logs, summary: Mapping[str, Any] | None) -> dict[str, Any]:
     """Each term's mean before and after, by the best there is: the summary, evaluations in the logs, training itself.
 
     `by` says by which. Each of `before` and `after` has, by term, `mean`, and where they are known `low` and `high`.
@@ -172,8 +172,22 @@ def measured(
         steps = f"in the first and the last evaluation, at steps {evaluations[0]['step']} and {evaluations[-1]['step']}"
         return {"by": steps} | _means(terms, "eval_", evaluations[:1], evaluations[-1:])
     training = [entry for entry in logs if "loss" in entry]
-    part = max(1, round(len(training) * TENTH))
-    return {"by": "in the first and the last tenth of training"} | _means(terms, "", training[:part], training[-part:])
+    before, after = _ends_of_logs(training)
+    by = f"in training, {_steps(training, before)} and {_steps(training, after)}"
+    return {"by": by if before else "in training"} | _means(terms, "", before, after)
+
+
+def _ends_of_logs(training: Logs) -> tuple[Logs, Logs]:
+    """The logs of the start and of the end of training, which the headline goes by; each may be of several steps."""
+    first, last = ends_of(range(1, training[-1]["step"] + 1)) if training else ((), ())
+    before = [entry for entry in training[:-1] if entry["step"] in first] or training[:-1][:1]
+    return before, [entry for entry in training[len(before) :] if entry["step"] in last]
+
+
+def _steps(training: Logs, part: Logs) -> str:
+    """The steps that some logs in a row are means over; a log is of those since the one before."""
+    begin = max((entry["step"] for entry in training if part and entry["step"] < part[0]["step"]), default=0) + 1
+    return f"steps {begin} to {part[-1]['step']}" if part else ""
 
 
 def _means(terms: Sequence[str], prefix: str, before: Sequence[Any], after: Sequence[Any]) -> dict[str, Any]:
@@ -186,7 +200,7 @@ def _means(terms: Sequence[str], prefix: str, before: Sequence[Any], after: Sequ
     return means
 
 
-def _latest(logs: Sequence[Mapping[str, Any]], key: str) -> dict[str, float | None] | None:
+def _latest(logs: Logs, key: str) -> dict[str, float | None] | None:
     """The last rate that was logged, with its interval."""
     for entry in reversed(logs):
         if entry.get(key) is not None:

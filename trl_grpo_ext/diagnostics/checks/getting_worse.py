@@ -63,8 +63,8 @@ def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> F
     return Finding(
         severity=Severity.INFO if beside else severity,
         sentence=(
-            f"{what}: {fall.best.mean:.2f} around step {middle:.0f}, {fall.now.mean:.2f} now, lower by {size.mean:.2f} "
-            f"(95 % interval {size.mean - half:.2f} to {size.mean + half:.2f}). {beside}"
+            f"{what}: {fall.best.mean:z.2f} around step {middle:.0f}, {fall.now.mean:z.2f} {fall.now_at}, lower by "
+            f"{size.mean:.2f} (95 % interval {size.mean - half:z.2f} to {size.mean + half:.2f}). {beside}"
             + (f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it.")
         ),
         numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": size.mean},
@@ -128,7 +128,7 @@ def _of_completions(fall: Decline) -> Iterator[Change]:
             f"{percent(cut[1])} of the completions are cut, {percent(cut[0])} before",
             "a larger max_completion_length, or a lower learning rate",
         )
-    if tokens is not None and min(tokens) > 0 and max(tokens) >= LONGER * min(tokens):
+    if tokens is not None and min(tokens) > 0 and max(tokens) >= max(LONGER * min(tokens), 1 + min(tokens)):
         yield (
             f"completions went from {tokens[0]:.0f} to {tokens[1]:.0f} tokens",
             "a lower learning rate" if tokens[1] > tokens[0] else "less weight on what pays for short completions",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
@@ -10,6 +12,7 @@ from trl_grpo_ext.diagnostics.groups import percent
 from trl_grpo_ext.diagnostics.terms import Failure, VerdictShare, failures_of, worst_share
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
+from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.verdict import Blame, Status
 
 # Of a term's verdicts. Ours, tried in tests/test_fault_injection.py (timeouts, or failures, for one action).
@@ -25,32 +28,32 @@ LATEST_LOGS = 4
 
 def failures(window: Window) -> CheckResult:
     """Verdicts that the grader could not give, though it had a CPU."""
-    found = _worst(window, _is_failure, WARN, CRITICAL)
-    if found is None:
-        return None
-    late = failures_of(window.of_term(found.term), lambda kind: _is_failure(kind) and kind[1] is Status.TIMEOUT)
-    is_late = 2 * late.total() > found.count
-    kind = "timeouts" if is_late else "failures of the grader"
-    return _finding(
-        window,
-        found,
-        found.severity(CRITICAL),
-        f"The grader, not the model: {_share(found)} are {kind}, {_mostly(window, found, _is_failure)}.",
-        "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest completions."
-        if is_late
-        else f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over.",
-    )
+    return _trouble(window, _is_failure, WARN, CRITICAL, _failed)
+
+
+def _failed(window: Window, found: VerdictShare) -> Told:
+    kinds = failures_of(window.of_term(found.term), _is_failure)
+    spent = sum(count for (*_, reason), count in kinds.items() if reason == BUDGET_SPENT)
+    late = sum(count for (_, status, _), count in kinds.items() if status is Status.TIMEOUT)
+    if 2 * spent > found.count:
+        action = "Raise judging_budget well above the time that a batch takes."
+    elif 2 * late > found.count:
+        action = "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest "
+        action += "completions."
+    else:
+        action = f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles "
+        action += "over."
+    kind = "timeouts" if 2 * late > found.count else "failures of the grader"
+    return f"The grader, not the model: {_share(found)} are {kind}, {_mostly(window, found, kinds)}.", action
 
 
 def starved(window: Window) -> CheckResult:
     """Deadlines that passed while the worker waited for a CPU."""
-    found = _worst(window, _is_starved, STARVED_WARN, STARVED_CRITICAL)
-    if found is None:
-        return None
-    return _finding(
-        window,
-        found,
-        found.severity(STARVED_CRITICAL),
+    return _trouble(window, _is_starved, STARVED_WARN, STARVED_CRITICAL, _waited)
+
+
+def _waited(window: Window, found: VerdictShare) -> Told:
+    return (
         f"The machine, not the model: {_share(found)} ran out of time while their worker used next to no CPU: it had "
         f"none, or the verifier waits for something.",
         "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
@@ -60,18 +63,20 @@ def starved(window: Window) -> CheckResult:
 
 def timeouts_of_the_policy(window: Window) -> CheckResult:
     """Completions that use up the time of their grader. They are scored and can be unlearned: going on is no waste."""
-    found = _worst(window, _is_policys_timeout, POLICY_WARN, CRITICAL)
+    found = _trouble(window, _is_policys_timeout, POLICY_WARN, CRITICAL, _used_up)
     if found is None:
         return None
-    return _finding(
-        window,
-        found,
-        Severity.WARNING if found.severity(CRITICAL) is Severity.CRITICAL else Severity.INFO,
+    severity = Severity.WARNING if found.severity is Severity.CRITICAL else Severity.INFO
+    return replace(found, severity=severity, numbers={**found.numbers, "of_the_policy": found.numbers["failed"]})
+
+
+def _used_up(window: Window, found: VerdictShare) -> Told:
+    kinds = failures_of(window.of_term(found.term), _is_policys_timeout)
+    return (
         f"The completions, not the grader: {_share(found)} are timeouts that the completion caused, "
-        f"{_mostly(window, found, _is_policys_timeout)}; they are scored, not left out.",
+        f"{_mostly(window, found, kinds)}; they are scored, not left out.",
         "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
         "if right answers are among them, say in the prompt how fast they must be.",
-        of_the_policy=found.count,
     )
 
 
@@ -108,14 +113,25 @@ def _worst(window: Window, is_kind: Callable[[Failure], bool], warn: float, crit
     return worst_share(window, lambda facts: failures_of([facts], is_kind).total(), warn, critical)
 
 
-def _finding(
-    window: Window, found: VerdictShare, severity: Severity, sentence: str, action: str, **numbers: float
-) -> Finding:
+Told = tuple[str, str]  # a sentence and what to do
+
+
+def _trouble(
+    window: Window,
+    is_kind: Callable[[Failure], bool],
+    warn: float,
+    critical: float,
+    tell: Callable[[Window, VerdictShare], Told],
+) -> Finding | None:
     """A finding of failed verdicts. A shadow that fails is information: it does not hold the reward back."""
+    found = _worst(window, is_kind, warn, critical)
+    if found is None:
+        return None
+    sentence, action = tell(window, found)
     return Finding(
-        severity=severity,
+        severity=found.severity(critical),
         sentence=sentence if found.in_force else f"{sentence} It has no weight, and holds nothing back.",
-        numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)} | numbers,
+        numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)},
         action=action,
     )
 
@@ -124,9 +140,8 @@ def _share(found: VerdictShare) -> str:
     return f"{percent(found.share)} of the `{found.term}` verdicts"
 
 
-def _mostly(window: Window, found: VerdictShare, is_kind: Callable[[Failure], bool]) -> str:
+def _mostly(window: Window, found: VerdictShare, kinds: Counter[Failure]) -> str:
     """The most frequent reason, and where time is what was lacking, how long verdicts take."""
-    kinds = failures_of(window.of_term(found.term), is_kind)
     (_, status, reason), _ = kinds.most_common(1)[0]
     is_late = any(kind[1] is Status.TIMEOUT for kind in kinds)
     within = f" (95 % of verdicts within {_seconds(window, found.term):.2g} s)" if is_late else ""

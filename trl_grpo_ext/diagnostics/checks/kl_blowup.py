@@ -48,7 +48,7 @@ def broken(window: Window) -> CheckResult:
     is_of_policy = kl >= FAR if kl is not None else _is_surely_lower(now, levels) or _has_come_to_be_cut(window)
     if not is_of_policy:
         return None
-    effect = f"score has fallen to {now.mean:.2f} after {best:.2f}"
+    effect = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best:.2f}"
     effect = f"the {effect}" if kl is None else f"{_far(kl)}, and its {effect}"
     return Finding(
         severity=Severity.critical_if(kl is None or kl >= CRITICAL),

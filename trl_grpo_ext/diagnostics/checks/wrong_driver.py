@@ -119,7 +119,7 @@ def outweighed(window: Window) -> CheckResult:
     return Finding(
         severity=Severity.critical_if(own < CRITICAL),
         sentence=(
-            f"{percent(means[driver])} of the advantage comes from `{driver}` and {percent(own)} from "
+            f"{_part(means[driver])} of the advantage comes from `{driver}` and {percent(own)} from "
             f"{names(primary)}, even where {named} has something to say."
         ),
         numbers={"driver": means[driver], "primary": own},
@@ -128,6 +128,11 @@ def outweighed(window: Window) -> CheckResult:
             f"taught, put the right term first."
         ),
     )
+
+
+def _part(share: float) -> str:
+    """A share that is above 1 where another term's is below 0."""
+    return "More than all" if share > 1 else percent(share)
 
 
 def _driver_shares(window: Window, term: str) -> list[float]:

@@ -224,6 +224,7 @@ function mark(plot, spec) {
 function tellLegend({ spec, legend }, place) {
   const format = spec.format || number;
   if (!legend.childElementCount) {
+    legend.append(el("li", { class: "where" }));
     for (const one of spec.series) {
       legend.append(
         el(
@@ -236,9 +237,11 @@ function tellLegend({ spec, legend }, place) {
       );
     }
   }
+  const last = lonePlace(spec) ? "" : "last values:";
+  legend.firstChild.textContent = place === null ? last : `${spec.unit || "step"} ${spec.x[place]}:`;
   spec.series.forEach((one, index) => {
     const value = place === null ? present(one.values).at(-1) : one.values[place];
-    legend.children[index].lastChild.textContent = value === undefined || value === null ? "\u2013" : format(value);
+    legend.children[index + 1].lastChild.textContent = value === undefined || value === null ? "\u2013" : format(value);
   });
 }
 

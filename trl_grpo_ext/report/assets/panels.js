@@ -53,7 +53,7 @@ function rewardPanels(run) {
   ];
   if (run.main_mode === "train" && run.eval.steps.length) {
     tables.push({
-      label: "evaluation",
+      label: "total reward, evaluation",
       color: "--ink",
       dots: true,
       x: run.eval.steps,

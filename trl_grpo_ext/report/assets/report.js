@@ -131,20 +131,10 @@ function answerOf(run) {
   return el(
     "div",
     { class: "answer" },
-    el("h1", {}, ...withCode(run.sentence || bareAnswer(run))),
+    el("h1", {}, ...withCode(run.sentence || "This run could not be diagnosed.")),
     el("p", { class: "note", text: factsOf(run).join(" \u00b7 ") }),
     keyFigures(run),
   );
-}
-
-/** What to say of a run without a diagnosis. */
-function bareAnswer(run) {
-  if (!run.batches) return "No batch has been recorded yet.";
-  const pass = ends(run[run.main_mode].figures.pass);
-  if (!pass) return "No completion could be judged.";
-  if (run.main_mode === "eval") return `${percent(pass.last)} of the completions are correct; nothing was trained.`;
-  if (pass.size === 0) return `${percent(pass.last)} of the completions of the one recorded step are correct.`;
-  return `${percent(pass.first)} of the completions were correct at the start, ${percent(pass.last)} are at the end.`;
 }
 
 function factsOf(run) {
@@ -170,59 +160,13 @@ function factsOf(run) {
   return run.batches ? facts : [];
 }
 
-/** Means over the first and the last tenth of the points, or null; `size` is 0 where there is but one point. */
-function ends(values) {
-  const known = present(values || []);
-  if (!known.length) return null;
-  const size = Math.min(Math.max(1, Math.round(known.length / 10)), Math.floor(known.length / 2));
-  const mean = (part) => part.reduce((sum, value) => sum + value, 0) / part.length;
-  return size
-    ? { first: mean(known.slice(0, size)), last: mean(known.slice(-size)), size }
-    : { first: known[0], last: known[0], size };
-}
-
+/** The scores that the answer names, and other figures of the same part of the run. */
 function keyFigures(run) {
-  const main = run[run.main_mode].figures;
-  const evaluated = run.main_mode === "train" && run.eval.steps.length ? run.eval.figures : null;
-  const entries = [
-    ["Correct, evaluation", evaluated?.pass, percent],
-    [run.main_mode === "train" ? "Correct, training" : "Correct", main.pass, percent],
-    ["Reward", main.reward, number],
-    ["Live groups", main.group && sumOf(main.group.live, main.group.secondary_only), percent],
-    ["Tokens", main.length?.all, number],
-    ["Void", main.void, percent],
-  ];
-  const tiles = entries.map(([label, values, format]) => [label, ends(values), format]).filter(([, found]) => found);
+  const { tiles, notes: where } = run.key_figures;
   if (!tiles.length) return null;
-  const many = Math.max(...tiles.map(([, found]) => found.size));
-  return el(
-    "div",
-    { class: "figures" },
-    el(
-      "dl",
-      {},
-      ...tiles.map(([label, found, format]) =>
-        el(
-          "div",
-          {},
-          el("dt", { text: label }),
-          el(
-            "dd",
-            {},
-            found.size && format(found.first) !== format(found.last)
-              ? el("span", { class: "from", text: `${format(found.first)} \u2192 ` })
-              : null,
-            format(found.last),
-          ),
-        ),
-      ),
-    ),
-    many > 1 ? el("p", { class: "note", text: `Means over the first and the last ${many} steps.` }) : null,
-  );
-}
-
-function sumOf(first, second) {
-  return (first || []).map((value, place) => (value === null ? null : value + ((second || [])[place] || 0)));
+  const change = (from, to) => (from && from !== to ? el("span", { class: "from", text: `${from} \u2192 ` }) : null);
+  const tile = ([label, from, to]) => el("div", {}, el("dt", { text: label }), el("dd", {}, change(from, to), to));
+  return el("div", { class: "figures" }, el("dl", {}, ...tiles.map(tile)), notes(where));
 }
 
 // --- findings -------------------------------------------------------------------------------------------------------
