@@ -18,6 +18,7 @@ import psutil
 import pytest
 from walls import walls_or_skip
 
+from trl_grpo_ext.sandbox import probe
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.local import LocalSandbox
@@ -360,6 +361,16 @@ def test_without_walls_programs_are_refused_unless_asked_for(monkeypatch: pytest
         assert (outcome.ending, outcome.level) == (Ending.PASSED, "none")
     finally:
         unsafe.close()
+
+
+def test_a_kernel_without_landlock_keeps_the_namespaces_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_landlock(isolation: Isolation) -> list[probe.AttackResult]:
+        if isolation.landlock:
+            raise IsolationError("Landlock: this kernel does not have it, or it is off")
+        return [probe.AttackResult(attack="any", held=True, seen="")]
+
+    monkeypatch.setattr(probe, "probe", without_landlock)
+    assert probe.best_isolation.__wrapped__() is Isolation.NAMESPACES
 
 
 @pytest.mark.slow  # a soak

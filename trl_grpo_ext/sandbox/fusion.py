@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -87,7 +88,8 @@ class FusionSandbox(LocalSandbox):
     def _level(self) -> str:
         return LEVEL
 
-    def _find_isolation(self) -> Isolation:
+    @functools.cached_property
+    def isolation(self) -> Isolation:
         """The judge's: its tests are trusted, so that walls are only a second line here, and none will do."""
         try:
             return best_isolation()

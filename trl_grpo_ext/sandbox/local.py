@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -54,24 +54,18 @@ class LocalSandbox:
             raise ValueError(f"A sandbox needs at least one process, got size={size}.")
         self.size = size
         self._packages = tuple(packages)
-        self._isolation = isolation
         self._allow_unsafe = allow_unsafe
-        self._lock = threading.Lock()
         self._zygotes = Lender(size, self._start)
+        if isolation is not None:
+            self.isolation = isolation
 
-    @property
+    @functools.cached_property
     def isolation(self) -> Isolation:
         """The walls that programs run behind; found by trying attacks when it is first asked for.
 
         Raises:
             IsolationError: if not even the weakest hold.
         """
-        with self._lock:
-            if self._isolation is None:
-                self._isolation = self._find_isolation()
-            return self._isolation
-
-    def _find_isolation(self) -> Isolation:
         try:
             return best_isolation()
         except IsolationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import marshal
 from collections.abc import Sequence
 from types import CodeType
@@ -36,6 +37,16 @@ def _compile(source: str, filename: str) -> CodeType:
         return compile(source, filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadTestsError(f"{type(error).__name__}: {error} in {filename}"[:500]) from None
+
+
+def innermost(source: str, line: int, *kinds: type[ast.stmt]) -> ast.stmt | None:
+    """The smallest statement of these kinds around a line."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, kinds) and node.lineno <= line <= (node.end_lineno or line)
+    ]
+    return min(around, key=lambda node: ((node.end_lineno or 0) - node.lineno, -node.col_offset), default=None)
 
 
 def pack(code: TestCode) -> str:

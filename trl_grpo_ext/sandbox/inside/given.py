@@ -7,6 +7,7 @@ tests' code and what it expects; a method that is replaced, or one of a mock's o
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -94,12 +95,8 @@ def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
     return method(target, *args, **kwargs)
 
 
-def _call(target: Any, *args: Any, **kwargs: Any) -> Any:
-    return target(*args, **kwargs)
-
-
 USES: dict[str, Callable[..., Any]] = {
-    "call": _call,
+    "call": operator.call,
     "get": _get,
     "set": _set,
     "delete": _delete,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import io
 import reprlib
 import sys
 from collections.abc import Iterator
@@ -16,9 +15,10 @@ from opcode import opname
 from types import CodeType, ModuleType
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests
+from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests, innermost
 from trl_grpo_ext.sandbox.inside.handle import name_of
 from trl_grpo_ext.sandbox.inside.patching import share_changes
+from trl_grpo_ext.sandbox.inside.program import Capture
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.sandbox.inside.solution_module import SolutionModule
 from trl_grpo_ext.workers.frames import Channel
@@ -29,11 +29,7 @@ MESSAGES_IN_ALL = 16
 _RECURSION_LIMIT = 4000
 
 
-class _Nowhere(io.StringIO):
-    """A standard output that keeps nothing."""
-
-    def write(self, text: str, /) -> int:
-        return len(text)
+_nowhere = Capture(0)  # made before the fork, which costs each child less
 
 
 def judge(control: int, rpc: int) -> None:
@@ -51,7 +47,7 @@ def judge(control: int, rpc: int) -> None:
     with contextlib.suppress(BadTestsError):  # said when they are to be run
         tests.compiled()
     trainer.send({"ready": True})
-    sys.stdout = sys.stderr = _Nowhere()
+    sys.stdout = sys.stderr = _nowhere
     most = tests.message_bytes
     program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most))
     try:
@@ -227,15 +223,8 @@ def _source(error: BaseException, sources: dict[str, str]) -> str:
             filename, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
         trace = trace.tb_next
     source = sources.get(filename, "")
-    around = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
-    if not around:
-        return ""
-    smallest = min(around, key=lambda node: ((node.end_lineno or node.lineno) - node.lineno, -node.col_offset))
-    return " ".join((ast.get_source_segment(source, smallest) or "").split())[:_MAX_SOURCE]
+    smallest = innermost(source, line, ast.stmt)
+    return "" if smallest is None else " ".join((ast.get_source_segment(source, smallest) or "").split())[:_MAX_SOURCE]
 
 
 def _last_call(program: ProgramProxy) -> str:

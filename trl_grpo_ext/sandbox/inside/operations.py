@@ -27,16 +27,13 @@ def on_names(namespace: dict[str, Any], found: Callable[[Any], None]) -> dict[st
             found(value)
         return [[] if value is MISSING else [value] for value in values]
 
-    def set_name(name: str, value: Any) -> None:
-        namespace[name] = value
-
     def delete_name(name: str) -> None:
         namespace.pop(name, None)
 
     def public() -> list[str]:
         return [name for name in namespace if not name.startswith("_")]
 
-    return {"names": names, "set_name": set_name, "delete_name": delete_name, "public": public}
+    return {"names": names, "set_name": namespace.__setitem__, "delete_name": delete_name, "public": public}
 
 
 def _chunk(iterator: Any, size: int) -> tuple[list[Any], BaseException | None]:

@@ -6,6 +6,8 @@ import ast
 import builtins
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.compiled import innermost
+
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -40,7 +42,8 @@ def may_be_swallowed(error: BaseException, sources: dict[str, str]) -> bool:
     trace = error.__traceback__
     if isinstance(error, AssertionError) or trace is None:
         return False
-    body = _body(sources.get(trace.tb_frame.f_code.co_filename, ""), trace.tb_lineno)
+    around = innermost(sources.get(trace.tb_frame.f_code.co_filename, ""), trace.tb_lineno, ast.With, ast.AsyncWith)
+    body = around.body if isinstance(around, ast.With | ast.AsyncWith) else []
     if body and all(_is_independent(node) for node in body):
         return True
     # Not in a helper, nor under a condition: these may compare.
@@ -49,16 +52,6 @@ def may_be_swallowed(error: BaseException, sources: dict[str, str]) -> bool:
 
 def _is_at(node: ast.stmt, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or line)
-
-
-def _body(source: str, line: int) -> list[ast.stmt]:
-    """The body of the innermost `with` statement around a line."""
-    found = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.With | ast.AsyncWith) and node.lineno <= line <= (node.end_lineno or line)
-    ]
-    return min(found, key=lambda node: (node.end_lineno or 0) - node.lineno).body if found else []
 
 
 def _is_independent(statement: ast.stmt) -> bool:

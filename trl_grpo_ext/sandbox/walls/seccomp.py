@@ -210,10 +210,7 @@ def _search(segments: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
         return segments[0][1]
     middle = len(segments) // 2
     low, high = _search(segments[:middle]), _search(segments[middle:])
-    first = segments[middle][0]
-    if len(low) < 256:
-        return [(_JUMP_AT_LEAST, len(low), 0, first), *low, *high]
-    return [(_JUMP_AT_LEAST, 0, 1, first), (0x05, 0, 0, len(low)), *low, *high]
+    return [(_JUMP_AT_LEAST, len(low), 0, segments[middle][0]), *low, *high]  # a jump is of 255 at most: a longer fails
 
 
 def for_process(program: bytes, pid: int) -> bytes:
