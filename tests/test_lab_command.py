@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,11 +20,14 @@ from browser import open_browser
 from command_line import Said, run_here
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
-from trl_grpo_ext.lab import ActionVerifier, run_lab
+from trl_grpo_ext import lab as lab_module
+from trl_grpo_ext.lab import ActionVerifier, double_peak, run_lab
 from trl_grpo_ext.lab.page import lab_page, page_data
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 
 UPDATES = 12
+KNOWN = {field.name for field in dataclasses.fields(VerifiedGRPOConfig)}
 
 
 def lab(*flags: str, cwd: Path, expect: int = 0) -> Said:
@@ -160,6 +165,58 @@ def test_a_page_of_no_runs_is_refused() -> None:
         page_data([], "nothing")
 
 
+PLAYGROUND = Path(lab_module.__file__).parent.parent / "report" / "assets" / "playground.js"
+# What versions of TRL do that have no such setting.
+OLD_KL = {"beta": 0.3, "epsilon": 0.1} | (
+    {"use_bias_correction_kl": False} if "use_bias_correction_kl" in KNOWN else {}
+)
+ONE_UPDATE_A_LINE = """
+const { reference, steps, settings } = JSON.parse(require("fs").readFileSync(0));
+let logits = steps[0].logits;
+const found = steps.map((step) => {
+  const advantages = advantagesOf(step.rewards);
+  const alone = updatedLogits(step.logits, reference, { ...step, advantages }, settings);
+  const before = logSoftmax(step.is_new ? logits : steps.before);
+  steps.before = step.is_new ? logits : steps.before;
+  logits = updatedLogits(logits, reference, { ...step, advantages, before }, settings);
+  return { advantages, alone, after: logits };
+});
+console.log(JSON.stringify(found));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's script without a page")
+@pytest.mark.parametrize("options", [{}, {"beta": 0.3, "epsilon": 0.1}, {"num_iterations": 3, "epsilon": 0.05}, OLD_KL])
+def test_an_update_of_the_page_is_that_of_trl(options: dict[str, Any], tmp_path: Path) -> None:
+    """Each from the trainer's logits, to 1e-6; and all in a row from the first, where float32 adds up, to 1e-5."""
+    run = run_lab(double_peak(), tmp_path, steps=24, seed=3, **options)
+    logits, logs = run.history.logits, run.history.log_probabilities
+    steps, every = [], run.trainer.args.num_iterations
+    for update in range(run.steps):
+        card = run.cards[update // every]
+        steps.append(
+            {
+                "logits": logits[update].tolist(),
+                "is_new": update % every == 0,
+                "before": logs[card.step or 0].tolist(),
+                "actions": [int(sample.text) - 1 for sample in card.samples],
+                "rewards": list(card.totals),
+            }
+        )
+    settings = page_data([run], "")["runs"][0]["settings"]
+    asked = json.dumps({"reference": logs[0].tolist(), "steps": steps, "settings": settings})
+    script = PLAYGROUND.read_text(encoding="utf-8") + ONE_UPDATE_A_LINE
+    done = subprocess.run(["node", "-e", script], input=asked, capture_output=True, text=True, check=True)
+    clipped = 0
+    for update, found in enumerate(json.loads(done.stdout)):
+        card = run.cards[update // every]
+        assert found["advantages"] == pytest.approx(list(card.advantages or ()), abs=1e-6)
+        assert np.abs(np.array(found["alone"]) - logits[update + 1]).max() < 1e-6
+        assert np.abs(np.array(found["after"]) - logits[update + 1]).max() < 1e-5
+        clipped += sum(one[5] for one in page_data([run], "")["runs"][0]["updates"][update]["samples"])
+    assert clipped > 0  # or clipping would not have been compared
+
+
 @contextmanager
 def opened(page: Path, scheme: str = "light") -> Iterator[tuple[Any, list[str]]]:
     """The page in headless Chromium, with what its console has said."""
@@ -200,6 +257,36 @@ def test_the_slider_the_keys_and_the_algorithms_show_each_step_without_a_console
         tab.get_by_role("button", name="Change to the").click()
         tab.set_viewport_size({"width": 480, "height": 800})
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert said == []
+
+
+@pytest.mark.slow  # a browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_controls_change_a_run_of_the_pages_own_at_once(folder: Path, scheme: str) -> None:
+    def largest(tab: Any) -> float:
+        return float(tab.evaluate(f"own.run.max_probability[{UPDATES}]"))
+
+    with opened(folder / "out" / "lab.html", scheme) as (tab, said):
+        assert not tab.is_visible("#controls")
+        tab.click("[data-run=own]")
+        assert tab.locator("#own-landscape").input_value() == "double peak at 3 and 8"
+        assert tab.inner_text("#entropy .legend").startswith("Your own")
+        fast = largest(tab)
+        assert tab.evaluate("own.run.updates[0].samples.length") == 4  # as in the run that the page is of
+        tab.locator("#own-learning_rate").fill("-2")
+        assert "0.01" in tab.inner_text("#controls")
+        assert largest(tab) < 0.15 < fast
+        tab.locator("#own-num_generations").fill("64")
+        assert tab.locator("#detail tbody tr").count() == 64
+        tab.select_option("#own-landscape", "linear")
+        assert tab.evaluate("own.run.rewards")[9] == 1.0
+        before = tab.inner_text("#detail")
+        tab.get_by_role("button", name="New samples").click()
+        assert tab.inner_text("#detail") != before
+        tab.set_viewport_size({"width": 420, "height": 900})
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        tab.click("[data-run=grpo]")
+        assert not tab.is_visible("#controls")
         assert said == []
 
 

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from trl_grpo_ext.lab.landscape import double_peak, linear, single_peak
 from trl_grpo_ext.lab.policy_history import SampledAction, batches_by_update, sampled_actions
 from trl_grpo_ext.report.page import standalone_page
 
 if TYPE_CHECKING:
     from trl_grpo_ext.lab.training import LabRun
 
-SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "lab.js")
+SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "playground.js", "lab.js")
 STYLES = ("uplot.min.css", "theme.css", "lab.css")
 DIGITS = 7  # as many as the float32 logits have
 
-SETTINGS = ("num_generations", "num_iterations", "epsilon", "beta", "learning_rate", "scale_rewards", "seed")
+SETTINGS = (
+    *("num_generations", "num_iterations", "epsilon", "beta", "use_bias_correction_kl"),
+    *("learning_rate", "scale_rewards", "seed"),
+)
 
 
 def lab_page(runs: Sequence[LabRun], title: str) -> str:
@@ -35,13 +39,14 @@ def page_data(runs: Sequence[LabRun], title: str) -> dict[str, Any]:
 
     `runs` has for each run: `probabilities` (u + 1, 10), `entropy`, `kl`, `max_probability` and `expected_reward`
     (u + 1 each; the last null without a landscape), and by update `updates`: when its batch was sampled, and a list for
-    each of its samples (see `_sample_data`).
+    each of its samples (see `_sample_data`). `landscapes` are those that the page's own run may have.
     """
     if not runs:
         raise ValueError("A page of the lab shows one run or more, got none.")
     return {
         "title": title,
         "rewards": None if runs[0].rewards is None else list(runs[0].rewards),
+        "landscapes": {one.name: list(one.rewards) for one in (single_peak(), double_peak(), linear())},
         "runs": [_run_data(run) for run in runs],
     }
 
@@ -58,7 +63,7 @@ def _run_data(run: LabRun) -> dict[str, Any]:
         "name": run.algorithm.name,
         "title": run.algorithm.title,
         "note": run.algorithm.note,
-        "settings": {name: _plain(getattr(args, name)) for name in SETTINGS},
+        "settings": {name: _plain(getattr(args, name, None)) for name in SETTINGS},
         "seconds": round(run.seconds, 2),
         "completions": sum(len(card) for card in run.cards if card.mode == "train"),
         "probabilities": _rounded(history.probabilities),

@@ -1,9 +1,11 @@
-// The lab's page: the policy at an update, what the update was made of, and the figures over all of them.
+// The lab's page: the policy at an update, what the update was made of, and the figures over all of them. Beside the runs
+// that were trained stands one of the page's own, with controls.
 
 const lab = readData();
 const ACTIONS = lab.runs[0].probabilities[0].map((_, index) => index + 1);
 const LAST = lab.runs[0].probabilities.length - 1;
-const COLORS = { grpo: "--term-1", reinforce_baseline: "--term-2", reinforce: "--term-3" };
+const COLORS = { grpo: "--term-1", reinforce_baseline: "--term-2", reinforce: "--term-3", own: "--term-4" };
+const own = lab.rewards ? ownRun(lab, LAST, choose) : null;
 const shownNow = { run: lab.runs[0], update: 0, timer: null };
 
 const updates = (values) => values.map((_, index) => index);
@@ -23,6 +25,7 @@ function buildPage() {
         themeButton(),
       ),
       stepBar(),
+      ...(own ? [own.controls] : []),
       el(
         "div",
         { class: "lab-grid" },
@@ -56,13 +59,14 @@ function introduction() {
 // --- steps ----------------------------------------------------------------------------------------------------------
 
 function stepBar() {
+  const runs = own ? [...lab.runs, own.run] : lab.runs;
   const choice =
-    lab.runs.length < 2
+    runs.length < 2
       ? null
       : el(
           "div",
           { class: "choice", role: "group", "aria-label": "Algorithm" },
-          lab.runs.map((run) =>
+          runs.map((run) =>
             el("button", {
               type: "button",
               text: run.title,
@@ -130,11 +134,14 @@ function choose(run) {
   for (const button of document.querySelectorAll("[data-run]")) {
     button.setAttribute("aria-pressed", String(button.dataset.run === run.name));
   }
+  if (own) own.controls.hidden = run !== own.run;
+  drawPolicy();
   for (const spec of runCharts()) {
     const chart = drawn.find((other) => other.spec.id === spec.id);
     chart.spec = spec;
     chart.canvas.setAttribute("aria-label", spoken(spec));
     chart.plot.destroy();
+    chart.legend.replaceChildren(); // which names the run
     draw(chart);
     follow(chart);
   }
@@ -190,7 +197,11 @@ function policyPanel() {
 
 function policyData() {
   const { probabilities } = shownNow.run;
-  return [ACTIONS, probabilities[shownNow.update], probabilities[0], lab.rewards || ACTIONS.map(() => null)];
+  return [ACTIONS, probabilities[shownNow.update], probabilities[0], rewardsNow() || ACTIONS.map(() => null)];
+}
+
+function rewardsNow() {
+  return shownNow.run.rewards || lab.rewards;
 }
 
 function tellPolicy() {
@@ -215,7 +226,7 @@ function tellPolicy() {
 function drawPolicy() {
   const host = document.getElementById("policy");
   if (policyPlot) policyPlot.destroy();
-  const rewards = lab.rewards || [];
+  const rewards = rewardsNow() || [];
   const range = [Math.min(0, ...rewards), Math.max(1, ...rewards) * 1.06];
   const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
   const dots = (name) => ({
