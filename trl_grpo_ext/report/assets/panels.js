@@ -155,7 +155,7 @@ function noisePanels(run) {
       id: "noise",
       kind: "lines",
       title: "Noise of the verifier",
-      note: "Of right answers in another form, and of answers to other prompts. Dashed: the 95 % interval.",
+      note: "Of right answers in another form, and of answers to other prompts. Dashed: the 95\u00a0% interval.",
       format: percent,
       x: steps,
       series: series.filter((one) => present(one.values).length),
