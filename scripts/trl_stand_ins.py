@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import os
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,4 @@ def pytest_configure() -> None:
         from trl_grpo_ext import VerifiedGRPOConfig, VerifiedGRPOTrainer
 
         trl.GRPOTrainer, trl.GRPOConfig = VerifiedGRPOTrainer, VerifiedGRPOConfig
+    trl.GRPOConfig.__init__ = partialmethod(trl.GRPOConfig.__init__, bf16=False, num_train_epochs=1)  # for speed

@@ -6,8 +6,9 @@ TRL's tests are not in its packages. They come from a copy of its repository, at
     python scripts/trl_tests.py ../trl
 
 What they would fetch from the Hub is made here (`trl_stand_ins.py`), so no network is needed. Left out are the tests
-that need models which read images, or a GPU. Arguments after the folder go to pytest. Everything is written under
-build/trl-tests. It takes about ten minutes a trainer on one core.
+that need models which read images, or a GPU; those of tools need `pip install jmespath`. Each trains one epoch, without
+bf16, which a CPU has no fast way for. Arguments after the folder go to pytest. Everything is written under
+build/trl-tests.
 
 It prints how many tests pass with each trainer and names those that end differently. The exit status is 1 if there are
 any.
