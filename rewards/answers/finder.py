@@ -22,12 +22,13 @@ ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 
 HEDGES = ("hedged", "taken_back")  # problems of a completion that gives an answer, and leaves it open
 MAX_CHARS = 32_000  # of a completion, from its end
+MAX_COURTESY = 250  # characters at the end that say nothing
 MAX_ANSWERS = 20  # no honest completion gives more of them
 
 _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
 # What a chat or a proof ends with, and says nothing: "Would you like me to explain?", a black square.
-_ENDING = re.compile(
+_COURTESY = re.compile(
     r"(?<=[\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n\d]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
@@ -101,7 +102,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     said = after_thinking((prefill or "") + completion)
     if said is None:
         return FinalAnswer(problem="unclosed_think")
-    found = _RULES[answer_from](_ENDING.sub("", _until_next_question(said[-MAX_CHARS:])))
+    found = _RULES[answer_from](_without_courtesy(_until_next_question(said[-MAX_CHARS:])))
     if isinstance(found, str):
         return FinalAnswer(problem=found)
     distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}
@@ -121,6 +122,10 @@ def _until_next_question(text: str) -> str:
     before = text[: question.start()]
     has_answer = box_answers(before) or tags(before) or formal(before) or informal(before)
     return before if has_answer else text
+
+
+def _without_courtesy(text: str) -> str:
+    return text[:-MAX_COURTESY] + _COURTESY.sub("", text[-MAX_COURTESY:])
 
 
 def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:
