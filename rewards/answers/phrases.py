@@ -26,6 +26,9 @@ _FORMAL = re.compile(
     r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*)",
     re.IGNORECASE | re.MULTILINE,
 )
+# One of these is in every such mark. They are looked for first, since that is ten times as fast.
+_FORMAL_WORDS = """answer option choice #### 答案 ответ antwort respuesta réponse resposta risposta
+    **yes **no **true **false""".split()  # noqa: SIM905
 # A sentence that says so: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
@@ -58,7 +61,8 @@ def formal(text: str) -> list[Mark]:
         >>> [mark.content for mark in formal("Answer: 1. Hmm.\\nFinal answer: 3")], formal("The answer is 1.")
         (['1', '3'], [])
     """
-    return _all_said(_FORMAL.finditer(text))
+    folded = text.casefold()
+    return _all_said(_FORMAL.finditer(text)) if any(word in folded for word in _FORMAL_WORDS) else []
 
 
 def informal(text: str) -> list[Mark]:
