@@ -51,5 +51,7 @@ def test_it_trains_as_it_is_by_its_recipe_and_by_its_script_and_says_whether_it_
     assert "beats tiny_reasoner" in in_project(project, "eval.py", "--samples", "1")
     script = project / "train_grpo.py"
     script.write_text(script.read_text(encoding="utf-8").replace("max_steps=40", "max_steps=2"), encoding="utf-8")
+    model = project / "runs" / "my-sums" / "model.safetensors"
+    saved = model.stat().st_mtime_ns
     in_project(project, "train_grpo.py")
-    assert (project / "runs" / "my-sums-script" / "model.safetensors").is_file()
+    assert model.stat().st_mtime_ns > saved

@@ -24,6 +24,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, is_unit, unit
 
 RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
+MAX_ITEMS = 200  # no honest list is longer
 NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
 
 _MINUS = ("minus", "negative")
@@ -77,6 +78,8 @@ class Statements(Quantities):
                 continue
             joints.add(joint.text)
             items.append(self._statement())
+            if len(items) > MAX_ITEMS:
+                raise UnreadableError
         items = self._without_domains(items)
         if len(items) == 1:
             return items[0]

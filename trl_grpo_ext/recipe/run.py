@@ -20,7 +20,7 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.mix.data_check import check_rows, describe
+from trl_grpo_ext.mix.data_check import check_rows, describe, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.stopwatch import Stopwatch
@@ -168,7 +168,10 @@ def _model_error(name: str, error: Exception) -> Exception:
     """What to say of a model that cannot be loaded; for a path, that the folder is missing."""
     if name.startswith(("/", ".", "~")) and not Path(name).is_dir():
         return ValueError(f"There is no folder {name} to load the model from (model_name_or_path).")
-    return error
+    if Path(name).is_dir():
+        return error
+    said = str(error).strip().splitlines()[0]
+    return ValueError(f"The model {name!r} (model_name_or_path) is no folder here, and cannot be loaded: {said}")
 
 
 def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
@@ -233,6 +236,8 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
     for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):
+        for failed in try_verifiers(recipe.mix, dataset) if dataset is not None else ():
+            logger.warning("%s: the verifier of %r fails on row %d: %s", where, failed.term, failed.row, failed.advice)
         if dataset is not None and (problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)):
             logger.warning("%s", describe(problems, rows=len(dataset), where=where))
 
