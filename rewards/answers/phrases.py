@@ -16,19 +16,19 @@ MAX_MARKS = 50  # that are looked at, from the end
 MAX_BOLD_WORDS = 4  # of an answer that only stands in bold letters
 _MARKUP = r"[*_` \t]{0,8}"
 _ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
+_ANSWER_ELSEWHERE = ("答案", "ответ", "antwort", "respuesta", "réponse", "resposta", "risposta")  # in other languages
 # A mark that the completion sets on purpose: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
 _FORMAL = re.compile(
     r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
     rf"{_MARKUP}(?:[:：=]|$){_MARKUP}"
     rf"|\b(?:(?:the|my)[ \t]+)?final[ \t]+answer{_MARKUP}(?:is\b|[:：=]){_ADVERB}{_MARKUP}:?"
     r"|(?<!#)####(?!#)[ \t]*(?=[^\s#])"
-    r"|^[ \t>*_#]*(?:答案|ответ|antwort|respuesta|réponse|resposta|risposta)[ \t*_]*[:：][ \t*_]*"
+    rf"|^[ \t>*_#]*(?:{'|'.join(_ANSWER_ELSEWHERE)})[ \t*_]*[:：][ \t*_]*"
     r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*)",
     re.IGNORECASE | re.MULTILINE,
 )
-# One of these is in every such mark. They are looked for first, since that is ten times as fast.
-_FORMAL_WORDS = """answer option choice #### 答案 ответ antwort respuesta réponse resposta risposta
-    **yes **no **true **false""".split()  # noqa: SIM905
+# One of these is in every such mark. They are looked for first, since the expression is slow.
+_FORMAL_WORDS = ("answer", "option", "choice", "####", *_ANSWER_ELSEWHERE, "**yes", "**no", "**true", "**false")
 # A sentence that says so: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"

@@ -64,7 +64,7 @@ def read(text: str) -> Answer:
         >>> read("5 km") == read(r"5\,\mathrm{km}"), read("{1, 2}").node.kind, read("forty two").node
         (True, 'list', Number(value=Fraction(42, 1), places=None))
     """
-    if _INTEGER.fullmatch(text):  # as most answers are; the long way, twenty times slower, says the same
+    if _INTEGER.fullmatch(text):  # as most answers are; the long way, ten times slower, says the same
         return Answer(Number(Fraction(text)))
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))

@@ -116,8 +116,9 @@ def _with_unit(answer: str, completion: str) -> str:
     r"""A number in a box with the unit behind the box: `\boxed{60}$ radians`."""
     at = completion.rfind(answer + "}")
     behind = _UNIT_BEHIND.match(completion, at + len(answer)) if at >= 0 else None
-    is_known = behind is not None and (is_unit(behind[1]) or behind[1] == "%")
-    return f"{answer} {behind[1]}" if behind and is_known and isinstance(read(answer).node, Number) else answer
+    if behind is None or not (is_unit(behind[1]) or behind[1] == "%"):
+        return answer
+    return f"{answer} {behind[1]}" if isinstance(read(answer).node, Number) else answer
 
 
 def _on_one_line(answer: str) -> str:

@@ -236,9 +236,11 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
     for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):
-        for failed in try_verifiers(recipe.mix, dataset) if dataset is not None else ():
+        if dataset is None:
+            continue
+        for failed in try_verifiers(recipe.mix, dataset):
             logger.warning("%s: the verifier of %r fails on row %d: %s", where, failed.term, failed.row, failed.advice)
-        if dataset is not None and (problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)):
+        if problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS):
             logger.warning("%s", describe(problems, rows=len(dataset), where=where))
 
 
