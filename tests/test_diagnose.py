@@ -143,7 +143,7 @@ def test_what_the_watch_told_is_what_the_recording_tells(tmp_path: Path) -> None
             RewardTerm(name="small", verifier=ActionVerifier({1: 1.0, 2: 0.5}), weight=0.01),
         ]
     )
-    run_lab(mix, tmp_path, steps=60, groups=2)
+    run_lab(mix, tmp_path, steps=60, write_report=False, groups=2)
     told = read_findings(tmp_path)
     assert told
     assert list(diagnose(RecordedRun(tmp_path)).findings) == told
@@ -161,7 +161,7 @@ def test_a_resumed_run_is_looked_back_on_and_nothing_is_told_twice(tmp_path: Pat
 
 
 def test_halt_on_ends_the_run_with_a_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = run_lab(single_peak(7), tmp_path, steps=200, learning_rate=0.0, halt_on=["zero_updates"])
+    run = run_lab(single_peak(7), tmp_path, steps=200, write_report=False, learning_rate=0.0, halt_on=["zero_updates"])
     assert run.trainer.state.global_step < 40
     assert (tmp_path / f"checkpoint-{run.trainer.state.global_step}" / "trainer_state.json").exists()
     assert "Halted after step" in caplog.text
@@ -198,7 +198,7 @@ def test_a_check_that_fails_is_told_once_and_the_run_goes_on(
         raise RuntimeError("planted")
 
     monkeypatch.setattr(watch_module, "CHECKS", {"bad_data": broken})
-    run = run_lab(single_peak(7), tmp_path, steps=20)
+    run = run_lab(single_peak(7), tmp_path, steps=20, write_report=False)
     assert run.steps == 20
     assert caplog.text.count("Traceback") == 1
 
@@ -216,12 +216,12 @@ def test_a_disk_that_takes_no_findings_ends_no_run_and_is_told_once(
 
 
 def test_without_run_checks_nothing_is_looked_for(tmp_path: Path) -> None:
-    run_lab(single_peak(7), tmp_path, steps=20, learning_rate=0.0, run_checks=False)
+    run_lab(single_peak(7), tmp_path, steps=20, write_report=False, learning_rate=0.0, run_checks=False)
     assert not (tmp_path / "findings.jsonl").exists()
 
 
 def test_a_run_recorded_under_codes_that_were_merged_is_read_and_told_under_those_of_today(tmp_path: Path) -> None:
-    run_lab(single_peak(7), tmp_path, steps=8)
+    run_lab(single_peak(7), tmp_path, steps=8, write_report=False)
     old = {"step": 2, "severity": "warning", "sentence": "s.", "action": "a.", "numbers": {}}
     lines = [json.dumps(old | {"code": code}) for code in (*MERGED, "of_a_later_version")]
     (tmp_path / "findings.jsonl").write_text("\n".join(lines))
@@ -311,7 +311,7 @@ def test_the_command_says_which_terms_the_latest_advantages_come_from(
 ) -> None:
     terms = {"most": 3.0, "least": 1.0}
     mix = RewardMix([RewardTerm(name=name, verifier=ActionVerifier({7: 1.0}), weight=w) for name, w in terms.items()])
-    run_lab(mix, tmp_path, steps=8, groups=4, run_checks=False)
+    run_lab(mix, tmp_path, steps=8, write_report=False, groups=4, run_checks=False)
     assert main(["diagnose", str(tmp_path)]) == 0
     assert (
         "advantages come from: most 75 %, least 25 % (trl-grpo-ext docs metrics_reference#driver-shares)"

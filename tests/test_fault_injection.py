@@ -150,7 +150,7 @@ def assert_names(diagnosis: Diagnosis, code: str) -> None:
     assert diagnosis.sentence == diagnosis.causes[0].sentence
 
 
-QUICK_FAULTS = ("reward_hacking", "noisy_verifier: it judges by chance", "zero_updates: no learning rate")
+QUICK_FAULTS = ("reward_hacking", "zero_updates: no learning rate")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ QUICK_FAULTS = ("reward_hacking", "noisy_verifier: it judges by chance", "zero_u
 def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(tmp_path: Path, fault: str) -> None:
     code = fault.split(":")[0]
     reward, options = planted_in_the_lab(fault)
-    run_lab(reward, tmp_path, **({"steps": 80} | options))
+    run_lab(reward, tmp_path, **({"steps": 80, "write_report": False} | options))
     told = [finding.code for finding in read_findings(tmp_path)]
     assert told.count(code) == 1
     assert set(told) - COMPANIONS.get(code, set()) == {code}
@@ -169,7 +169,7 @@ def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(tmp_path: Pat
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_healthy_runs_give_no_finding(tmp_path: Path, seed: int) -> None:
     landscape = (single_peak(7), linear(), double_peak())[seed % 3]
-    run_lab(landscape, tmp_path, steps=120, seed=seed)
+    run_lab(landscape, tmp_path, steps=120, seed=seed, write_report=False)
     assert read_findings(tmp_path) == []
     diagnosis = diagnose(RecordedRun(tmp_path))
     assert diagnosis.findings == diagnosis.causes == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -33,11 +34,11 @@ def nothing_is_left() -> Iterator[None]:
 
 
 class Sleeping(Verifier):
-    """Sleeps in this process over the completions that say so."""
+    """Sleeps in this process, until the budget is spent, over the completions that say so."""
 
     def verify(self, sample: Sample) -> Verdict:
-        if sample.text == "sleep":
-            time.sleep(BUDGET)
+        if sample.text == "sleep" and seconds_left() < math.inf:
+            time.sleep(seconds_left() + 0.01)
         return as_verdict(True)
 
 
@@ -64,7 +65,7 @@ def reasons(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def test_a_verifier_of_this_process_gets_no_further_completion() -> None:
-    with judging_budget(BUDGET):
+    with judging_budget(1.0):
         assert reasons(Sleeping().judge(["quick", "sleep", "quick"])) == ["", "", BUDGET_SPENT]
     assert reasons(Sleeping().judge(["quick"])) == [""]
 
@@ -123,13 +124,13 @@ def test_terms_that_come_after_are_not_begun_and_without_a_budget_all_are() -> N
 
     mix = RewardMix([RewardTerm(name="slow", verifier=Sleeping()), RewardTerm(name="next", verifier=Asked())])
     samples = [Sample(text="sleep"), Sample(text="quick")]
-    with judging_budget(BUDGET / 2):
+    with judging_budget(0.2):
         card = mix.score(samples)
     assert reasons([verdict for verdict in card.verdicts["next"] if verdict]) == [BUDGET_SPENT] * 2
     assert card.void == (True, True)
     assert not asked
     assert mix.score(samples).void == (False, False)
-    assert asked == [float("inf")]
+    assert asked == [math.inf]
 
 
 def test_a_run_goes_on_and_says_so(tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture) -> None:

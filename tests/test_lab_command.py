@@ -144,7 +144,9 @@ def odd_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     lost = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
     verifier = ActionVerifier(dict.fromkeys(range(1, 6), lost), default=1.0)
-    run = run_lab(RewardMix([RewardTerm(name="answer", verifier=verifier)]), folder, steps=1, groups=2)
+    run = run_lab(
+        RewardMix([RewardTerm(name="answer", verifier=verifier)]), folder, steps=1, groups=2, write_report=False
+    )
     page = folder / "odd.html"
     page.write_text(lab_page([run], "</title><script>alert(1)</script>"), encoding="utf-8")
     return page
@@ -189,7 +191,7 @@ console.log(JSON.stringify(found));
 @pytest.mark.parametrize("options", [{}, {"beta": 0.3, "epsilon": 0.1}, {"num_iterations": 3, "epsilon": 0.05}, OLD_KL])
 def test_an_update_of_the_page_is_that_of_trl(options: dict[str, Any], tmp_path: Path) -> None:
     """Each from the trainer's logits, to 1e-6; and all in a row from the first, where float32 adds up, to 1e-5."""
-    run = run_lab(double_peak(), tmp_path, steps=24, seed=3, **options)
+    run = run_lab(double_peak(), tmp_path, steps=24, seed=3, write_report=False, **options)
     logits, logs = run.history.logits, run.history.log_probabilities
     steps, every = [], run.trainer.args.num_iterations
     for update in range(run.steps):

@@ -38,7 +38,7 @@ Rows = np.ndarray[Any, Any]
 def run(tmp_path_factory: pytest.TempPathFactory) -> LabRun:
     """GRPO's defaults on a single peak at 7, 200 updates."""
     torch.set_num_threads(1)
-    return run_lab(single_peak(7), tmp_path_factory.mktemp("lab") / "run")
+    return run_lab(single_peak(7), tmp_path_factory.mktemp("lab") / "run", write_report=False)
 
 
 def train_cards(run: LabRun) -> list[Scorecard]:
@@ -135,7 +135,7 @@ def test_the_ratio_is_1_in_the_first_update_of_a_batch_and_not_in_the_second(run
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_grpo_finds_the_single_peak(seed: int, tmp_path: Path) -> None:
-    run = run_lab(single_peak(4), tmp_path, seed=seed)
+    run = run_lab(single_peak(4), tmp_path, seed=seed, write_report=False)
     assert run.history.probabilities[-1].argmax() + 1 == 4
     assert run.history.max_probability[-1] > 0.9
     assert run.history.expected_reward(single_peak(4).rewards)[-1] > 0.95

@@ -174,6 +174,7 @@ def test_the_same_mix_gives_the_same_verdicts_as_on_this_machine(
     assert there == judged(mix, samples)
 
 
+@pytest.mark.slow  # starts a cluster
 def test_outcomes_come_in_order_from_all_nodes(cluster: LocalCluster) -> None:
     verifier = UnitTestVerifier()
     scores = verifier([program(number, "order") for number in range(60)], tests=[ADD] * 60)
@@ -183,6 +184,7 @@ def test_outcomes_come_in_order_from_all_nodes(cluster: LocalCluster) -> None:
     assert "namespaces" in verifier.facts()["isolation"] or "landlock" in verifier.facts()["isolation"]
 
 
+@pytest.mark.slow  # starts a cluster
 def test_what_a_worker_does_with_a_call_is_told_as_on_this_machine(cluster: LocalCluster, any_cpu_counts: None) -> None:
     texts = ["right", "spin", "raise", "die", "wrong"]
     verdicts = isolated_verifiers.in_worker.judge(texts)
@@ -190,6 +192,7 @@ def test_what_a_worker_does_with_a_call_is_told_as_on_this_machine(cluster: Loca
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0, None, None, 0.0]
 
 
+@pytest.mark.slow  # starts a cluster
 def test_a_call_that_cannot_be_sent_fails_alone(cluster: LocalCluster) -> None:
     calls = [Call(target="math:sqrt", arguments=(number,)) for number in (9, threading.Lock(), 16)]
     found = shared_pool().run(calls, timeout=5.0)
@@ -203,6 +206,7 @@ def test_a_node_with_another_version_does_not_judge(monkeypatch: pytest.MonkeyPa
     assert EXECUTOR_VARIABLE not in os.environ
 
 
+@pytest.mark.slow  # starts a cluster
 def test_a_fork_of_this_process_does_not_end_what_it_has_on_the_cluster(cluster: LocalCluster) -> None:
     verifier = UnitTestVerifier()
     assert verifier([program(0, "before")], tests=[ADD]) == [1.0]
@@ -223,6 +227,7 @@ def test_a_fork_of_this_process_does_not_end_what_it_has_on_the_cluster(cluster:
     assert ray_cluster.ray_cluster().nodes() == nodes
 
 
+@pytest.mark.slow  # starts a cluster
 def test_closing_ends_what_is_under_way_and_it_can_be_used_again(cluster: LocalCluster) -> None:
     verifier = UnitTestVerifier(timeout=60.0)
     threading.Timer(1.0, verifier.close).start()

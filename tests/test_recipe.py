@@ -108,37 +108,40 @@ def test_rewards_are_no_flag(write: Any) -> None:
         parse(write(), "--rewards", "math")
 
 
-@pytest.mark.parametrize(
-    ("changes", "flags", "message"),
-    [
-        ({"learning_rat": 1}, [], "Did you mean `learning_rate`"),
-        ({}, ["--learning_rat", "1"], "Did you mean `--learning_rate`"),
-        ({}, ["--rewards", "math"], "set in the recipe's file"),
-        ({"rewards": [{"verifier": "maths"}]}, [], "Did you mean `math`"),
-        ({"rewards": [{"verifier": "unit_test", "timeot": 1}]}, [], "Did you mean `timeout`"),
-        ({"rewards": [{"verifier": "math", "gate": "fromat"}]}, [], "fromat"),
-        ({"rewards": [{"verifier": "math", "weight": {"from": 1}}]}, [], "needs `to`"),
-        ({"model_name_or_path": None}, [], "names no model"),
-        ({"dataset_name": "no_such.jsonl"}, [], "no file or folder 'no_such.jsonl'"),
-        ({}, ["--dataset-name=./no_such"], "no file or folder './no_such'"),
-        ({}, ["--dataset_name", "bundled:sum"], "Did you mean `bundled:sums`"),
-        ({"learning_rate": -1}, [], "`learning_rate` must be 0 or more"),
-        ({}, ["--temperature=0"], "`temperature` must be above 0, got 0."),
-        ({"per_device_train_batch_size": 12}, [], "Set num_generations: 6, or per_device_train_batch_size: 16."),
-        ({"num_generations": 1}, [], "`num_generations` must be 2 or more"),
-    ],
-)
-def test_what_the_file_alone_tells_is_refused_before_trl_is_imported(
-    write: Any, changes: dict[str, Any], flags: list[str], message: str
-) -> None:
+REFUSED_EARLY: list[tuple[dict[str, Any], list[str], str]] = [
+    ({"learning_rat": 1}, [], "Did you mean `learning_rate`"),
+    ({}, ["--learning_rat", "1"], "Did you mean `--learning_rate`"),
+    ({}, ["--rewards", "math"], "set in the recipe's file"),
+    ({"rewards": [{"verifier": "maths"}]}, [], "Did you mean `math`"),
+    ({"rewards": [{"verifier": "unit_test", "timeot": 1}]}, [], "Did you mean `timeout`"),
+    ({"rewards": [{"verifier": "math", "gate": "fromat"}]}, [], "fromat"),
+    ({"rewards": [{"verifier": "math", "weight": {"from": 1}}]}, [], "needs `to`"),
+    ({"model_name_or_path": None}, [], "names no model"),
+    ({"dataset_name": "no_such.jsonl"}, [], "no file or folder 'no_such.jsonl'"),
+    ({}, ["--dataset-name=./no_such"], "no file or folder './no_such'"),
+    ({}, ["--dataset_name", "bundled:sum"], "Did you mean `bundled:sums`"),
+    ({"learning_rate": -1}, [], "`learning_rate` must be 0 or more"),
+    ({}, ["--temperature=0"], "`temperature` must be above 0, got 0."),
+    ({"per_device_train_batch_size": 12}, [], "Set num_generations: 6, or per_device_train_batch_size: 16."),
+    ({"num_generations": 1}, [], "`num_generations` must be 2 or more"),
+]
+
+
+def test_what_the_file_alone_tells_is_refused_before_trl_is_imported(write: Any, tmp_path: Path) -> None:
+    """One after the other in a single process."""
     code = (
-        "import sys; from trl_grpo_ext.cli.main import main; assert main(sys.argv[1:]) == 2; "
+        "import json, sys; from trl_grpo_ext.cli.main import main; "
+        "assert {main(arguments) for arguments in json.load(sys.stdin)} == {2}; "
         "assert not {'torch', 'transformers', 'trl', 'datasets'} & set(sys.modules)"
     )
-    command = [sys.executable, "-c", code, "train", "--config", str(write(**changes)), *flags]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
-    assert message in done.stderr
+    commands = [
+        ["train", "--config", str(write(**changes).rename(tmp_path / f"{number}.yaml")), *flags]
+        for number, (changes, flags, _) in enumerate(REFUSED_EARLY)
+    ]
+    done = subprocess.run([sys.executable, "-c", code], input=json.dumps(commands), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for said, (_, _, message) in zip(done.stderr.splitlines(), REFUSED_EARLY, strict=True):
+        assert message in said
 
 
 @pytest.mark.parametrize(

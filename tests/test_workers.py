@@ -132,7 +132,7 @@ def test_a_call_meets_no_second_worker_that_died_with_the_first(
 
 def test_a_busy_worker_killed_from_outside_is_retried_once() -> None:
     with ThreadPoolExecutor(1) as threads, WorkerPoolOfOne() as pool:
-        outcome = threads.submit(pool.run, [Call(target=SLEEP, arguments=(1.5,))], timeout=10.0)
+        outcome = threads.submit(pool.run, [Call(target=SLEEP, arguments=(0.8,))], timeout=10.0)
         assert wait_until(lambda: busy(pool))
         time.sleep(0.3)
         for worker in list(pool.workers._alive):
@@ -276,6 +276,7 @@ def test_the_end_of_the_interpreter_leaves_no_worker() -> None:
     assert wait_until(lambda: not any(worker.is_running() for worker in workers))
 
 
+@pytest.mark.slow  # what is busy is left until its deadline
 def test_killing_the_trainer_leaves_no_worker_idle_or_busy() -> None:
     process = start_trainer('in_worker(["spin"] * 4)')
     workers = workers_of(process.pid)

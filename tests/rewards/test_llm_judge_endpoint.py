@@ -47,9 +47,15 @@ def texts(count: int) -> list[str]:
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_a_request_that_is_refused_for_now_is_sent_again(endpoint: JudgeEndpoint, judge: Judge, status: int) -> None:
-    endpoint.does(Answer(status=status, headers={"Retry-After": "0.01"}), Answer(status=status), honest)
+    endpoint.does(Answer(status=status, headers={"Retry-After": "0.01"}), honest)
     assert asked(judge(), "worth 7")[0].score == 0.7
-    assert len(endpoint.requests) == 3
+    assert len(endpoint.requests) == 2
+
+
+def test_an_endpoint_that_asks_for_no_pause_gets_one_too(endpoint: JudgeEndpoint, judge: Judge) -> None:
+    endpoint.does(Answer(status=500), honest)
+    assert asked(judge(), "worth 7")[0].score == 0.7
+    assert len(endpoint.requests) == 2
 
 
 def test_retries_come_to_an_end(endpoint: JudgeEndpoint, judge: Judge) -> None:
@@ -60,7 +66,7 @@ def test_retries_come_to_an_end(endpoint: JudgeEndpoint, judge: Judge) -> None:
 
 def test_the_pause_that_the_endpoint_asks_for_is_kept(endpoint: JudgeEndpoint, judge: Judge) -> None:
     endpoint.does(Answer(status=429, headers={"Retry-After": "60"}), honest)
-    assert reasons(asked(judge(timeout=2), "worth 7")) == ["judge_timeout"]
+    assert reasons(asked(judge(timeout=1), "worth 7")) == ["judge_timeout"]
     assert len(endpoint.requests) == 1
 
 
@@ -141,7 +147,7 @@ def test_threads_share_the_limit(endpoint: JudgeEndpoint, judge: Judge) -> None:
 
 
 def test_no_more_requests_are_sent_in_a_minute_than_allowed(endpoint: JudgeEndpoint, judge: Judge) -> None:
-    verifier = judge(requests_per_minute=0.5, timeout=3, batch_timeout=3)
+    verifier = judge(requests_per_minute=0.5, timeout=2, batch_timeout=2)
     found = asked(verifier, *texts(3))
     assert sorted(reasons(found)) == ["", "judge_batch_timeout", "judge_batch_timeout"]
     assert len(endpoint.requests) == 1
@@ -149,7 +155,7 @@ def test_no_more_requests_are_sent_in_a_minute_than_allowed(endpoint: JudgeEndpo
 
 def test_retries_count_as_requests(endpoint: JudgeEndpoint, judge: Judge) -> None:
     endpoint.does(Answer(status=500, headers={"Retry-After": "0.01"}), honest)
-    verifier = judge(requests_per_minute=0.5, timeout=2, batch_timeout=4)
+    verifier = judge(requests_per_minute=0.5, timeout=1, batch_timeout=2)
     assert reasons(asked(verifier, "worth 7")) == ["judge_timeout"]
     assert len(endpoint.requests) == 1
 
@@ -185,7 +191,7 @@ def test_a_batch_ends_in_time_with_the_verdicts_that_there_are(endpoint: JudgeEn
         return honest(request) if "number 0" in request.response else Answer(hangs=True)
 
     endpoint.does(slow_for_some)
-    found = asked(judge(timeout=3, batch_timeout=3, concurrency=2), *texts(4))
+    found = asked(judge(timeout=2, batch_timeout=2, concurrency=2), *texts(4))
     assert found[0].score == 0.1
     assert set(reasons(found[1:])) <= {"judge_batch_timeout", "judge_timeout"}
 

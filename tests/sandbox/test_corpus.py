@@ -62,11 +62,8 @@ def one(best: Isolation) -> Iterator[LocalSandbox]:
         yield sandbox
 
 
-@pytest.mark.parametrize(
-    "isolation",
-    [LEVELS[0], *(pytest.param(level, marks=pytest.mark.slow) for level in LEVELS[1:])],
-    ids=lambda isolation: isolation.name.lower(),
-)
+@pytest.mark.slow  # test_identities.py tries the attacks on the machine, test_judge_lies.py those on the judge
+@pytest.mark.parametrize("isolation", LEVELS, ids=lambda isolation: isolation.name.lower())
 def test_every_attack_is_held_off_and_every_harmless_program_passes(
     isolation: Isolation, levels: dict[Isolation, Level], best: Isolation
 ) -> None:
@@ -164,6 +161,7 @@ def test_programs_see_nothing_of_each_other_whatever_their_order(one: LocalSandb
         assert {record.id: record.broken for record in run_corpus(one, order) if not record.held} == {}
 
 
+@pytest.mark.slow  # a program that sleeps
 def test_a_process_that_a_program_has_is_seen_as_left_behind_while_it_runs(
     best: Isolation,
 ) -> None:

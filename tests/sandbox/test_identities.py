@@ -137,10 +137,16 @@ def examine(package: Path, powers: str) -> dict[str, Any]:
     "powers",
     [
         "user",
-        "no_unshare",
         *(
             pytest.param(powers, marks=pytest.mark.slow)
-            for powers in ("user,no_unshare", "no_sys_admin", "no_sys_admin,no_setuid", "no_unshare_user", "umask")
+            for powers in (
+                "no_unshare",
+                "user,no_unshare",
+                "no_sys_admin",
+                "no_sys_admin,no_setuid",
+                "no_unshare_user",
+                "umask",
+            )
         ),
     ],
 )
@@ -152,12 +158,14 @@ def test_what_holds_is_found_out_and_holds(package: Path, powers: str) -> None:
     assert found["broken"] == {}
 
 
+@pytest.mark.slow  # seconds to probe the walls as another user
 def test_without_unshare_there_are_no_namespaces_and_landlock_is_used(package: Path) -> None:
     found = examine(package, "no_unshare")
     assert "unshare" in found["levels"]["FULL"] and "unshare" in found["levels"]["NAMESPACES"]
     assert found["best"] in ("LANDLOCK", None)
 
 
+@pytest.mark.slow  # seconds to probe the walls as another user
 def test_a_strict_umask_takes_no_walls_away(package: Path) -> None:
     strict, usual = examine(package, "umask"), probe_level(Isolation.FULL)
     assert (strict["best"] == "FULL") == usual.holds

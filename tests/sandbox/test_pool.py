@@ -261,7 +261,9 @@ def test_a_folder_of_packages_that_programs_could_not_read_is_refused_at_the_sta
     sandbox.close()
 
 
-@pytest.mark.parametrize("victim", ["keeper", "zygote", "jail"])
+@pytest.mark.parametrize(
+    "victim", ["zygote", *(pytest.param(name, marks=pytest.mark.slow) for name in ("keeper", "jail"))]
+)
 def test_whatever_is_killed_under_load_every_job_has_an_answer_and_the_next_batch_is_fine(victim: str) -> None:
     sandbox, others = LocalSandbox(2), zygotes()
     try:
@@ -420,6 +422,7 @@ def test_a_sandbox_works_in_a_process_with_thousands_of_open_files() -> None:
             file.close()
 
 
+@pytest.mark.slow
 def test_what_one_program_leaves_in_its_judge_does_not_count_against_the_next() -> None:
     limits = Limits(wall_seconds=10.0, cpu_seconds=10.0, memory_mb=256)
     suite = CallSuite(tests=("assert len(f()) > 0",), names=("f",))

@@ -74,16 +74,19 @@ def test_the_corpus_has_200_programs_with_names_of_their_own_and_19_of_20_are_su
     assert len(UNSUPPORTED) <= len(CASES) / 20
 
 
+@pytest.mark.slow  # 400 programs
 def test_every_right_program_passes(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
     failed = {title: str(right.details) for title, (right, _) in verdicts.items() if right.score != 1.0}
     assert {title: why for title, why in failed.items() if title not in UNSUPPORTED} == {}
 
 
+@pytest.mark.slow  # 400 programs
 def test_no_twin_with_a_bug_has_a_score(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
     assert [title for title, (_, wrong) in verdicts.items() if wrong.score not in (0.0, None)] == []
     unscored = {title for title, (_, wrong) in verdicts.items() if wrong.score is None}
     assert unscored <= {*UNSUPPORTED}
 
 
+@pytest.mark.slow  # 400 programs
 def test_what_is_listed_as_unsupported_does_not_pass(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
     assert [title for title in UNSUPPORTED if verdicts[title][0].score == 1.0] == []
