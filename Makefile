@@ -7,6 +7,7 @@ JOBS ?= logical  # processes that run tests: a core each, eight at most
 BIN := .venv/bin
 # Tests that take long wait on each other least when a process that has none left takes over another's.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(strip $(JOBS)) --maxprocesses 8 --dist worksteal
+QUICK := -m "not slow and not wheel" --hypothesis-profile quick
 # What lints and formats the report's scripts. It comes from npm.
 BIOME := .venv/biome/node_modules/.bin/biome
 BIOME_VERSION := 2.6.8
@@ -30,7 +31,7 @@ quickstart: .venv/installed  ## train the bundled model, minutes on two cores; A
 	$(BIN)/trl-grpo-ext train --config quickstart $(ARGS)
 
 test: .venv/installed-dev  ## run the quick tests, minutes on two cores; ARGS="-k mix" for some of them
-	$(PYTEST) -m "not slow and not wheel" $(ARGS)
+	$(PYTEST) $(QUICK) $(ARGS)
 
 test-all: .venv/installed-dev  ## run all tests, also the slow ones: real runs, ranks, browsers, soaks
 	$(PYTEST) $(ARGS)
@@ -46,7 +47,7 @@ trl-tests: .venv/installed-dev  ## run TRL's own tests with our trainer in its t
 	$(BIN)/python scripts/trl_tests.py $(TRL_SOURCE) $(ARGS)
 
 coverage: .venv/installed-dev  ## run the quick tests and print which lines they do not reach
-	$(PYTEST) -m "not slow and not wheel" --cov=trl_grpo_ext --cov=rewards --cov-report=term:skip-covered $(ARGS)
+	$(PYTEST) $(QUICK) --cov=trl_grpo_ext --cov=rewards --cov-report=term:skip-covered $(ARGS)
 
 check: .venv/installed-dev check-js  ## lint, format, types, layers, sizes
 	$(BIN)/ruff check .

@@ -21,9 +21,10 @@ from hypothesis import HealthCheck, settings
 
 from trl_grpo_ext.assets import resolve
 
-# A busy machine is slow, which is no fault of the code.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+# A busy machine is slow, which is no fault of the code. `make test` takes the profile with fewer examples.
+settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.load_profile("thorough")
 
 
 def pytest_collection_finish() -> None:

@@ -344,6 +344,7 @@ def test_a_model_or_data_that_is_not_there_is_found_before_anything_heavy_is_imp
     assert done.stdout.strip() == "2 []", done.stderr
 
 
+@pytest.mark.slow  # real runs
 def test_an_evaluation_says_of_a_trained_model_what_its_training_has_said(tmp_path: Path) -> None:
     flags = ["--rows", "40", "--per_device_train_batch_size", "16", "--write_report", "false"]
     train = ["--max_steps", "2", "--evaluate_before_and_after", "true", "--output_dir", "trained", *flags]

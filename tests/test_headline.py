@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from recorded_cards import recorded
 from windows import batch, window_of
@@ -62,7 +62,6 @@ def curves() -> st.SearchStrategy[list[Scorecard]]:
     return st.builds(cards, st.integers(1, 44), share, share, st.integers(1, 6), st.integers(0, 999), st.booleans())
 
 
-@settings(deadline=None, max_examples=60)
 @given(curves())
 def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(cards: list[Scorecard]) -> None:
     diagnosis = seen(cards)
@@ -84,7 +83,6 @@ def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(card
         assert start != end, diagnosis.sentence
 
 
-@settings(deadline=None, max_examples=40)
 @given(curves())
 def test_the_evaluation_of_the_headline_is_that_of_the_table(cards: list[Scorecard]) -> None:
     held_out = [card for card in cards if card.mode == "eval"]
@@ -93,7 +91,6 @@ def test_the_evaluation_of_the_headline_is_that_of_the_table(cards: list[Scoreca
         assert seen(cards).score["evaluation"].shown == tuple(f"{one.mean:.2f}" for one in table if one is not None)
 
 
-@settings(deadline=None, max_examples=60)
 @given(curves())
 def test_no_finding_names_more_than_all_or_one_figure_as_both_ends_of_a_change(cards: list[Scorecard]) -> None:
     window = window_of([card for card in cards if card.mode == "train"])

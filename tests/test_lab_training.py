@@ -133,8 +133,14 @@ def test_the_ratio_is_1_in_the_first_update_of_a_batch_and_not_in_the_second(run
     assert [sample.advantage for sample in first] == [sample.advantage for sample in second]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
-def test_grpo_finds_the_single_peak(seed: int, tmp_path: Path) -> None:
+def test_grpo_has_found_the_peak_in_the_end(run: LabRun) -> None:
+    assert run.history.probabilities[-1].argmax() + 1 == 7
+    assert run.history.max_probability[-1] > 0.9
+
+
+@pytest.mark.slow  # real runs
+@pytest.mark.parametrize("seed", range(10))
+def test_so_it_does_whatever_the_seed(seed: int, tmp_path: Path) -> None:
     run = run_lab(single_peak(4), tmp_path, seed=seed, write_report=False)
     assert run.history.probabilities[-1].argmax() + 1 == 4
     assert run.history.max_probability[-1] > 0.9

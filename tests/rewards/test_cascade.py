@@ -132,11 +132,11 @@ HEDGES = [
 ]
 
 
-@pytest.mark.parametrize("completion", HEDGES)
-def test_a_hedge_is_never_asked_about(endpoint: JudgeEndpoint, cascade: Make, completion: str) -> None:
+def test_a_hedge_is_never_asked_about(endpoint: JudgeEndpoint, cascade: Make) -> None:
     endpoint.does(YES_TO_ALL)
-    (verdict,) = cascade(MathVerifier()).judge([completion], prompts=[QUESTION], solution=[GOLD])
-    assert verdict.score == 0.0
+    count = len(HEDGES)
+    verdicts = cascade(MathVerifier()).judge(HEDGES, prompts=[QUESTION] * count, solution=[GOLD] * count)
+    assert [text for text, verdict in zip(HEDGES, verdicts, strict=True) if verdict.score != 0.0] == []
     assert endpoint.requests == []
 
 

@@ -283,7 +283,7 @@ def test_it_is_asked_only_about_what_the_verifiers_before_it_have_left_open(
     assert whole.facts()["llm_judge/judge"] == f"judge at {endpoint.base_url}"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=[]), max_size=300), st.booleans())
 def test_any_text_gives_one_finite_float_or_none(judge: Judge, text: str, shown: bool) -> None:
     (score,) = judge(include_thinking=shown)([text], prompts=[text + "?"])

@@ -257,7 +257,7 @@ def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_
 
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_an_answer_on_which_sympy_fails_is_not_the_graders_fault() -> None:
-    (verdict,) = math_reward.judge([boxed("((20!)!)!")], solution=["12345"])
+    (verdict,) = MathVerifier(timeout=1.0).judge([boxed("((20!)!)!")], solution=["12345"])
     assert (verdict.score, verdict.blame) == (0.0, Blame.POLICY)
 
 

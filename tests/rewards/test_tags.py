@@ -152,11 +152,11 @@ def test_repeating_a_text_never_pays(text: str) -> None:
 def test_text_of_any_length_and_depth_is_read() -> None:
     verifier = TagsVerifier(tags=["a", "a/b", "c"], graded=True)
     texts = [
-        "<a>" * 200_000,
-        "</a>" * 200_000,
-        "<a></b>" * 100_000,
-        "<a><b>" * 100_000 + "</a>" * 100_000,
-        "<" * 999_999,
+        "<a>" * 50_000,
+        "</a>" * 50_000,
+        "<a></b>" * 25_000,
+        "<a><b>" * 25_000 + "</a>" * 25_000,
+        "<" * 250_000,
     ]
     assert verifier(texts) == [0.0] * 5
 
