@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import socket
+import subprocess
+import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from trl_grpo_ext.sandbox.probe import Canaries
 from trl_grpo_ext.sandbox.zygote import zygote_mark
 
 Check = Mapping[str, Any]
@@ -21,6 +25,90 @@ SECRET = "trl_grpo_ext_secret_of_the_host"
 _FOLDER, _PORT, _NAME = "/tmp/trl_grpo_ext_canary_dir", "47999", "trl_grpo_ext_canary"
 """What stands in the programs for the canaries' folder and port, and in the names of all else that they try."""
 _LEFTOVER_SECONDS = 5.0
+
+
+class Canaries:
+    """What programs try to reach on this machine, and whether any has.
+
+    A folder that everybody may write to with a file `keep` in it, a process, and addresses to connect to: only the
+    sandbox stands before them.
+
+    Attributes:
+        folder: The folder; `socket` in it is an address too.
+        victim: The process's number.
+        port: Of 127.0.0.1, for TCP and UDP.
+        abstract: The name of a Unix socket that is in no folder.
+    """
+
+    def __init__(self) -> None:
+        self._opened = contextlib.ExitStack()
+        self.folder = Path(
+            self._opened.enter_context(
+                tempfile.TemporaryDirectory(prefix="trl_grpo_ext-canary-", ignore_cleanup_errors=True)
+            )
+        )
+        self.folder.chmod(0o777)
+        self._keep = self.folder / "keep"
+        self._keep.write_text("canary")
+        self._keep.chmod(0o666)
+        self.abstract = self.folder.name
+        tcp = self._listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
+        self.port = int(tcp.getsockname()[1])
+        self._listeners = [tcp, self._listen(socket.AF_INET, socket.SOCK_DGRAM, tcp.getsockname())]
+        if sys.platform == "linux":
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                self._listeners.append(self._listen(socket.AF_UNIX, kind, "\0" + self.abstract))
+            with contextlib.suppress(OSError):  # a path of more than 107 characters
+                self._listeners.append(self._listen(socket.AF_UNIX, socket.SOCK_STREAM, str(self.folder / "socket")))
+        self._names = {path.name for path in self.folder.iterdir()}
+        self._was = self._state()
+        self._victim = subprocess.Popen([sys.executable, "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE)
+        self.victim = self._victim.pid
+
+    def _listen(self, family: socket.AddressFamily, kind: socket.SocketKind, address: Any) -> socket.socket:
+        listener = self._opened.enter_context(socket.socket(family, kind))
+        listener.bind(address)
+        if kind is socket.SOCK_STREAM:
+            listener.listen()
+        return listener
+
+    def _state(self) -> tuple[object, ...]:
+        """All of the file that a program could change."""
+        try:
+            found = self._keep.stat()
+            return self._keep.read_text(), found.st_mode, found.st_nlink, found.st_uid, found.st_mtime_ns
+        except OSError as error:
+            return (type(error).__name__,)
+
+    def harmed(self) -> list[str]:
+        """What has been reached since the last look."""
+        found = []
+        if new := {path.name for path in self.folder.iterdir()} - self._names:
+            self._names |= new
+            found.append("a file was written")
+        if self._state() != self._was:
+            found.append("a file was changed")
+        poller = select.poll()  # unlike select, it takes descriptors above 1023
+        for listener in self._listeners:
+            poller.register(listener, select.POLLIN)
+        reached = {descriptor for descriptor, _ in poller.poll(0)}
+        for listener in self._listeners:
+            if listener.fileno() in reached:
+                listener.accept()[0].close() if listener.type is socket.SOCK_STREAM else listener.recv(1)
+                found.append("a connection was made")
+        if self._victim.poll() is not None:
+            found.append("a process was killed")
+        return found
+
+    def __enter__(self) -> Canaries:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._victim.kill()
+        self._victim.communicate()
+        self._opened.close()
 
 
 class Bait:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sandbox_bait import SECRET, leftover_processes, sandboxed_processes
+from sandbox_bait import SECRET, Canaries, leftover_processes, sandboxed_processes
 from sandbox_corpus import load_corpus, run_corpus
 
 from trl_grpo_ext.doctor.examination import LEVELS, Level, probe_level
@@ -85,6 +85,15 @@ def test_the_corpus_is_large_and_its_programs_have_names_of_their_own() -> None:
     assert len({program.id for program in programs}) == len(programs)
     assert sum(program.category != "benign" for program in programs) > 300
     assert sum(program.category == "benign" for program in programs) > 60
+
+
+def test_two_at_a_time_have_canaries_of_their_own() -> None:
+    with Canaries() as canaries, Canaries() as others:
+        assert canaries.folder != others.folder and canaries.port != others.port
+        assert canaries.harmed() == []
+        (canaries.folder / "new").mkdir()
+        assert canaries.harmed() == ["a file was written"] and others.harmed() == []
+    assert not canaries.folder.exists()
 
 
 def test_every_attack_is_broken_where_everything_passes() -> None:

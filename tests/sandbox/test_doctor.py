@@ -9,7 +9,7 @@ import pytest
 from trl_grpo_ext.doctor import examination
 from trl_grpo_ext.doctor.examination import Level, advice, run_doctor, shown
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.probe import AttackResult, Canaries
+from trl_grpo_ext.sandbox.probe import AttackResult
 
 HELD = (AttackResult(attack="read a file", held=True, seen="no"),)
 BROKEN = (AttackResult(attack="read a file", held=False, seen="canary \x1b[2J"),)
@@ -64,15 +64,6 @@ def test_where_programs_can_write_no_files_it_says_so(monkeypatch: pytest.Monkey
     lines: list[str] = []
     assert run_doctor(lines.append) == examination.HOLDS
     assert "no files" in lines[-1]
-
-
-def test_two_at_a_time_have_canaries_of_their_own() -> None:
-    with Canaries() as canaries, Canaries() as others:
-        assert canaries.folder != others.folder and canaries.port != others.port
-        assert canaries.harmed() == []
-        (canaries.folder / "new").mkdir()
-        assert canaries.harmed() == ["a file was written"] and others.harmed() == []
-    assert not canaries.folder.exists()
 
 
 def test_what_is_missing_is_explained_where_that_is_known() -> None:

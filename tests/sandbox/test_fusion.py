@@ -25,7 +25,7 @@ from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, tell
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.sandbox import fusion_sandbox
-from trl_grpo_ext.sandbox.stdio_run import _pipe, _sockets, _talk
+from trl_grpo_ext.sandbox.stdio_run import _pipe, _talk
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
@@ -50,12 +50,8 @@ class StandIn:
     def _run(self, code: str, stdin: str, seconds: float, memory_mb: int) -> dict[str, Any]:
         limits = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=1024)
         case = StdioCase(stdin=stdin, stdout="")
-        with (
-            _pipe() as (given, feed),
-            _pipe() as (out, stdout),
-            _pipe() as (err, stderr),
-            _sockets() as (control, inner),
-        ):
+        control, inner = socket.socketpair()
+        with control, inner, _pipe() as (given, feed), _pipe() as (out, stdout), _pipe() as (err, stderr):
             descriptors = [given.fileno(), stdout.fileno(), stderr.fileno(), inner.fileno()]
             (program,) = self._zygote.spawn([("program", limits.to_record(), descriptors)])
             try:

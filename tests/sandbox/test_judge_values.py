@@ -105,6 +105,35 @@ def cyclic(x): x.append(x)
     assert_all_pass(program, *tests, names="sort deep same clear wrap cyclic")
 
 
+def test_a_container_within_a_result_keeps_what_it_was_made_with() -> None:
+    program = """
+from collections import defaultdict, deque
+def graph():
+    edges = defaultdict(list, a=[1])
+    return {"edges": [edges], "last": (deque([1, 2], maxlen=2), deque())}
+def nested():
+    counts = defaultdict(lambda: defaultdict(int))
+    counts["a"]["b"] += 1
+    return [counts]
+class Item:
+    def __lt__(self, other): return True
+def items(): return [defaultdict(Item)]
+def keeps(d): d["new"].append(1); return d
+"""
+    tests = (
+        "found = graph()['edges'][0]; found['b'].append(2); assert dict(found) == {'a': [1], 'b': [2]}, found",
+        "last, free = graph()['last']; last.append(3); free.extend([1, 2, 3])\n"
+        "assert list(last) == [2, 3] and last.maxlen == 2 and list(free) == [1, 2, 3] and free.maxlen is None",
+        "found = nested()[0]; found['x']['y'] += 2; assert found == {'a': {'b': 1}, 'x': {'y': 2}}, found",
+        "from collections import defaultdict, deque\ngiven = [defaultdict(list)]\n"
+        "assert keeps(given[0]) is given[0] and given == [{'new': [1]}] and given[0]['other'] == []",
+    )
+    assert_all_pass(program, *tests, names="graph nested keeps")
+    # An object of the program that a lookup made would seem to be one that the test has made, and may be compared.
+    unknown = "Item()\nfound = items()[0]\ntry: found['a']\nexcept KeyError: pass\nelse: assert False"
+    assert_all_pass(program, unknown, names="items Item")
+
+
 TREE = """
 class TreeNode:
     def __init__(self, val=0, left=None, right=None):

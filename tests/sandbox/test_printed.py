@@ -113,3 +113,14 @@ def test_a_number_that_is_printed_as_an_integer_is_compared_as_one() -> None:
     assert not same_output(b"12345678", "12345679.0") and not same_output(b"100000001", "100000000.0")
     assert same_output(b"12345679", "12345679.0") and same_output(b"12345678.9999", "12345679.0")
     assert not same_output(b"1" * 400, "1e400")
+
+
+@pytest.mark.parametrize(("printed", "expected"), [("1.1", "1.10"), ("1.10", "1.1"), ("1.10\n2.50", "1.1\n2.5")])
+def test_zeros_at_the_end_of_a_decimal_do_not_count(printed: str, expected: str) -> None:
+    """As for LiveCodeBench, which compares decimals by value, and for APPS, which takes what is close."""
+    assert same_output(printed.encode(), expected)
+
+
+@pytest.mark.parametrize(("printed", "expected"), [("1.1", "1.01"), ("110", "1.10"), ("1", "1.10"), ("v1.1", "v1.10")])
+def test_other_digits_and_words_that_are_no_numbers_count(printed: str, expected: str) -> None:
+    assert not same_output(printed.encode(), expected)

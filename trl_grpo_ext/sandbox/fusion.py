@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.sandbox.fusion_calls import UnsupportedError, run_calls
+from trl_grpo_ext.sandbox.fusion_calls import run_calls
 from trl_grpo_ext.sandbox.fusion_service import FusionService, Run, ServiceError, ending_of
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import (
@@ -108,24 +108,24 @@ class FusionSandbox(LocalSandbox):
             if isinstance(job.suite, StdioSuite):
                 return run_each(job, job.suite, lambda case, seconds: self._run_case(job, case, seconds))
             return self._run_calls(zygotes, job, job.suite)
-        except (ServiceError, UnsupportedError) as error:
+        except ServiceError as error:
             return no_verdict(str(error))
 
     def _run_case(self, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
         if not _is_text(case.stdin):
-            raise UnsupportedError("a test's standard input is not UTF-8")
+            raise ServiceError("a test's standard input is not UTF-8")
         run = self._service.run(job.program, case.stdin, job.limits, seconds)
         if not run.timed_out and run.code == 0 and _is_cut_short(run.stdout, case.stdout):
             run = self._service.run(job.program, case.stdin, job.limits, seconds)
         if run.timed_out and len(case.stdout) > _CARRIED_BYTES:
-            raise UnsupportedError("the expected output is too long for the service")
+            raise ServiceError("the expected output is too long for the service")
         return _case_result(run, case, job.limits), max(0.0, run.seconds - _FREE_SECONDS)
 
     def _run_calls(self, zygotes: Lender[Zygote], job: Job, suite: CallSuite) -> RunResult:
         def judge(zygote: Zygote) -> RunResult:
             try:
                 return run_calls(zygote, job, suite, lambda code, stdin: self._ask(job, code, stdin))
-            except (ServiceError, UnsupportedError) as error:  # the zygote is as good as before
+            except ServiceError as error:  # the zygote is as good as before
                 return no_verdict(str(error))
 
         return run_on_zygote(zygotes, judge)

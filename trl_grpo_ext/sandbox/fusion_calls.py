@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.sandbox.call_run import Report, follow, judge_limits, judge_order
-from trl_grpo_ext.sandbox.fusion_service import Run, ending_of
+from trl_grpo_ext.sandbox.fusion_service import Run, ServiceError, ending_of
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, over_time, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
@@ -52,10 +52,6 @@ Ask = Callable[[str, str], Run]
 """Runs Python code that reads a text; raises `ServiceError` when the service fails."""
 
 
-class UnsupportedError(Exception):
-    """What the tests and the program have to say to each other cannot go by way of this service."""
-
-
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult:
     """Run the tests against the program.
 
@@ -66,8 +62,7 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult
         ask: Runs the program.
 
     Raises:
-        UnsupportedError: if it takes too many requests.
-        ServiceError: if the service fails.
+        ServiceError: if the service fails, or it takes too many requests.
         KilledError: if something outside killed the judge.
         NotReadyError: if the judge's jail could not be put up.
         ZygoteLostError: if the zygote went away.
@@ -163,7 +158,7 @@ class _Judging:
     def _answer(self) -> bytes | None:
         """What the program says to the last message, or before the first one; None if it has ended."""
         if len(self._messages) > MAX_REQUESTS:
-            raise UnsupportedError(f"the tests ask the program more than {MAX_REQUESTS} times, too often for a service")
+            raise ServiceError(f"the tests ask the program more than {MAX_REQUESTS} times, too often for a service")
         # One that ends well has answered: if nothing is there, the service may have lost it.
         for _ in range(2):
             marker = secrets.token_hex(16)

@@ -41,7 +41,7 @@ _SHOWN = 300
 
 
 class ServiceError(Exception):
-    """A service gave no answer that can be used; another, or the same one later, may."""
+    """There is no answer of a service that can be used, or what is asked of it is more than it can do."""
 
 
 class _BusyError(ServiceError):

@@ -2,8 +2,9 @@
 
 Line by line. White space at the end of a line, blank lines at the end and the kind of line ending do not count. All
 else must be the same, white space at the start of a line and the case of letters included, with one exception: where
-the expected word is a number with a decimal point or an exponent, a number that is close enough will do. One that is
-printed as an integer must be that number.
+the expected word is a number with a decimal point or an exponent, a number that is close enough will do, however many
+digits it has: the graders of LiveCodeBench and APPS compare values too. One that is printed as an integer must be that
+number.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def first_difference(printed: bytes, expected: str) -> str:
     | `"1 2 \r\n\n"` | `"1 2"` | yes |
     | `"0.3333333333"` | `"0.33333333"` | yes |
     | `"2"` | `"2.0"` | yes |
+    | `"1.1"` | `"1.10"` | yes |
     | `"12345678"` | `"12345679.0"` | no: an integer is printed |
     | `"2.0"` | `"2"` | no: an integer is expected |
     | `" 1"`, `"1  2"` | `"1"`, `"1 2"` | no |

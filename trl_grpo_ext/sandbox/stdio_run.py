@@ -59,7 +59,8 @@ def run_each(
 
 def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
     """How one case ended, and the wall time that the program had."""
-    with _pipe() as (stdin, feed), _pipe() as (out, stdout), _pipe() as (err, stderr), _sockets() as (control, inner):
+    control, inner = socket.socketpair()
+    with control, inner, _pipe() as (stdin, feed), _pipe() as (out, stdout), _pipe() as (err, stderr):
         descriptors = [stdin.fileno(), stdout.fileno(), stderr.fileno(), inner.fileno()]
         (program,) = zygote.spawn([("program", job.limits.to_record(), descriptors)])
         try:
@@ -156,10 +157,3 @@ def _pipe() -> Iterator[tuple[FileIO, FileIO]]:
     reader, writer = os.pipe()
     with open(reader, "rb", buffering=0) as reading, open(writer, "wb", buffering=0) as writing:
         yield reading, writing
-
-
-@contextlib.contextmanager
-def _sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
-    left, right = socket.socketpair()
-    with left, right:
-        yield left, right

@@ -29,7 +29,6 @@ from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
 MAX_ITEMS = 1_000_000
 _FIRST_PULLS = 8
-_LARGEST_CHUNK = 256
 
 
 class Stub:
@@ -214,9 +213,8 @@ def _next(self: Stub) -> Any:
 def _pull(self: Stub, state: State) -> None:
     """Fetch the next items. The first come one by one, as a generator may never come to one that is not needed."""
     pulls, count = state.pulls
-    grown = 1 << min(max(0, pulls - _FIRST_PULLS), 8)
-    finite, ahead = getattr(type(self), "_finite", False), getattr(type(self), "_ahead", False)
-    items, error = state.remote.request("next", self, _LARGEST_CHUNK if finite else grown if ahead else 1)
+    ahead = getattr(type(self), "_ahead", False)
+    items, error = state.remote.request("next", self, 1 << min(max(0, pulls - _FIRST_PULLS), 8) if ahead else 1)
     count += len(items)
     if count > MAX_ITEMS:
         state.remote.overflow()

@@ -14,7 +14,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
 from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, description, keeps_its_class, plain_base
-from trl_grpo_ext.sandbox.inside.crossing.containers import contents
+from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Exceptions
@@ -88,7 +88,7 @@ class Objects:
         if encoder.shared.containers.number(value) is not None:
             return {"handle": described[:1]}
         encoder.shared.containers.add(value)
-        return {"subclass": [*described, contents(encoder, value)]}
+        return {"subclass": [*described, write_contents(encoder, value)]}
 
     def write(self, encoder: Encoder, value: Any) -> Json:
         """The JSON for an object that is not plain data."""

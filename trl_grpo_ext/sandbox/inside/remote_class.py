@@ -18,7 +18,7 @@ from trl_grpo_ext.sandbox.inside.standing import Requester, Standing, State
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
 _OF_ERRORS = frozenset({"__str__", "__repr__", "__format__"})
-_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "_finite", "mro"})
+_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "mro"})
 
 
 class ClassState(State):
@@ -177,16 +177,14 @@ def make_class(
         doc_of: Its qualified name and its module, where it has them.
         bases: The stand-ins for its bases, and builtin types.
         names: What the class defines.
-        flags: `finite`: its objects are iterators that end soon. `library`: it is Python's own, as that of generators.
-            `unhashable`. `function`: they bind like functions.
+        flags: `library`: it is Python's own, as that of generators. `unhashable`. `function`: they bind like functions.
 
     Raises:
         TypeError: if there is no such class.
     """
     plain = any(not issubclass(base, Handle) for base in bases)
     members: dict[str, Any] = {} if plain else {"__slots__": ()}
-    members |= {"__module__": "solution", "__doc__": RemoteAttribute("__doc__"), "_finite": "finite" in flags}
-    members["_ahead"] = "library" in flags
+    members |= {"__module__": "solution", "__doc__": RemoteAttribute("__doc__"), "_ahead": "library" in flags}
     members |= {"__qualname__": doc_of[0]} if doc_of else {}
     members["_remote_class"] = ClassState(remote, number, name)
     if not plain:

@@ -18,8 +18,6 @@ from trl_grpo_ext.sandbox.inside.crossing.values import TYPE_NAMES, Json
 
 OWN_MODULES = frozenset({"solution", "__main__", "tests"})
 _MOST_NAMES = 500
-_SAMPLES: tuple[Any, ...] = ([], (), {}, {}.values(), {}.items(), set(), range(0), "", b"", "é")
-_FINITE = tuple(type(iter(sample)) for sample in _SAMPLES)
 
 
 def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
@@ -62,8 +60,6 @@ def _mirrored(base: type, names: dict[str, Any]) -> Iterator[type]:
 
 
 def _flags(kind: type) -> Iterator[str]:
-    if kind in _FINITE:
-        yield "finite"
     if kind.__module__ not in OWN_MODULES:
         yield "library"
     if getattr(kind, "__hash__", None) is None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     TYPE_NAMES,
-    TYPES,
     Json,
     MalformedError,
-    attributes,
     checked,
+    contents,
     is_attribute,
-    keys_of,
     of_module,
     set_attributes,
-    values_of,
 )
 
 Encoder: TypeAlias = Any  # of the module of that name, which imports this one
@@ -34,26 +31,37 @@ class Container(NamedTuple):
 
     Attributes:
         empty: Makes one that holds nothing, of the head if there is one.
-        head: What an object needs to be made, as JSON.
+        head: What an object needs to be made, which crosses before what it holds.
     """
 
     empty: Callable[..., Any]
-    head: Callable[[Any], Json] | None = None
+    head: Callable[[Any], Any] | None = None
 
 
-def _factory(value: Any) -> Json:
-    kind = value.default_factory
-    return TYPE_NAMES.get(kind) if isinstance(kind, type) else None
+def _factory(value: Any) -> Any:
+    made_by = value.default_factory
+    return made_by if _may_make(made_by) else None
 
 
-def _empty_array(typecode: Json) -> Any:
+def _may_make(factory: Any) -> bool:
+    """Whether a dict may have that factory. With a class of the program the test would seem to make the objects."""
+    return not isinstance(factory, type) or factory in TYPE_NAMES
+
+
+def _empty_defaultdict(factory: Any) -> Any:
+    if not _may_make(factory):
+        raise MalformedError("no factory")
+    return defaultdict(factory)
+
+
+def _empty_array(typecode: Any) -> Any:
     if typecode not in _TYPECODES:
         raise MalformedError("no array")
     return importlib.import_module("array").array(typecode)
 
 
-def _empty_ndarray(head: Json) -> Any:
-    kind, *shape = checked(head, list)
+def _empty_ndarray(head: Any) -> Any:
+    kind, *shape = checked(head, tuple)
     numpy = importlib.import_module("numpy")
     dtype = numpy.dtype(checked(kind, str))
     if dtype.kind not in _ARRAY_KINDS or not all(type(size) is int for size in shape):
@@ -61,7 +69,7 @@ def _empty_ndarray(head: Json) -> Any:
     return numpy.empty(shape, dtype)
 
 
-def _no_class(_: Json) -> Any:
+def _no_class(_: Any) -> Any:
     raise MalformedError("no such object")
 
 
@@ -72,14 +80,14 @@ CONTAINERS: dict[str, Container] = {
     "dict": Container(dict),
     "OrderedDict": Container(OrderedDict),
     "Counter": Container(Counter),
-    "defaultdict": Container(lambda name: defaultdict(None if name is None else TYPES[name]), _factory),
+    "defaultdict": Container(_empty_defaultdict, _factory),
     "set": Container(set),
     "bytearray": Container(bytearray),
     "deque": Container(lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen),
     "SimpleNamespace": Container(SimpleNamespace),
     "instance": Container(_no_class, lambda value: type(value).__name__),
     "array": Container(_empty_array, lambda value: value.typecode),
-    "ndarray": Container(_empty_ndarray, lambda value: [value.dtype.str, *value.shape]),
+    "ndarray": Container(_empty_ndarray, lambda value: (value.dtype.str, *value.shape)),
 }
 
 
@@ -93,56 +101,48 @@ def tag_of_library(value: Any) -> str | None:
     return "SimpleNamespace" if kind is SimpleNamespace else None
 
 
-def contents(encoder: Encoder, value: Any) -> Json:
+def write_contents(encoder: Encoder, value: Any) -> Json:
     """What a container holds, whatever its class has made of its methods."""
-    if isinstance(value, dict):
-        return [encoder.encode_all(keys_of(value)), encoder.encode_all(values_of(value))]
-    if isinstance(value, list):
-        return encoder.encode_all(list.__iter__(value))
-    if isinstance(value, set):
-        return encoder.encode_all(set.__iter__(value))
-    if isinstance(value, deque):
-        return encoder.encode_all(deque.__iter__(value))
     if isinstance(value, bytearray):
         return bytes(value).hex()
     if isinstance(value, of_module("numpy", "ndarray")):
         return encoder.encode_all(value.ravel().tolist())
     if isinstance(value, of_module("array", "array")):
         return encoder.encode_all(value)
-    state = attributes(value)
-    return [list(state), encoder.encode_all(state.values())]
+    return encoder.encode_all(contents(value))
 
 
 def refill(decoder: Decoder, value: Any, data: Json) -> None:
     """Put other contents into a container, whatever its class has made of its methods."""
-    if isinstance(value, dict):
-        keys, values = data
-        new = dict(zip(decoder.decode_all(keys), decoder.decode_all(values), strict=True))
-        if isinstance(value, OrderedDict):
-            OrderedDict.clear(value)
-            for key, each in new.items():
-                OrderedDict.__setitem__(value, key, each)
-        else:
-            dict.clear(value)
-            dict.update(value, new)
-    elif isinstance(value, set):
-        elements = decoder.decode_all(data)
-        set.clear(value)
-        set.update(value, elements)
-    elif isinstance(value, bytearray):
+    if isinstance(value, bytearray):
         value[:] = bytes.fromhex(checked(data, str))
+        return
+    held = decoder.decode_all(data)
+    if isinstance(value, dict):
+        kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict
+        kind.clear(value)
+        for key, each in _pairs(held):
+            kind.__setitem__(value, key, each)
+    elif isinstance(value, set):
+        set.clear(value)
+        set.update(value, held)
     elif isinstance(value, (list, deque)):
-        kind_of: Any = list if isinstance(value, list) else deque
-        items = decoder.decode_all(data)
-        kind_of.clear(value)
-        kind_of.extend(value, items)
+        kind = list if isinstance(value, list) else deque
+        kind.clear(value)
+        kind.extend(value, held)
     elif isinstance(value, of_module("array", "array")):
-        value[:] = type(value)(value.typecode, decoder.decode_all(data))
+        value[:] = type(value)(value.typecode, held)
     elif isinstance(value, of_module("numpy", "ndarray")):
         numpy = importlib.import_module("numpy")
-        value[...] = numpy.array(decoder.decode_all(data), dtype=value.dtype).reshape(value.shape)
+        value[...] = numpy.array(held, dtype=value.dtype).reshape(value.shape)
     else:
-        names, values = data
-        if not all(type(name) is str and is_attribute(name) for name in checked(names, list)):
+        state = dict(_pairs(held))
+        if not all(type(name) is str and is_attribute(name) for name in state):
             raise MalformedError("no name of an attribute")
-        set_attributes(value, dict(zip(names, decoder.decode_all(values), strict=True)))
+        set_attributes(value, state)
+
+
+def _pairs(held: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """The keys, which come first, with the values."""
+    middle = len(held) // 2
+    return zip(held[:middle], held[middle:], strict=True)

@@ -60,13 +60,9 @@ class Decoder:
         ((tag, payload),) = data.items()
         if (of_parts := BY_TAG.get(tag)) is not None:
             return _made(of_parts, self.decode_all(payload))
-        if (container := CONTAINERS.get(tag)) is not None:
-            if container.head is None:
-                new, content = self.enter(container.empty()), payload
-            else:
-                head, content = payload
-                new = self._empty(tag, head)
-            refill(self, new, content)
+        if tag in CONTAINERS:
+            head, content = (None, payload) if CONTAINERS[tag].head is None else payload
+            refill(self, new := self._empty(tag, head), content)
             return new
         if tag == "ref":
             return self.reference(self.shared.containers.objects, payload)
@@ -98,7 +94,7 @@ class Decoder:
         if tag == "instance" and self._blank is not None:
             return self.enter(self._blank(head))
         kind = CONTAINERS[tag]
-        return self.enter(kind.empty() if kind.head is None else kind.empty(head))
+        return self.enter(kind.empty() if kind.head is None else kind.empty(self.decode(head)))
 
     def reference(self, table: list[Any], number: Json) -> Any:
         """The object of that number."""

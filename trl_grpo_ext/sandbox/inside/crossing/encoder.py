@@ -8,7 +8,7 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, PLAIN, contents, tag_of_library
+from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, PLAIN, tag_of_library, write_contents
 from trl_grpo_ext.sandbox.inside.crossing.kinds import (
     FLOAT,
     INT,
@@ -105,7 +105,7 @@ class Encoder:
             message[key] = encode(self)
             if changed := self.shared.changed():
                 message["changed"] = [
-                    [self.shared.containers.number(value), contents(self, value)] for value in changed
+                    [self.shared.containers.number(value), write_contents(self, value)] for value in changed
                 ]
                 self.shared.remember(changed)
             if rest := self.rest():
@@ -117,7 +117,7 @@ class Encoder:
 
     def rest(self) -> list[Json]:
         """The contents of what was only announced; these may announce more."""
-        return [contents(self, value) for value in self._queue]  # grows meanwhile
+        return [write_contents(self, value) for value in self._queue]  # grows meanwhile
 
 
 def _is_flat(values: list[Any]) -> bool:
@@ -171,15 +171,16 @@ def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
     number = known.number(value)
     if number is not None:
         return {"ref": number}
-    known.add(value)
     head_of = CONTAINERS[tag].head
+    head = None if head_of is None else encoder.encode(head_of(value))
+    known.add(value)
     if encoder.depth >= DEEP or tag == "instance":
         encoder.announce(value)
-        return {"later": [tag, None if head_of is None else head_of(value)]}
-    held = contents(encoder, value)
+        return {"later": [tag, head]}
+    held = write_contents(encoder, value)
     if tag == "list":
         return held
-    return {tag: held if head_of is None else [head_of(value), held]}
+    return {tag: held if head_of is None else [head, held]}
 
 
 def _of_parts(encoder: Encoder, value: Any, kind: Kind) -> Json:

@@ -185,7 +185,10 @@ def _same_bytes(now: list[Any], before: list[Any]) -> bool:
 
 
 def contents(value: Any) -> list[Any]:
-    """What a shared object holds, one level deep, such that a change of it changes this list."""
+    """What a shared object holds, one level deep, such that a change of it changes this list.
+
+    Of a dict the keys and then the values, of other objects the names of their attributes and then these.
+    """
     if isinstance(value, list):
         return list(list.__iter__(value))
     if isinstance(value, deque):
@@ -195,21 +198,12 @@ def contents(value: Any) -> list[Any]:
     if isinstance(value, set):
         return list(set.__iter__(value))
     if isinstance(value, dict):
-        return [*keys_of(value), *values_of(value)]
+        kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict
+        return [*kind.keys(value), *kind.values(value)]
     if isinstance(value, (of_module("numpy", "ndarray"), of_module("array", "array"))):
         return [value.tobytes()]
     state = attributes(value)
     return [*state, *state.values()]
-
-
-def keys_of(value: dict[Any, Any]) -> Any:
-    """The keys of a dict, in order, whatever its class has made of `keys`."""
-    return OrderedDict.keys(value) if isinstance(value, OrderedDict) else dict.keys(value)
-
-
-def values_of(value: dict[Any, Any]) -> Any:
-    """The values of a dict, in order, whatever its class has made of `values`."""
-    return OrderedDict.values(value) if isinstance(value, OrderedDict) else dict.values(value)
 
 
 def attributes(value: Any) -> dict[str, Any]:
