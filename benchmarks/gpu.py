@@ -1,12 +1,13 @@
 """What judging costs a step on a GPU: TRL's trainer, and ours with judging after the passes and beside them.
 
-**It has not been run on a GPU yet**: only its smoke test, on a CPU.
-
 The model has the shape of Qwen2.5-0.5B and random weights, in bf16, or is the one of `--model`. Random weights say
 nothing, so the two rewards judge other texts in the place of what was said, which are work for a worker each (algebra)
 and for the sandbox (a program with tests), and differ all. Printed are medians over the steps but the first: the wall
 time of a step, how long it waited for its rewards, the share of that in the step, and the peak memory of the GPU; on a
 CPU, of the process, which never falls, so that only its first line counts.
+
+Steps of the three runs differ by some 5 % by chance, so read the seconds that a step waits, not the difference of whole
+steps. Figures of an H100 are in docs/metrics_reference.md.
 
     python benchmarks/gpu.py --completions 256
     python benchmarks/gpu.py --device cpu --tiny

@@ -18,6 +18,7 @@ from trl_grpo_ext.rewards import LlmJudgeVerifier, MathVerifier, UnitTestVerifie
 from trl_grpo_ext.rewards.math import judging
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget, seconds_left
 from trl_grpo_ext.verdict import Blame, Status, as_verdict, grader_error
+from trl_grpo_ext.workers.pool import usable_cores
 from trl_grpo_ext.workers.processes import close_shared
 
 Make = Callable[..., Any]
@@ -73,9 +74,9 @@ def test_a_verifier_of_this_process_gets_no_further_completion() -> None:
 def test_isolated_verifiers_are_ended_and_the_next_batch_is_judged() -> None:
     assert in_worker.judge(["right"])[0].score == 1.0
     with judging_budget(0.5):
-        late = in_worker.judge(["sleep", "sleep", "sleep", "spin", "right"])
+        late = in_worker.judge(["spin", *["sleep"] * usable_cores(), "right"])  # one more than there are workers
     assert BUDGET_SPENT in reasons(late)
-    assert late[4].reason == BUDGET_SPENT  # which had not begun
+    assert late[-1].reason == BUDGET_SPENT  # which had not begun
     assert not burning()
     assert [verdict.score for verdict in in_worker.judge(["right", "wrong"])] == [1.0, 0.0]
 
