@@ -16,7 +16,7 @@ import pytest
 import torch
 import yaml
 from datasets import Dataset
-from trl import GRPOConfig, ModelConfig, ScriptArguments
+from trl import GRPOConfig, ModelConfig, ScriptArguments, TrlParser
 
 from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.mix.described import build_mix
@@ -189,6 +189,12 @@ def test_the_fields_that_the_sources_say_are_those_of_the_dataclasses() -> None:
     ):
         assert class_name == imported.__name__
         assert set(field_names(module, class_name)) == {each.name for each in dataclasses.fields(imported) if each.init}
+
+
+def test_the_help_of_our_flags_is_what_the_docstrings_say() -> None:
+    text = " ".join(TrlParser((RecipeArguments, VerifiedGRPOConfig)).format_help().split())
+    assert "in at most 0.5 % of a step's time. (default: True)" in text
+    assert "Put before every prompt. (default: None)" in text
 
 
 def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.recipe.file import RecipeFile
 from trl_grpo_ext.recipe.names import FILE_ONLY_KEYS
 from trl_grpo_ext.support.prompt_template import PromptTemplate
-from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
+from trl_grpo_ext.trainer.config import VerifiedGRPOConfig, with_help
 
 
+@with_help
 @dataclass
 class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no types
     """What a recipe says beside the model and the trainer: the data, how it is mapped, and how the run is shown.
@@ -36,40 +37,15 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
         datasets: Several datasets instead of one; see `mixture.py`.
     """
 
-    prompt_column: str | None = field(
-        default=None,
-        metadata={"help": "Column to make prompts of, as user messages. Without it, the dataset has a `prompt`."},
-    )
-    prompt_template: str | None = field(
-        default=None,
-        metadata={
-            "help": "Text with places for columns, as in '{text} It must pass {test_list[0]}', to make prompts of, as "
-            "user messages. Instead of `prompt_column`."
-        },
-    )
-    system_prompt: str | None = field(default=None, metadata={"help": "System message to put before every prompt."})
-    plain_prompts: bool = field(
-        default=False,
-        metadata={
-            "help": "Whether to make prompts that are text, for models without a chat template: the system prompt, an "
-            "empty line, and what would be the user message."
-        },
-    )
-    evaluate_before_and_after: bool = field(
-        default=False,
-        metadata={"help": "Whether to evaluate on the test split before and after training, and report the gain."},
-    )
-    torch_threads: int | None = field(
-        default=None, metadata={"help": "Number of CPU threads for torch. By default torch chooses."}
-    )
-    rows: int | None = field(
-        default=None, metadata={"help": "At most so many rows of each split, drawn by `rows_seed`. By default all."}
-    )
-    test_rows: int | None = field(
-        default=None,
-        metadata={"help": "Rows of the split to train on to set aside to test on, where the data has no such split."},
-    )
-    rows_seed: int = field(default=0, metadata={"help": "Seed by which `rows` and `test_rows` are drawn."})
+    prompt_column: str | None = None
+    prompt_template: str | None = None
+    system_prompt: str | None = None
+    plain_prompts: bool = False
+    evaluate_before_and_after: bool = False
+    torch_threads: int | None = None
+    rows: int | None = None
+    test_rows: int | None = None
+    rows_seed: int = 0
     # In the file only.
     when: Mapping[str, Any] | None = field(default=None, init=False)
     few_shot: Sequence[Mapping[str, str]] = field(default=(), init=False)
