@@ -17,7 +17,7 @@ import psutil
 from sandbox_bait import leftover_processes
 from sandbox_corpus import load_corpus, run_corpus, summary
 
-from trl_grpo_ext.doctor.examination import probe_level, shown
+from trl_grpo_ext.doctor import probe_level, shown
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.local import LocalSandbox
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from sandbox_bait import SECRET, Bait, Check, leftover_processes
 
-from trl_grpo_ext.doctor.examination import shown
+from trl_grpo_ext.doctor import shown
 from trl_grpo_ext.rewards.unit_tests.columns import suite_from_row
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite

@@ -41,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from judge_endpoint import JudgeEndpoint, judge_endpoint  # the tests' own
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier, rewards
-from trl_grpo_ext.lab.action import action_of
+from trl_grpo_ext.lab.landscape import action_of
 from trl_grpo_ext.lab.policy import PROMPT, make_tokenizer, save_policy
 from trl_grpo_ext.lab.training import DEFAULTS
 from trl_grpo_ext.rewards.registry import SHIPPED, find_verifier

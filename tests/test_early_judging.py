@@ -15,7 +15,7 @@ from planted import Positions
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Verdict, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.mix.reward_mix import UnscoredError
-from trl_grpo_ext.trainer.early_judging import EarlyJudging
+from trl_grpo_ext.trainer.judge import EarlyJudging
 from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]

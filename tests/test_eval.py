@@ -24,9 +24,8 @@ from rich.console import Console
 
 from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.evaluation.comparison import compare, paired_difference, sentence
-from trl_grpo_ext.evaluation.evaluated import Evaluated
+from trl_grpo_ext.evaluation.evaluated import Evaluated, majority, prompt_figures
 from trl_grpo_ext.evaluation.printed import print_evaluations
-from trl_grpo_ext.evaluation.prompt_figures import majority, prompt_figures
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 ABOUT = {"recipe": "r", "split": "test", "prompts": 2, "samples": 2, "temperature": 1.0}

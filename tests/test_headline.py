@@ -15,10 +15,10 @@ from recorded_cards import recorded
 from windows import batch, window_of
 
 from trl_grpo_ext import Blame, Scorecard, Status, Verdict
+from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, conclude, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding
-from trl_grpo_ext.diagnostics.groups import percent
 from trl_grpo_ext.diagnostics.watch import Onsets
 from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.reduction import reduce_card

@@ -93,7 +93,7 @@ def test_two_updates_a_group_and_as_many_rows_of_history_as_policies(run: LabRun
 
 
 def test_the_figures_are_those_of_the_saved_logits_computed_another_way(run: LabRun) -> None:
-    history = PolicyHistory.load(run.folder / "logits.npy")
+    history = PolicyHistory(np.load(run.folder / "logits.npy"))
     for update in (0, 1, 57, 200):
         policy = torch.distributions.Categorical(logits=torch.tensor(np.load(run.folder / "logits.npy")[update]))
         uniform = torch.distributions.Categorical(logits=torch.zeros(10, dtype=torch.float64))

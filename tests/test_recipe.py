@@ -22,8 +22,7 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
-from trl_grpo_ext.recipe.file import load_recipe, set_environment, shipped_recipes
-from trl_grpo_ext.recipe.names import DATACLASSES, field_names
+from trl_grpo_ext.recipe.file import DATACLASSES, field_names, load_recipe, set_environment, shipped_recipes
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig

@@ -189,9 +189,3 @@ def test_damaged_batches_and_settings_are_passed_over(tmp_path: Path) -> None:
     (folder / "run.json").write_text('{"beta": ')
     assert steps(tmp_path) == [0, 2]
     assert RecordedRun(tmp_path).settings == {}
-
-
-def test_scripts_that_import_it_as_the_readme_did_go_on() -> None:
-    from trl_grpo_ext.diagnostics import recorded_run
-
-    assert recorded_run.RecordedRun is RecordedRun

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, verifier
-from trl_grpo_ext.runs.recorder import Recorder, read_about
-from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
+from trl_grpo_ext.runs.recorder import Recorder
+from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, read_about
 from trl_grpo_ext.scorecard import Scorecard
 
 

@@ -18,9 +18,9 @@ from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.mix import Affine, Gate, linear, product
 from trl_grpo_ext.mix.described import build_mix
+from trl_grpo_ext.replay.completion_changes import is_other
 from trl_grpo_ext.replay.recorded_batches import Selection, parse_steps
 from trl_grpo_ext.replay.replayed_run import replay_run
-from trl_grpo_ext.replay.verdict_changes import is_other
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.verdict import as_verdict

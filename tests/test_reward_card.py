@@ -16,7 +16,7 @@ from command_line import run_here
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOTrainer, Verifier, verifier
 from trl_grpo_ext.diagnostics.finding import Finding, append_finding
 from trl_grpo_ext.mix.schedule import linear
-from trl_grpo_ext.report.two_runs import comparison
+from trl_grpo_ext.report.write import comparison
 from trl_grpo_ext.rewards import AllOf, LlmJudgeVerifier, MathVerifier, RegexVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.settings import described_verifier

@@ -20,8 +20,7 @@ from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status
 from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
 from trl_grpo_ext.figures.arrays import deviation, ranks
 from trl_grpo_ext.figures.logged import logged_figures
-from trl_grpo_ext.figures.pairs import Agreement
-from trl_grpo_ext.figures.primary import ks_for, pass_at_k, primary_figures, read_answer
+from trl_grpo_ext.figures.primary import Agreement, ks_for, pass_at_k, primary_figures, read_answer
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.verdict import as_verdict, grader_error
 

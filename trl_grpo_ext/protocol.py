@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
-from trl_grpo_ext.support.once import Once
-from trl_grpo_ext.support.text import error_text
+from trl_grpo_ext.support.text import Once, error_text
 from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
@@ -31,12 +30,8 @@ T = TypeVar("T")
 class DataProblem:
     """A row that a verifier cannot judge.
 
-    Attributes:
-        row: The row's number, from 0.
-        reason: A reason code, as in the verdicts that such a row will get.
-        value: What the row has, as text.
-        advice: What to do about it.
-        term: The reward term that it is a problem for.
+    `row` is its number, from 0; `reason` is the code of the verdicts that it will get, for the reward term `term`;
+    `value` is what the row has, as text, and `advice` what to do about it.
     """
 
     row: int
@@ -132,9 +127,7 @@ class Verifier(ABC):
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows of a dataset that cannot be judged, and why. By default none is known of.
 
-        Args:
-            rows: The rows, as mappings.
-            thorough: Whether to look for what takes long to find, as `trl-grpo-ext check-data` does.
+        `thorough` looks for what takes long to find, as `trl-grpo-ext check-data` does.
         """
         return []
 
@@ -207,12 +200,8 @@ LogMetric = Callable[[str, float], None]
 def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExtra | None) -> None:
     """Log verdicts as columns of TRL's completions table, by its `log_extra`, if it passed one.
 
-    Every column is logged on every call, in one order, because TRL matches them up over ranks and steps.
-
-    Args:
-        name: The verifier's or term's.
-        verdicts: One a completion; None where the term does not apply.
-        log_extra: TRL's.
+    Every column is logged on every call, in one order, because TRL matches them up over ranks and steps. A verdict is
+    None where the term does not apply.
     """
     if log_extra is not None:
         log_extra(f"{name}/status", [str(verdict.status) if verdict else None for verdict in verdicts])

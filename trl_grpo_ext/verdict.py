@@ -126,10 +126,7 @@ class Verdict:
 def grader_error(reason: str, *, seconds: float = 0.0, error: str = "") -> Verdict:
     """The verdict for a verifier that failed: no score, so the row leaves the baseline of its group.
 
-    Args:
-        reason: Why, as a code.
-        seconds: How long it took.
-        error: What an exception said and where, for `details`; empty if there was none.
+    The reason is a code, and `error`, for `details`, what an exception said and where.
     """
     details = {"error": error} if error else {}
     return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason=reason, seconds=seconds, details=details)

@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.llm_judge.endpoint import Client, EndpointError
 from trl_grpo_ext.rewards.llm_judge.question import Question
 from trl_grpo_ext.rewards.llm_judge.reply import ReplyError
 from trl_grpo_ext.support.files import write_text
-from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.support.text import Once
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.workers.processes import close_one, shared
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 from sandbox_bait import SECRET, Canaries, leftover_processes, sandboxed_processes
 from sandbox_corpus import load_corpus, run_corpus
 
-from trl_grpo_ext.doctor.examination import LEVELS, Level, probe_level
+from trl_grpo_ext.doctor import LEVELS, Level, probe_level
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult
 from trl_grpo_ext.sandbox.local import LocalSandbox

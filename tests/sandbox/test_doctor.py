@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from trl_grpo_ext.doctor import examination
-from trl_grpo_ext.doctor.examination import Level, advice, run_doctor, shown
+from trl_grpo_ext import doctor as examination
+from trl_grpo_ext.doctor import Level, advice, run_doctor, shown
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.probe import AttackResult
 

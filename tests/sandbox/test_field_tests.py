@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from walls import walls_or_skip
 
-from trl_grpo_ext.doctor.examination import LEVELS, probe_level
+from trl_grpo_ext.doctor import LEVELS, probe_level
 from trl_grpo_ext.sandbox import zygote
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits

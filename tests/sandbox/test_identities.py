@@ -17,7 +17,7 @@ import pytest
 import sandbox_corpus
 
 import trl_grpo_ext
-from trl_grpo_ext.doctor.examination import probe_level
+from trl_grpo_ext.doctor import probe_level
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.walls import kernel
 
@@ -54,7 +54,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 BODY = """
 import json, sys
-from trl_grpo_ext.doctor.examination import LEVELS, probe_level
+from trl_grpo_ext.doctor import LEVELS, probe_level
 from sandbox_corpus import load_corpus, try_corpus
 levels = [probe_level(isolation) for isolation in LEVELS]
 best = next((level.isolation for level in levels if level.holds), None)

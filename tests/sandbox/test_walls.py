@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from trl_grpo_ext.doctor.examination import LEVELS, probe_level
+from trl_grpo_ext.doctor import LEVELS, probe_level
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.local import LocalSandbox

@@ -61,10 +61,8 @@ class Pattern:
 class Period:
     """Some steps: shares of their completions, with intervals over the groups; None where nothing was scored.
 
-    Attributes:
-        paid: Those that the reward paid.
-        right: Those that the reference calls right.
-        wrongly_paid: Those that the reward paid and the reference calls wrong.
+    `paid` are those that the reward paid, `right` those that the reference calls right, and `wrongly_paid` those that
+    are paid and not right.
     """
 
     paid: Interval | None
@@ -81,14 +79,8 @@ class Period:
 class Attack:
     """What became of the policy.
 
-    Attributes:
-        seed: The seed.
-        tokens: How many tokens a completion could have.
-        steps: How many updates there were.
-        whole: All of them.
-        first: The first quarter.
-        last: The last quarter.
-        patterns: Of the completions that are paid and wrong, the most frequent.
+    A completion could have `tokens` tokens, and there were `steps` updates. `whole` is all of them, `first` and `last`
+    are the first quarter and the last, and `patterns` the most frequent completions that are paid and wrong.
     """
 
     seed: int
@@ -109,7 +101,6 @@ class Attack:
         return self.whole.has_a_hole or self.last.has_a_hole
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of values that JSON has."""
         return {"found_a_hole": self.found_a_hole, **asdict(self)}
 
 

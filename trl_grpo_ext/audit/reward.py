@@ -69,12 +69,7 @@ def _imported(module: str, attribute: str) -> Verifier:
 
 
 class MixReward(Verifier):
-    """The weighted sum of a mix, as its training would begin with.
-
-    Args:
-        mix: The mix.
-        name: What to call it.
-    """
+    """The weighted sum of a mix, as its training would begin with."""
 
     def __init__(self, mix: RewardMix, name: str) -> None:
         self.mix = mix
@@ -103,10 +98,7 @@ class FunctionReward(Verifier):
     """A function that TRL would call, called as TRL does, in a worker process that is killed if it hangs.
 
     What would end or spoil a training is a verdict that blames the grader: an exception, a hang, too few scores, NaN.
-
-    Args:
-        module: The module that has it; its name may not be `__main__`.
-        attribute: Its name there.
+    The name of its module may not be `__main__`.
     """
 
     def __init__(self, module: str, attribute: str) -> None:

@@ -100,7 +100,6 @@ class StaticAudit:
         return any(probe.name == OTHER and probe.bad == probe.completions > 0 for probe in self.probes)
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of values that JSON has."""
         return {"clean": self.is_clean, **asdict(self)}
 
 

@@ -47,16 +47,13 @@ class Task:
         return last_message(self.prompt)
 
     def sample(self, text: str) -> Sample:
-        """A completion for this row."""
         return sample_of_row({**self.row, "prompt": self.prompt}, text)
 
 
 def read_tasks(rows: Sequence[Mapping[str, Any]], gold_column: str | None = None) -> list[Task]:
     """The tasks of the rows that can be probed; rows without a gold, or whose gold no other row lacks, are left out.
 
-    Args:
-        rows: The rows, as mappings.
-        gold_column: The column of the answers; by default `solution`, else `answer`.
+    Golds are in `gold_column`, by default `solution`, else `answer`.
 
     Raises:
         ValueError: if there is no such row.

@@ -28,14 +28,13 @@ EXAMPLES = (
 BUNDLED = ("bundled:sums", "bundled:functions")
 
 
-def add_audit_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "audit",
         help="attack a reward before it is trained on",
         usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--prompt COLUMN] [--gold COLUMN] "
         "[--limit ROWS] [--attack] [--seed N] [--cases | --json]",
-        allow_abbrev=False,
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
@@ -61,7 +60,7 @@ def add_audit_parser(commands: Any) -> None:
     shown.add_argument("--json", action="store_true", help="print JSON, with all")
 
 
-def run_audit_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Audit and print; returns the exit status."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:

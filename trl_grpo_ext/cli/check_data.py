@@ -17,13 +17,12 @@ MAX_CHARS = 300  # of a message, or of a column
 SHOWN_WEAK = 10  # rows whose tests miss most
 
 
-def add_check_data_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "check-data",
         help="show some prompts of a recipe's data, and list the rows that cannot be judged",
         usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
-        allow_abbrev=False,
         description="Show three prompts of a recipe's data, as the model gets them, with the other columns. Then judge "
         "every gold against itself, and list those that fail, and let every verifier judge a row, to see whether it "
         "fails. Ends with status 1 if anything does. Takes the flags that train takes.",
@@ -36,7 +35,7 @@ def add_check_data_parser(commands: Any) -> None:
     )
 
 
-def run_check_data_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print what is wrong with the data; returns the exit status."""
     try:
         mix, splits = _load(arguments.config, arguments.flags)

@@ -15,12 +15,11 @@ HOW_TO_RECORD = (
 )
 
 
-def add_diagnose_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "diagnose",
         help="say in one sentence what holds a run's reward back",
-        allow_abbrev=False,
         description="Read what a run has recorded, and say what holds its reward back: the sentence, the findings in "
         "order of cause, and a few completions. The run may be going on.",
     )
@@ -29,7 +28,7 @@ def add_diagnose_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run_diagnose_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the answer; returns the exit status."""
     from trl_grpo_ext.diagnostics.diagnosis import diagnose, recent_drivers
     from trl_grpo_ext.diagnostics.printed import print_diagnosis

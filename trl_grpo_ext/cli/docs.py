@@ -10,19 +10,18 @@ from trl_grpo_ext.diagnostics.finding import MERGED, PAGE
 from trl_grpo_ext.support.documentation import page_titles, read_docs
 
 
-def add_docs_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "docs",
         help="print a page of the documentation, or a finding's explanation",
-        allow_abbrev=False,
         description="Print a page of the documentation, or a section of one: `trl-grpo-ext docs metrics`, "
         "`trl-grpo-ext docs findings#bad_data`. Without a page, list them.",
     )
     parser.add_argument("page", nargs="?", metavar="PAGE", help="a page, or PAGE#SECTION")
 
 
-def run_docs_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print the page, the section or the list; returns the exit status."""
     try:
         print_text(_list() if arguments.page is None else read_docs(_under_its_code(arguments.page)))

@@ -6,20 +6,19 @@ import argparse
 from typing import Any
 
 
-def add_doctor_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "doctor",
         help="try attacks on this machine's sandbox, and print what holds",
-        allow_abbrev=False,
         description="Try to get through the walls that programs are run behind on this machine, and print what holds. "
         "Ends with status 1 if an attack gets through a wall that is there, 2 if there is no sandbox.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run_doctor_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print what holds; returns the exit status."""
-    from trl_grpo_ext.doctor.examination import run_doctor
+    from trl_grpo_ext.doctor import run_doctor
 
     return run_doctor(as_json=arguments.json)

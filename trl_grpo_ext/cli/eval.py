@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 EXTRA = "Every flag of train can be given too, such as --max_completion_length 2048, --seed 1 or --use_vllm true."
 
 
-def add_eval_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "eval",
         help="evaluate a model, or compare two",
         usage="trl-grpo-ext eval --config RECIPE [--model MODEL [MODEL]] [--samples N] [--FLAG VALUE ...]",
-        allow_abbrev=False,
         description="Generate completions as training does, judge them by a recipe's rewards, and train nothing. Ends "
         "with status 2 if it cannot begin, and with 1 if the grader failed on more than a tenth of the completions.",
         epilog=EXTRA,
@@ -68,7 +67,7 @@ def _counts(text: str) -> list[int]:
     return sorted({_count(part) for part in text.split(",")})
 
 
-def run_eval_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Evaluate and print the figures; returns the exit status."""
     try:
         models = [model_name(name) for name in arguments.model or ()]

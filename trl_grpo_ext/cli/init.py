@@ -18,19 +18,18 @@ ROWS = {"train": 500, "test": 100}
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-def add_init_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "init",
         help="make a project to begin with: data, a verifier and its test, a recipe, scripts",
-        allow_abbrev=False,
         description="Make a folder with a small project that trains as it is, on a CPU and without a download, to be "
         "changed into your own.",
     )
     parser.add_argument("folder", type=Path, metavar="NAME", help="the project's folder; its last part is its name")
 
 
-def run_init_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Make the project; returns the exit status."""
     folder = arguments.folder.expanduser()
     name = folder.absolute().name

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.cli.exit_status import FINE, refuse
-from trl_grpo_ext.lab.action import ACTIONS
 
 if TYPE_CHECKING:
     from trl_grpo_ext.lab.landscape import Landscape
@@ -19,19 +18,18 @@ if TYPE_CHECKING:
 PAGE = "lab.html"
 
 
-def add_lab_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to the subparsers of an argparse parser; nothing heavy is loaded."""
     parser = commands.add_parser(
         "lab",
         help="train a policy of ten actions in seconds, and see each step",
-        allow_abbrev=False,
         description="Train a softmax over ten actions by TRL's GRPO, and by REINFORCE with and without a baseline, and "
         "write a page that shows every step. The flags bear the names of TRL's own.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
     add("--landscape", choices=("single", "double", "linear"), default="single", help="what the actions earn")
-    add("--peak", type=int, choices=ACTIONS, default=7, metavar="ACTION", help="the single peak's action, 1 to 10")
+    add("--peak", type=int, choices=range(1, 11), default=7, metavar="ACTION", help="the single peak's action, 1 to 10")
     add("--num_generations", type=_at_least(2), default=8, metavar="G", help="the size of a group")
     add("--num_iterations", type=_at_least(1), default=2, metavar="N", help="GRPO's updates a group")
     add("--epsilon", type=_at_least(0.0), default=0.2, metavar="E", help="how far GRPO's ratio may go from 1")
@@ -57,7 +55,7 @@ def _at_least(least: int | float) -> Callable[[str], int | float]:
     return parse
 
 
-def run_lab_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit status, 2 for what cannot be run."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:
@@ -82,8 +80,7 @@ def _landscape(arguments: argparse.Namespace) -> Landscape:
 def _train(arguments: argparse.Namespace) -> list[LabRun]:
     from transformers.utils import logging
 
-    from trl_grpo_ext.lab.algorithm import ALGORITHMS
-    from trl_grpo_ext.lab.training import run_lab
+    from trl_grpo_ext.lab.training import ALGORITHMS, run_lab
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()  # of loading twelve weights
@@ -114,6 +111,8 @@ def _write_page(folder: Path, runs: Sequence[LabRun], landscape: Landscape) -> P
 def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
     from rich.console import Console
     from rich.table import Table
+
+    from trl_grpo_ext.lab.landscape import ACTIONS
 
     title = f"{landscape.name}, after {runs[0].steps} updates"
     table = Table(box=None, pad_edge=False, title=title, title_justify="left")

@@ -9,12 +9,11 @@ from typing import Any
 from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
 
 
-def add_recipes_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "recipes",
         help="list the shipped recipes, or print one",
-        allow_abbrev=False,
         description="List the shipped recipes. With --show, print one as its file is, to begin your own with: "
         "trl-grpo-ext recipes --show quickstart > my.yaml",
     )
@@ -25,7 +24,7 @@ def add_recipes_parser(commands: Any) -> None:
     )
 
 
-def run_recipes_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Print a list or the recipe; returns the exit status."""
     from trl_grpo_ext.recipe.file import load_recipe
 

@@ -18,13 +18,12 @@ DESCRIPTION = (
 )
 
 
-def add_replay_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "replay",
         help="score a run's recorded completions by other rewards",
         usage="trl-grpo-ext replay RUN --config RECIPE [--steps A:B] [--limit N] [--rescore] [--json FILE]",
-        allow_abbrev=False,
         description=DESCRIPTION,
     )
     parser.add_argument("run", metavar="RUN", help="the output_dir of a run that recorded scorecards")
@@ -39,7 +38,7 @@ def add_replay_parser(commands: Any) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE too; - prints only JSON")
 
 
-def run_replay_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Replay, and print what comes of it; returns the exit status."""
     try:
         _replay(arguments)

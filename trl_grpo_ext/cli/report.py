@@ -8,13 +8,12 @@ from typing import Any
 from trl_grpo_ext.cli.exit_status import FINE, refuse
 
 
-def add_report_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "report",
         help="write a run's report, or one of two runs side by side",
         usage="trl-grpo-ext report RUN [RUN] [--output FILE] [--completions N]",
-        allow_abbrev=False,
         description="Write what a run has recorded as one HTML file that opens offline: RUN/report.html. The run may "
         "be going on. For two runs, FIRST/report-vs-SECOND.html shows them side by side.",
     )
@@ -29,7 +28,7 @@ def add_report_parser(commands: Any) -> None:
     )
 
 
-def run_report_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Write the report and print where; returns the exit status."""
     from trl_grpo_ext.report.write import write_report
 

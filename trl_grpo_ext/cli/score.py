@@ -29,14 +29,13 @@ HELP_OF_VERIFIER = (
 )
 
 
-def add_score_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "score",
         help="judge the completions of a file",
         usage="trl-grpo-ext score FILE.jsonl (--verifier NAME ... | --config RECIPE) [--output FILE] [--overwrite] "
         "[--completion COLUMN] [--json]",
-        allow_abbrev=False,
         description=DESCRIPTION,
     )
     parser.add_argument("file", type=Path, metavar="FILE.jsonl", help="the completions, a JSON object a line")
@@ -53,7 +52,7 @@ def add_score_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
 
 
-def run_score_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Judge, write and sum up; returns the exit status."""
     from trl_grpo_ext.mix.reward_mix import UnscoredError
     from trl_grpo_ext.score.tally import Tally
@@ -75,7 +74,7 @@ def run_score_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
     else:
-        from trl_grpo_ext.score.printed import print_summary
+        from trl_grpo_ext.score.tally import print_summary
 
         print_summary(summary)
     return status_of(tally)
@@ -111,8 +110,7 @@ def status_of(tally: Tally) -> int:
 def _score(arguments: argparse.Namespace, tally: Tally) -> None:
     """Judge the file, once all that can be wrong with it is known."""
     from trl_grpo_ext.score.completion_file import CompletionFile
-    from trl_grpo_ext.score.judging import judge_file
-    from trl_grpo_ext.score.verdict_file import check_output
+    from trl_grpo_ext.score.judging import check_output, judge_file
 
     if arguments.output is not None:
         check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)

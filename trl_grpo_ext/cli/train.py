@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
 REPORT_SECONDS = 20.0  # for the report of a run that Ctrl-C has ended
 
 
-def add_train_parser(commands: Any) -> None:
+def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "train",
         help="train by a recipe",
         usage="trl-grpo-ext train --config RECIPE [--FLAG VALUE ...]",
-        allow_abbrev=False,
         description="Train by a recipe, shipped or your own. Ends with status 2 if it cannot begin, 3 if a finding "
         "that halt_on names has ended it, and 4 if nothing could be judged.",
         epilog="Every field of TRL's GRPOConfig, ModelConfig and ScriptArguments is a flag on top of the recipe, "
@@ -46,23 +46,20 @@ def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
 
 
-def run_train_command(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Train; returns the exit status."""
     if arguments.accelerate_config or arguments.num_processes:
         return _launch(arguments)
-    from trl_grpo_ext.recipe.stopwatch import Stopwatch
-
-    stopwatch = Stopwatch()
+    began = time.perf_counter()
     try:
-        with stopwatch.part("loading"):
-            recipe = read_recipe(arguments.config, arguments.flags)
-            from trl_grpo_ext.recipe.run import make_trainer, run_recipe
+        recipe = read_recipe(arguments.config, arguments.flags)
+        from trl_grpo_ext.recipe.run import make_trainer, run_recipe
 
-            trainer = make_trainer(recipe)
+        trainer = make_trainer(recipe)
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
     try:
-        summary = run_recipe(recipe, trainer, stopwatch)
+        summary = run_recipe(recipe, trainer, loading=time.perf_counter() - began)
     except KeyboardInterrupt:
         if trainer.accelerator.is_main_process:
             _tell_what_is_left(trainer)

@@ -48,7 +48,6 @@ class Decline:
 
     @property
     def size(self) -> Estimate:
-        """How much has been lost."""
         return self.best - self.now
 
     def pair(self, name: str) -> tuple[float, float] | None:
@@ -65,9 +64,7 @@ def _matters(fall: Estimate, best: Estimate) -> bool:
 def training_decline(window: Window, term: str | None = None) -> Decline | None:
     """The fall of the training score from the best part of the run to the recent batches; None if it is not sure.
 
-    Args:
-        window: The run.
-        term: The term whose values are looked at; by default the primary scores.
+    It is looked for in the values of a term, or without one in the primary scores.
     """
     recent = [_level_now(batch, term) for batch in window.batches]
     now, parts = Estimate.together(recent), [(part.middle, _level(part, term)) for part in window.history]

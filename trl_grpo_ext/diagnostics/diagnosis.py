@@ -56,7 +56,6 @@ class Diagnosis:
     batches: int
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values."""
         return {
             "sentence": self.sentence,
             "score": {where: ends.to_record() for where, ends in self.score.items()},
@@ -72,13 +71,9 @@ class Diagnosis:
 def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.inf) -> Diagnosis:
     """Look at a run much as it was looked at while it went on, and say what holds its reward back.
 
-    The run may still go on, may have been killed, and may hold evaluations only. Batches that cannot be read are
-    passed over.
-
-    Args:
-        run: The run.
-        most_examples: The most completions that are quoted.
-        seconds: How long looking may take, about: of a run that takes longer, fewer batches are looked at.
+    The run may still go on, may have been killed, and may hold evaluations only. Batches that cannot be read are passed
+    over. At most so many completions are quoted. Looking takes `seconds`, about: of a run that takes longer, fewer
+    batches are looked at.
     """
     view, onsets = RunView(run.settings, run.folder), Onsets(dict(CHECKS))
     findings, batches = look_back(run, view, onsets, seconds=seconds)
@@ -93,11 +88,7 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
 def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batches: int) -> Diagnosis:
     """The answer to what a run looks like at its end, without examples.
 
-    Args:
-        window: The run at its end.
-        onsets: What has looked at it, batch by batch.
-        findings: What began, oldest first.
-        batches: The training batches that were looked at.
+    `onsets` has looked at it batch by batch, at so many training batches, and `findings` are what began, oldest first.
     """
     score = {"evaluation": evaluation_ends(window), "training": training_ends(window)}
     causes = _causes(_at_the_end(window, onsets) if batches >= HOLD else _at_once(window), window)

@@ -41,7 +41,6 @@ class Example:
     advantage: float | None
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values."""
         return asdict(self)
 
 
@@ -114,10 +113,7 @@ _ROWS: Mapping[str, Shown] = {
 def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[Example]:
     """Completions that show a finding, those with the highest advantage first; any, if it has no kind of its own.
 
-    Args:
-        cards: Scorecards, those to be searched first in front.
-        finding: What they are to show.
-        limit: The most that are returned.
+    Cards are searched in order.
     """
     kind = _ROWS.get(finding.code, _any_row)
     found: list[Example] = []

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trl_grpo_ext.diagnostics.batches import judged, names, percent, primary_terms
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.groups import judged, percent
 from trl_grpo_ext.diagnostics.levels import fitted_rise
 from trl_grpo_ext.diagnostics.progress import (
     FLAT_BATCHES,
@@ -22,7 +22,6 @@ from trl_grpo_ext.diagnostics.progress import (
     steps_so_far,
     training_ends,
 )
-from trl_grpo_ext.diagnostics.terms import names, primary_terms
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.support.estimate import Z
 

@@ -21,7 +21,7 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
-from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.support.text import Once
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +218,6 @@ class _Showing:
         self._entry = next(self._logs, None)
 
     def show(self, number: int) -> None:
-        """Show a batch, if it can be read."""
         card = self._run.readable(number)
         if card is None:
             return
@@ -230,7 +229,6 @@ class _Showing:
             self.findings += self._onsets.look(self._view.window)
 
     def end(self) -> None:
-        """Show the logs that are left."""
         self._show_logs(math.inf)
 
     def _show_logs(self, up_to: float) -> None:

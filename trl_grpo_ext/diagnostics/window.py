@@ -80,7 +80,6 @@ class Window:
 
     @property
     def step(self) -> int | None:
-        """The step of the latest batch, or log."""
         if self.batches:
             return self.batches[-1].step
         return self.logs[-1].get("step") if self.logs else None
@@ -93,7 +92,6 @@ class Window:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The terms of the latest batch."""
         return tuple(self.batches[-1].terms) if self.batches else ()
 
     @property

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trl_grpo_ext.evaluation.evaluated import Evaluated
-from trl_grpo_ext.evaluation.prompt_figures import PromptFigures
+from trl_grpo_ext.evaluation.evaluated import Evaluated, PromptFigures
 from trl_grpo_ext.support.estimate import Interval
 
 DRAWS = 10_000
@@ -39,7 +38,6 @@ class Difference:
         return self.different >= LEAST_DIFFERENT and (self.interval.low > 0 or self.interval.high < 0)
 
     def to_record(self) -> dict[str, float | int | bool]:
-        """A dict of plain JSON values."""
         counts = {"prompts": self.prompts, "different": self.different, "can_be_told": self.can_be_told}
         return self.interval.to_record() | counts
 

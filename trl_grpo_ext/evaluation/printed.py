@@ -11,12 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trl_grpo_ext.evaluation.comparison import Difference
-from trl_grpo_ext.evaluation.evaluated import QUANTILES, Evaluated
-from trl_grpo_ext.evaluation.prompt_figures import FEWEST_VOTES
-from trl_grpo_ext.support.text import on_one_line
+from trl_grpo_ext.evaluation.evaluated import FEWEST_VOTES, QUANTILES, Evaluated
+from trl_grpo_ext.score.tally import told_reasons, told_verdicts
 
-SHOWN_REASONS = 5  # a term
-MAX_CHARS = 80
 LABEL_CHARS = 20  # a line, as wide as an interval
 
 
@@ -71,10 +68,7 @@ def _figures(found: Sequence[Evaluated]) -> list[str]:
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"{record['label']}:"
     for name, term in record["terms"].items():
-        verdicts = ", ".join(f"{count:,} {status}" for status, count in term["statuses"].items() if count)
-        shown = list(term["reasons"].items())[:SHOWN_REASONS]
-        reasons = ", ".join(f"{on_one_line(why, MAX_CHARS)} {count:,}" for why, count in shown)
-        yield f"  {name}: {verdicts}" + (f" ({reasons})" if reasons else "")
+        yield f"  {name}: {told_verdicts(term)}" + (f" ({told_reasons(term)})" if term["reasons"] else "")
     yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
     for name, figure in record.items():
         if name.startswith("pass@") and figure and figure["left_out"]:

@@ -19,7 +19,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 from trl_grpo_ext.evaluation.evaluated import FILE, is_evaluation
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.run import RecipeTrainer, build_trainer, set_up
+from trl_grpo_ext.recipe.run import RecipeTrainer, build_trainer, model_error, set_up
 from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.support.version import versions
@@ -80,8 +80,7 @@ def check_model(name: str, recipe: Recipe) -> None:
         if not is_evaluation(name) and find_adapter_config_file(name) is None:
             AutoConfig.from_pretrained(name, trust_remote_code=getattr(recipe.training, "trust_remote_code", False))
     except (OSError, HFValidationError) as error:
-        said = str(error).strip().splitlines()[0]
-        raise ValueError(f"The model {name!r} (--model) is no folder here, and cannot be loaded: {said}") from None
+        raise model_error(name, error, "--model") from None
 
 
 def prepare_evaluation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from trl_grpo_ext.figures.pairs import Agreement
+from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures, term_figures
 from trl_grpo_ext.group_outcome import GroupOutcome

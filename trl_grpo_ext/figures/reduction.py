@@ -17,8 +17,17 @@ import numpy as np
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
 from trl_grpo_ext.figures.arrays import centred, overall, ranks
-from trl_grpo_ext.figures.pairs import Agreement, Products, agreement, value_products
-from trl_grpo_ext.figures.primary import PrimaryFigures, ks_for, pass_rate, primary_figures, read_answer
+from trl_grpo_ext.figures.primary import (
+    Agreement,
+    PrimaryFigures,
+    Products,
+    agreement,
+    ks_for,
+    pass_rate,
+    primary_figures,
+    read_answer,
+    value_products,
+)
 from trl_grpo_ext.figures.terms import (
     TermFigures,
     estimate_of,

@@ -101,12 +101,8 @@ def term_figures(
 ) -> TermFigures:
     """The figures of a term, given what `repeated_completions` has found, and its driver shares.
 
-    Args:
-        card: The batch.
-        term: The term.
-        repeats: The rows of repeated completions.
-        shares: The driver shares over all groups, by term; NaN, or missing, if unknown.
-        apart: Those over the groups in which the primary term differs.
+    `shares` are those over all groups, by term, and `apart` those over the groups in which the primary term differs;
+    NaN, or missing, where they are unknown.
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
     judged = [verdict for verdict in verdicts if not verdict.left_out]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from trl_grpo_ext.support.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.lab.action import ACTIONS, ActionVerifier
-    from trl_grpo_ext.lab.landscape import Landscape, double_peak, linear, single_peak
+    from trl_grpo_ext.lab.landscape import ACTIONS, ActionVerifier, Landscape, double_peak, linear, single_peak
     from trl_grpo_ext.lab.policy_history import PolicyHistory
     from trl_grpo_ext.lab.training import LabRun, run_lab
 
@@ -27,8 +26,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ACTIONS": "action",
-    "ActionVerifier": "action",
+    "ACTIONS": "landscape",
+    "ActionVerifier": "landscape",
     "LabRun": "training",
     "Landscape": "landscape",
     "PolicyHistory": "policy_history",

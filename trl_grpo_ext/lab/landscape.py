@@ -1,25 +1,68 @@
-"""A landscape: what each of the ten actions earns."""
+"""The ten actions, the verifier that gives each a verdict, and landscapes: what each of them earns."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from trl_grpo_ext.lab.action import ACTIONS, ActionVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
+from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.verdict import Status, Verdict, as_verdict
 
+ACTIONS = tuple(range(1, 11))
 TERM = "landscape"
 WIDTH = 1.0  # how far a peak reaches to its sides, in actions: one aside earns .61, two .14, three .01
+
+
+def action_of(text: str) -> int | None:
+    """The action that a completion names; None if it names none.
+
+    Examples:
+        >>> action_of("7"), action_of("eleven")
+        (7, None)
+    """
+    named = text.strip()
+    return int(named) if named in {str(action) for action in ACTIONS} else None
+
+
+class ActionVerifier(Verifier):
+    """Gives each action a verdict: a landscape of rewards, or a planted fault.
+
+    `outcomes` has by action a `Verdict`, or what `as_verdict` reads as one: a score, a bool, None; `default` is the
+    same for the other actions.
+
+    Raises:
+        ValueError: for an action that is not one of 1 to 10.
+
+    Examples:
+        >>> ActionVerifier({7: 1.0, 8: 0.5})(["7", "8", "2", "?"])
+        [1.0, 0.5, 0.0, 0.0]
+    """
+
+    def __init__(self, outcomes: Mapping[int, object], *, default: object = 0.0) -> None:
+        unknown = sorted(set(outcomes) - set(ACTIONS))
+        if unknown:
+            raise ValueError(f"The lab's actions are 1 to {len(ACTIONS)}, got {unknown[0]!r}.")
+        self.outcomes = dict(outcomes)
+        self.default = default
+
+    def verify(self, sample: Sample) -> Verdict:
+        action = action_of(sample.text)
+        if action is None:
+            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_action")
+        outcome = self.outcomes.get(action, self.default)
+        verdict = as_verdict(outcome)
+        return verdict if isinstance(outcome, Verdict) else replace(verdict, answer=str(action))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landscape:
     """The rewards of the ten actions.
 
-    Attributes:
-        name: What it is called.
-        rewards: Ten finite numbers, of actions 1 to 10.
+    `rewards` are ten finite numbers, of actions 1 to 10.
 
     Examples:
         >>> landscape = double_peak()
@@ -52,7 +95,8 @@ def single_peak(at: int = 7) -> Landscape:
     Raises:
         ValueError: for a peak that is not an action.
     """
-    _check_action(at)
+    if at not in ACTIONS:
+        raise ValueError(f"The peak is at one of the actions 1 to {len(ACTIONS)}, got {at!r}.")
     return Landscape(name=f"single peak at {at}", rewards=tuple(_bump(action, at) for action in ACTIONS))
 
 
@@ -69,8 +113,3 @@ def linear() -> Landscape:
 
 def _bump(action: int, peak: int) -> float:
     return math.exp(-0.5 * ((action - peak) / WIDTH) ** 2)
-
-
-def _check_action(action: int) -> None:
-    if action not in ACTIONS:
-        raise ValueError(f"The peak is at one of the actions 1 to {len(ACTIONS)}, got {action!r}.")

@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
-from trl_grpo_ext.lab.action import ACTIONS
+from trl_grpo_ext.lab.landscape import ACTIONS
 
 PROMPT = "<go>"
 END = "<end>"
@@ -92,9 +92,7 @@ AutoModelForCausalLM.register(LabConfig, LabPolicy, exist_ok=True)
 def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None = None) -> None:
     """Write a policy and its tokenizer to a folder; TRL reads the policy there, and once more for its reference.
 
-    Args:
-        folder: The folder.
-        logits: Ten logits; equal ones by default.
+    The ten logits are equal by default.
 
     Raises:
         ValueError: if there are not ten.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from trl_grpo_ext.lab.action import ACTIONS, action_of
+from trl_grpo_ext.lab.landscape import ACTIONS, action_of
 from trl_grpo_ext.scorecard import Scorecard
 
 Floats = npt.NDArray[np.float64]
@@ -82,19 +80,6 @@ class PolicyHistory:
         """The probability of an action at an update over that at the update at which it was sampled."""
         logs = self.log_probabilities[:, ACTIONS.index(action)]
         return float(np.exp(logs[update] - logs[generated]))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the logits as a numpy file."""
-        np.save(path, self.logits)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> PolicyHistory:
-        """The history that `save` was called on.
-
-        Raises:
-            OSError, ValueError: for a file that is missing, or is not such a file.
-        """
-        return cls(np.load(Path(path)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

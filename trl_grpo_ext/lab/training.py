@@ -1,4 +1,7 @@
-"""A run of the lab: the ten-action policy, trained by the real `VerifiedGRPOTrainer` on any reward mix."""
+"""A run of the lab: the ten-action policy, trained by the real `VerifiedGRPOTrainer` on any reward mix.
+
+All of the algorithms that it compares train by TRL; one line of plain REINFORCE is our own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,6 @@ import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
 
-from trl_grpo_ext.lab.algorithm import Algorithm, algorithm_named
 from trl_grpo_ext.lab.landscape import Landscape
 from trl_grpo_ext.lab.policy import PROMPT, make_tokenizer, save_policy
 from trl_grpo_ext.lab.policy_history import PolicyHistory
@@ -51,6 +53,54 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """What the trainer is told.
+
+    Attributes:
+        name: The key.
+        title: What people call it.
+        settings: Fields of `VerifiedGRPOConfig` that make it this algorithm.
+        plain: Whether the rewards themselves are the advantages, which no setting of TRL's gives.
+        note: How it is done, in one sentence.
+    """
+
+    name: str
+    title: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    plain: bool = False
+    note: str
+
+
+# One update a batch, so the ratio is 1 and nothing is clipped: the loss has the gradient of REINFORCE.
+_ON_POLICY = {"num_iterations": 1, "beta": 0.0, "scale_rewards": "none"}
+
+ALGORITHMS: Mapping[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm(
+            name="grpo",
+            title="GRPO",
+            note="TRL's GRPO: rewards less the mean of their group, over its deviation; clipped ratio; KL penalty.",
+        ),
+        Algorithm(
+            name="reinforce_baseline",
+            title="REINFORCE with baseline",
+            settings=_ON_POLICY,
+            note="TRL's GRPO, not scaled, one update a batch, no KL: REINFORCE with the mean of the group as baseline. "
+            "TRL's RLOO, whose baseline leaves the sample itself out, is the same at (G - 1)/G of the learning rate.",
+        ),
+        Algorithm(
+            name="reinforce",
+            title="REINFORCE",
+            settings=_ON_POLICY,
+            plain=True,
+            note="The same with the rewards as advantages, which no setting of TRL's gives: a few lines of our own.",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
     """What a run of the lab has left, live and on disk.
 
@@ -76,7 +126,6 @@ class LabRun:
 
     @property
     def steps(self) -> int:
-        """The number of updates."""
         return len(self.history.logits) - 1
 
 
@@ -125,12 +174,11 @@ def run_lab(
         >>> len(run.cards), run.history.probabilities.shape
         (2, (5, 10))
     """
-    chosen, folder = algorithm_named(algorithm), Path(folder)
-    _check(options.setdefault("max_steps", steps), rows)
+    _check(algorithm, options.setdefault("max_steps", steps), rows)
+    chosen, folder = ALGORITHMS[algorithm], Path(folder)
     args = _config(folder, chosen, groups, {"seed": seed} | options)
     check_writable(folder)
     save_policy(folder / REFERENCE, logits)
-    watch = _LogitWatch()
     trainer = (_PlainReinforceTrainer if chosen.plain else VerifiedGRPOTrainer)(
         AutoModelForCausalLM.from_pretrained(folder / REFERENCE),
         reward.mix if isinstance(reward, Landscape) else reward,
@@ -138,7 +186,7 @@ def run_lab(
         _dataset(rows, args.max_steps * groups),
         None if eval_rows is None else _dataset(eval_rows, len(eval_rows)),
         processing_class=make_tokenizer(),
-        callbacks=[watch, *callbacks],
+        callbacks=[_LogitWatch(), *callbacks],
     )
     cards, seconds = _train(trainer)
     return LabRun(
@@ -147,17 +195,10 @@ def run_lab(
         trainer=trainer,
         cards=cards,
         logs=tuple(trainer.state.log_history),
-        history=_saved_history(folder, watch.seen, args.temperature),
+        history=PolicyHistory(np.load(folder / HISTORY)),
         rewards=reward.rewards if isinstance(reward, Landscape) else None,
         seconds=seconds,
     )
-
-
-def _saved_history(folder: Path, logits: Sequence[Sequence[float]], temperature: float) -> PolicyHistory:
-    """The policy that was sampled from, written to the run's folder."""
-    history = PolicyHistory(np.array(logits) / temperature)
-    history.save(folder / HISTORY)
-    return history
 
 
 def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
@@ -171,7 +212,7 @@ def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
 
 
 class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Notes the policy's logits before each update, and after the last."""
+    """Notes the policy's logits before each update and after the last, and saves those that were sampled from."""
 
     def __init__(self) -> None:
         self.seen: list[list[float]] = []
@@ -181,6 +222,7 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
     def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         self._note(model, state.global_step)
+        np.save(Path(args.output_dir) / HISTORY, np.array(self.seen) / args.temperature)
 
     def _note(self, model: Any, updates: int) -> None:
         logits = model.action_logits.tolist()
@@ -191,7 +233,9 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self.seen.append(logits)
 
 
-def _check(steps: int, rows: Sequence[Mapping[str, Any]]) -> None:
+def _check(algorithm: str, steps: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"The lab has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS)}.")
     if steps < 1:  # TRL would go on until the data ends
         raise ValueError(f"A run of the lab has one update or more, got {steps}.")
     if not rows:

@@ -10,7 +10,7 @@ from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.combination import Combination
-from trl_grpo_ext.mix.gate import Gate, When
+from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.shape import Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import warn_once
@@ -80,10 +80,7 @@ def judge_term(
 
 
 def _applies(term: RewardTerm, samples: Sequence[Sample], gating: TermColumn | None) -> list[bool]:
-    if isinstance(term.when, When):
-        applies = [term.when.applies(sample.row) for sample in samples]
-    else:
-        applies = [True] * len(samples)
+    applies = [term.applies(sample.row) for sample in samples]
     if gating is None:
         return applies
     return [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]

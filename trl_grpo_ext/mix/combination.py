@@ -25,11 +25,7 @@ class Combination:
     | `first` | that of the first term that applies to the row |
 
     If a term could not be judged, the combination has no score either. The terms usually have weight 0: they are
-    logged, and only the combination is trained on.
-
-    Attributes:
-        kind: One of the above.
-        terms: The terms' names, at least one, each once.
+    logged, and only the combination is trained on. It has at least one term, each once.
 
     Raises:
         ValueError: for an unknown kind, no names, or one that is repeated.

@@ -28,13 +28,8 @@ def check_rows(
 ) -> list[DataProblem]:
     """The problems that the verifiers of a mix find in rows of a dataset, by term and row.
 
-    How far it has got stands on stderr, once it has taken a second.
-
-    Args:
-        mix: The mix.
-        rows: The rows, as mappings.
-        thorough: Whether to look for what takes long to find.
-        at_most_seconds: When to leave the rest of the rows out, and say on stderr how many.
+    How far it has got stands on stderr, once it has taken a second. `thorough` looks for what takes long to find. After
+    `at_most_seconds`, the rest of the rows are left out, and stderr says how many.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,11 +28,7 @@ def build_mix(entries: object, *, each: str = "rewards entry") -> RewardMix:
     Each entry is a mapping: `verifier` is a registered name or a dotted import path (the current folder counts), or
     `combine` names other terms; `name`, `weight`, `gate`, `when`, `shape`, `on_unscored` and `only` are the term's;
     every other key is an argument of the verifier. An argument that is itself a mapping with a `verifier`, or a list of
-    these, is made into verifiers.
-
-    Args:
-        entries: The list.
-        each: What errors call an entry, before its number.
+    these, is made into verifiers. `each` is what errors call an entry, before its number.
 
     Raises:
         ValueError: for what cannot be built, naming the entry.
@@ -62,7 +58,7 @@ def build_mix(entries: object, *, each: str = "rewards entry") -> RewardMix:
 def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
     rest = {key: value for key, value in entry.items() if key not in TERM_KEYS}
     of_the_term = {
-        "weight": parse_weight(entry.get("weight", 1.0), _import),
+        "weight": parse_weight(entry.get("weight", 1.0)),
         "gate": parse_gate(entry.get("gate")),
         "when": entry.get("when"),
         "shape": parse_shapes(entry.get("shape")),
@@ -146,22 +142,18 @@ RAMP_KEYS = ("from", "to", "begin", "until", "curve", "unit")
 POINT_KEYS = ("points", "curve", "unit")
 
 
-def parse_weight(written: Any, find: Callable[[str], object]) -> Weight:
+def parse_weight(written: Any) -> Weight:
     """A weight: a number, a ramp, points, or the dotted path of a function of the progress.
-
-    Args:
-        written: What the YAML has.
-        find: Imports a dotted path.
 
     Raises:
         ValueError: for a mapping with an unknown or missing key, or values that make no schedule.
 
     Examples:
-        >>> parse_weight({"from": 0.3, "to": 0.0, "until": 0.4}, find=str).at(0.2)
+        >>> parse_weight({"from": 0.3, "to": 0.0, "until": 0.4}).at(0.2)
         0.15
     """
     if isinstance(written, str):
-        return _parse_text(written, find)
+        return _parse_text(written)
     if not isinstance(written, Mapping):
         return written  # type: ignore[no-any-return]  # the term checks what this is
     if "points" in written:
@@ -182,7 +174,7 @@ def parse_weight(written: Any, find: Callable[[str], object]) -> Weight:
     return curves[curve](written["from"], written["to"], **rest)
 
 
-def _parse_text(written: str, find: Callable[[str], object]) -> Weight:
+def _parse_text(written: str) -> Weight:
     try:
         return float(written)  # YAML takes 1e-3 for a text
     except ValueError:
@@ -192,7 +184,7 @@ def _parse_text(written: str, find: Callable[[str], object]) -> Weight:
     if not all(part.isidentifier() for part in written.split(".")):
         raise ValueError(f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}.")
     try:
-        found: Any = find(written)
+        found: Any = _import(written)
     except ValueError as error:
         raise ValueError(f"`weight`: {error}") from None
     return found  # type: ignore[no-any-return]

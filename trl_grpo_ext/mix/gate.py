@@ -104,7 +104,6 @@ class When:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it looks at."""
         return tuple(column for column, _ in self.conditions)
 
     def applies(self, row: Mapping[str, Any]) -> bool:

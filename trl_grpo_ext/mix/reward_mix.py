@@ -204,7 +204,6 @@ class RewardMix:
         return figures
 
     def close(self) -> None:
-        """Close every verifier."""
         for _, verifier in self.verifiers:
             verifier.close()
 

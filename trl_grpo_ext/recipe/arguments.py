@@ -11,8 +11,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig, ScriptArguments, TrlParser
 
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.recipe.file import RecipeFile
-from trl_grpo_ext.recipe.names import FILE_ONLY_KEYS
+from trl_grpo_ext.recipe.file import FILE_ONLY_KEYS, RecipeFile
 from trl_grpo_ext.support.prompt_template import PromptTemplate
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig, with_help
 
@@ -33,8 +32,8 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
         test_rows: So many rows of the split to train on become the split to test on, drawn by `rows_seed`.
         rows_seed: Of the two.
         when: Columns and the values that they must have; other rows are left out.
-        few_shot: Worked examples before every prompt; see `prompts.py`.
-        datasets: Several datasets instead of one; see `mixture.py`.
+        few_shot: Worked examples before every prompt; see `map_prompts`.
+        datasets: Several datasets instead of one; see `mix_data`.
     """
 
     prompt_column: str | None = None

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.recipe.mixture import mix_data
-from trl_grpo_ext.recipe.prompts import map_prompts
-from trl_grpo_ext.recipe.selection import select_rows
+from trl_grpo_ext.recipe.rows import map_prompts, mix_data, select_rows
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -128,7 +126,7 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
     task, _, query = spec.partition("?")
     if task not in DATASETS:
         raise ValueError(f"reasoning_gym has no task {task!r}. {did_you_mean(task, DATASETS)}")
-    options = {key: _number(value) for key, value in parse_qsl(query)}
+    options = {key: number_or_text(value) for key, value in parse_qsl(query)}
     sizes = {split: int(options.pop(f"{split}_size", size)) for split, size in REASONING_GYM_SIZES.items()}
     seed = int(options.pop("seed", 0))
     # Item i of a task is drawn from seed + i, so that neighbouring seeds give nearly the same problems.
@@ -167,7 +165,8 @@ def _problems(
     return problems
 
 
-def _number(value: str) -> Any:
+def number_or_text(value: str) -> Any:
+    """What a text means in YAML: a number, a truth value, or itself."""
     for kind in (int, float):
         try:
             return kind(value)

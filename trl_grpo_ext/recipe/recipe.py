@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.recipe.data import check_source
-from trl_grpo_ext.recipe.file import RecipeFile
-from trl_grpo_ext.recipe.mixture import check_mixture
-from trl_grpo_ext.recipe.names import check_names
-from trl_grpo_ext.recipe.prompts import check_examples
-from trl_grpo_ext.recipe.selection import check_selection
+from trl_grpo_ext.recipe.data import check_source, number_or_text
+from trl_grpo_ext.recipe.file import RecipeFile, check_names
+from trl_grpo_ext.recipe.rows import check_mixture, check_selection
 from trl_grpo_ext.trainer.settings import check_batches, check_settings
 
 if TYPE_CHECKING:
@@ -44,10 +41,8 @@ class Recipe:
 def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     """Read a recipe with command-line flags on top.
 
-    Args:
-        file: The recipe.
-        flags: Such as `["--learning_rate", "1e-5"]`: every field of TRL's `GRPOConfig`, `ModelConfig` and
-            `ScriptArguments`, and of `RecipeArguments`.
+    Flags are such as `["--learning_rate", "1e-5"]`: every field of TRL's `GRPOConfig`, `ModelConfig` and
+    `ScriptArguments`, and of `RecipeArguments`.
 
     Raises:
         ValueError: for an unknown key or flag, naming the nearest valid one, and for values that cannot be.
@@ -71,10 +66,7 @@ def announce_loading() -> None:
 def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = None) -> RewardMix:
     """The mix of a recipe, whose file and flags are all right as far as can be told without TRL.
 
-    Args:
-        file: The recipe.
-        flags: The flags on top of it.
-        processes: How many will train together; by default as many as the launcher says. 0 is unknown.
+    `processes` is how many will train together, by default as many as the launcher says; 0 is unknown.
 
     Raises:
         ValueError: for an unknown key or flag, for rewards, data or a model that are not there, and for settings that
@@ -86,7 +78,6 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
     if not written.get("model_name_or_path"):
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
     check_selection(file.keys, f"The recipe {file.name!r}")
-    check_examples(file.keys.get("few_shot") or ())
     _check_data(file, written.get("dataset_name"))
     check_settings(SimpleNamespace(**written))
     if processes != 0:
@@ -106,16 +97,7 @@ def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, A
         if flag.startswith("--"):
             name, equals, value = flag.removeprefix("--").partition("=")
             values[name.replace("-", "_")] = value if equals else following.startswith("--") or following
-    return {name: _value(value) if isinstance(value, str) else value for name, value in values.items()}
-
-
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text.lower(), text)
+    return {name: number_or_text(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _check_data(file: RecipeFile, dataset_name: object) -> None:

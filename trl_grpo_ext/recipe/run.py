@@ -23,8 +23,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.data_check import check_rows, describe, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.stopwatch import Stopwatch
-from trl_grpo_ext.recipe.summary import print_summary, summarise_run, write_summary
+from trl_grpo_ext.recipe.summary import Stopwatch, print_summary, summarise_run, write_summary
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
@@ -97,10 +96,7 @@ def set_up(recipe: Recipe) -> None:
 def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arguments: Any) -> RecipeTrainer:
     """A trainer with the rewards and the settings of a recipe that has been set up.
 
-    Args:
-        recipe: The recipe.
-        kind: The trainer's class.
-        arguments: The trainer's others, such as `model` and `train_dataset`.
+    `arguments` are the trainer's others, such as `model` and `train_dataset`.
 
     Raises:
         ValueError, OSError: for data, columns or a model that cannot be used.
@@ -108,16 +104,18 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
     try:
         trainer = (kind or RecipeTrainer)(reward_funcs=recipe.mix, args=recipe.training, **arguments)
     except (OSError, HFValidationError) as error:
-        raise _model_error(str(recipe.model.model_name_or_path), error) from error
+        raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
     use_console(trainer, [term.name for term in recipe.mix.terms if term.only is None])
     return trainer
 
 
-def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> dict[str, Any]:
+def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> dict[str, Any]:
     """Train, measure and save; returns the content of the run's `summary.json`.
 
-    A run that `halt_on` ends is not measured again: its policy may not even generate.
+    `loading` is how many seconds making the trainer has taken. A run that `halt_on` ends is not measured again: its
+    policy may not even generate.
     """
+    stopwatch = Stopwatch({"loading": loading})
     facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
     for term, found in facts.items():
         _announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
@@ -164,14 +162,14 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
             set_aside(Path(training.output_dir) / recorded)
 
 
-def _model_error(name: str, error: Exception) -> Exception:
-    """What to say of a model that cannot be loaded; for a path, that the folder is missing."""
-    if name.startswith(("/", ".", "~")) and not Path(name).is_dir():
-        return ValueError(f"There is no folder {name} to load the model from (model_name_or_path).")
+def model_error(name: str, error: Exception, key: str) -> Exception:
+    """What to say of a model that cannot be loaded; `key` names it. Of a folder that is there, the error tells."""
     if Path(name).is_dir():
         return error
+    if name.startswith(("/", ".", "~")):
+        return ValueError(f"There is no folder {name} to load the model from ({key}).")
     said = str(error).strip().splitlines()[0]
-    return ValueError(f"The model {name!r} (model_name_or_path) is no folder here, and cannot be loaded: {said}")
+    return ValueError(f"The model {name!r} ({key}) is no folder here, and cannot be loaded: {said}")
 
 
 def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,30 @@ from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.version import versions
 from trl_grpo_ext.trainer.evaluation import Evaluation
+
+
+class Stopwatch:
+    """Counts wall seconds under names, in the order in which they first come up.
+
+    Examples:
+        >>> stopwatch = Stopwatch({})
+        >>> with stopwatch.part("training"):
+        ...     pass
+        >>> list(stopwatch.seconds)
+        ['training']
+    """
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.seconds = seconds
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Count the time inside under this name."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
 def summarise_run(
@@ -50,7 +76,7 @@ def summarise_run(
         "dataset": recipe.data.dataset_name,
         "seed": recipe.training.seed,
         "steps": steps,
-        "halted_by": _halted_by(halted_by),
+        "halted_by": halted_by and {name: getattr(halted_by, name) for name in ("code", "step", "sentence")},
         "nothing_learned": nothing_learned,
         "sentence": diagnosis and diagnosis.sentence,
         "score": diagnosis and {where: ends.to_record() for where, ends in diagnosis.score.items()},
@@ -68,14 +94,12 @@ def summarise_run(
     }
 
 
-def write_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> Path:
+def write_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
     """Write `summary.json` into the run's folder, whole or not at all."""
-    path = Path(folder) / "summary.json"
-    write_text(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
-    return path
+    write_text(Path(folder) / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
 
 
-def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], console: Console | None = None) -> None:
+def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
     """Print the gain of each term with its intervals, the lengths and the time."""
     table = Table(title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left")
     table.add_column("held out")
@@ -85,7 +109,7 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], co
         table.add_row(name, _shown(measured["before"]), _shown(measured["after"]))
     tokens = summary["tokens"]
     table.add_row("tokens a completion", *(_number(tokens[when]) for when in ("before", "after")))
-    console = console or Console()
+    console = Console()
     if summary["prompts"]:
         console.print(table)
         _say(
@@ -102,10 +126,6 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], co
 
 def _say(console: Console, line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _halted_by(finding: Finding | None) -> dict[str, Any] | None:
-    return None if finding is None else {"code": finding.code, "step": finding.step, "sentence": finding.sentence}
 
 
 def _before_after(term: str, before: Evaluation | None, after: Evaluation | None) -> dict[str, Any]:

@@ -13,8 +13,7 @@ import numpy as np
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.replay.advantage_changes import AdvantageChanges, Pull
-from trl_grpo_ext.replay.verdict_changes import VerdictChanges
+from trl_grpo_ext.replay.completion_changes import AdvantageChanges, Pull, VerdictChanges
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
@@ -96,7 +95,6 @@ class _GroupChanges:
     changes: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, old: Scorecard, new: Scorecard) -> None:
-        """Take in a batch."""
         for rows, before, after in zip(old.rows, old.outcomes, new.outcomes, strict=True):
             self.outcomes[before, after] += 1
             if before is not after:
@@ -105,7 +103,6 @@ class _GroupChanges:
 
     @property
     def groups(self) -> int:
-        """How many groups were compared."""
         return self.outcomes.total()
 
     @property
@@ -129,7 +126,6 @@ class _GroupChanges:
         return found
 
     def to_record(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {
             "groups": self.groups,
             "come_alive": self.come_alive,
@@ -211,7 +207,6 @@ class Comparison:
         return moves and self.old.weights.get(term) != self.new.weights.get(term)
 
     def to_record(self) -> dict[str, Any]:
-        """Plain values, for JSON; null for what is unknown."""
         return {
             "batches": self.batches,
             "terms": {

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings
-from trl_grpo_ext.replay.advantage_changes import AdvantageChanges
 from trl_grpo_ext.replay.changes import Comparison, Side, mean_of
+from trl_grpo_ext.replay.completion_changes import AdvantageChanges, TermChanges
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
-from trl_grpo_ext.replay.verdict_changes import TermChanges
 from trl_grpo_ext.support.estimate import NOTHING
 from trl_grpo_ext.support.text import on_one_line
 

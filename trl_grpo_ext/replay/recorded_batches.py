@@ -17,7 +17,6 @@ from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import About
 from trl_grpo_ext.scorecard import Mode, Scorecard
 
 
@@ -37,20 +36,18 @@ class RecordedBatches:
         self.unreadable: list[int] = []
         self._parts = run.parts()
         self.terms = tuple(dict.fromkeys(term for _, about in self._parts for term in about.weights))
-        meant = [number for number, about in self._parts if self._may_be_meant(about)]
+        meant = [
+            number for number, about in self._parts if about.mode == selection.mode and selection.has_step(about.step)
+        ]
         self.numbers = meant if selection.limit is None else selection.within_limit(meant, self._batch_size(meant))
         self.left_out = len(meant) - len(self.numbers)
 
     def card(self, number: int) -> Scorecard | None:
-        """A batch; None for one that cannot be read, is empty, or is not meant after all."""
+        """A batch; None for one that cannot be read, or is empty."""
         card = self.run.readable(number)
         if card is None and number not in self.unreadable:
             self.unreadable.append(number)
-        return card if card is not None and len(card) and self.selection.has_step(card.step) else None
-
-    def _may_be_meant(self, about: About) -> bool:
-        # The parts of version 0.1.0 say nothing of their step.
-        return about.mode == self.selection.mode and (about.step is None or self.selection.has_step(about.step))
+        return card if card is not None and len(card) else None
 
     def _batch_size(self, numbers: Sequence[int]) -> int:
         return next((len(card) for number in numbers if (card := self.card(number)) is not None), 1)

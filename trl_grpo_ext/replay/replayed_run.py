@@ -41,7 +41,6 @@ class ReplayedRun:
     seconds: float
 
     def to_record(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {
             "run": self.folder,
             "steps": None if self.steps is None else {"first": self.steps[0], "last": self.steps[1]},
@@ -125,7 +124,6 @@ class _Replay:
         self.comparison = Comparison(terms, old_settings, rewards.settings or old_settings, examples=examples)
 
     def add(self, card: Scorecard) -> None:
-        """Replay a batch."""
         if not self.comparison.batches:
             self._check_columns(card)
         old = card

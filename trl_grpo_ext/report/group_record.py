@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from trl_grpo_ext.diagnostics.example import gold_column
-from trl_grpo_ext.figures.pairs import passes
+from trl_grpo_ext.figures.primary import passes
 from trl_grpo_ext.figures.reduction import NO_ADVANTAGE
 from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.report.page import LONGEST_TEXT, bounded, plain, rounded
@@ -52,7 +52,6 @@ class GroupView:
 
     @property
     def size(self) -> int:
-        """The number of completions."""
         return len(self.members)
 
     @property
@@ -123,7 +122,6 @@ class GroupView:
 
     @property
     def voids(self) -> int:
-        """How many completions are void."""
         return sum(self.card.void[row] for row in self.members)
 
     @property

@@ -29,10 +29,7 @@ class _Candidate:
 class _Shelf:
     """The groups that one reason wants most, as far as there is room; at least one.
 
-    Args:
-        wanted: How much a group is wanted; 0 or less is not at all.
-        completions: Room, in completions.
-        characters: Room, in characters.
+    A group that is `wanted` by 0 or less is not wanted at all. There is room for so many completions and characters.
     """
 
     def __init__(self, wanted: Wanted, completions: int, characters: int) -> None:
@@ -61,7 +58,6 @@ class _Shelf:
 
     @property
     def best_first(self) -> list[_Candidate]:
-        """What is held."""
         return [candidate for _, candidate in sorted(self._held, key=lambda item: item[0], reverse=True)]
 
 

@@ -28,7 +28,6 @@ class _PromptRecord:
     steps: list[tuple[int, int, int]] = field(default_factory=list)  # step, passed, judged
 
     def add(self, step: int, passed: int, judged: int) -> None:
-        """Count a group."""
         self.passed += passed
         self.judged += judged
         self.steps.append((step, passed, judged))
@@ -37,7 +36,6 @@ class _PromptRecord:
 
     @property
     def last_steps(self) -> list[tuple[int, int, int]]:
-        """The last of its steps, in order."""
         return sorted(self.steps)[-MOST_STEPS:]
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
 from trl_grpo_ext.diagnostics.progress import Ends
-from trl_grpo_ext.figures.pairs import Agreement
+from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
@@ -78,9 +78,7 @@ class ReportedRun:
     def add(self, card: Scorecard, number: int | None = None) -> None:
         """Take a batch in. One without samples or terms says nothing.
 
-        Args:
-            card: The batch.
-            number: Its place in the run; by default after those that have been added.
+        `number` is its place in the run; by default after those that have been added.
         """
         if not len(card) or not card.terms:
             return
@@ -109,8 +107,7 @@ class ReportedRun:
     def page_data(self, logs: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
         """What the page is made of: plain values, without NaN.
 
-        Args:
-            logs: The run's, as `RecordedRun.logs` has them.
+        Logs are the run's, as `RecordedRun.logs` has them.
         """
         mode = "train" if len(self._timelines["train"]) else "eval"
         kept = self.kept.records()
@@ -215,16 +212,13 @@ class ReportedFindings:
 
     @property
     def steps(self) -> frozenset[int]:
-        """The steps at which something was found."""
         return frozenset(found["step"] for found in self.findings if isinstance(found["step"], int))
 
 
 def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindings:
     """The answer for a run, the findings that were written while it went on, and those that were not.
 
-    Args:
-        run: The run.
-        seconds: How long looking for the answer may take, about.
+    Looking for the answer takes `seconds`, about.
     """
     diagnosis = _diagnosis(run, seconds)
     written = read_findings(run.folder)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.diagnostics.groups import percent
+from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.levels import ends_of
 from trl_grpo_ext.diagnostics.progress import Ends
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
@@ -133,7 +133,6 @@ class Timeline:
 
     @property
     def points(self) -> list[Point]:
-        """The points in order."""
         return [point for _, point in sorted(self._points.items())]
 
     def columns(self) -> dict[str, Any]:

@@ -8,16 +8,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trl_grpo_ext.runs.recorder import About, about_of, read_about
-from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, SampleColumn, VerdictColumn
-from trl_grpo_ext.runs.sessions import is_repeated, session_starts
+from trl_grpo_ext.runs.schema import (
+    SAMPLE_COLUMNS,
+    VERDICT_COLUMNS,
+    About,
+    SampleColumn,
+    VerdictColumn,
+    about_of,
+    is_repeated,
+    read_about,
+    session_starts,
+)
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.estimate import ROUNDING
@@ -156,7 +163,7 @@ def _entry(line: str) -> dict[str, Any] | None:
 
 
 def _read(path: Path, columns: Sequence[SampleColumn] | Sequence[VerdictColumn]) -> tuple[About, Columns]:
-    """What a part says of its batch, and its columns; those that an older version has not written are missing."""
+    """What a part says of its batch, and its columns."""
     with pq.ParquetFile(path) as file:
         names = [column.name for column in columns if column.is_read]
         # A part is small: threads, and the machinery for folders of files, take longer than reading it.
@@ -164,13 +171,13 @@ def _read(path: Path, columns: Sequence[SampleColumn] | Sequence[VerdictColumn])
 
 
 def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
-    weights = about.weights or dict(zip(verdicts["term"], verdicts["weight"], strict=True))
+    weights, size = about.weights, len(samples["text"])
     card = Scorecard(
         samples=_samples(samples, conversational=about.conversational),
         weights=weights,
-        verdicts=_by_term(weights, len(samples["text"]), verdicts, _verdicts(verdicts), None),
-        values=_by_term(weights, len(samples["text"]), verdicts, verdicts["value"], None),
-        gated=_by_term(weights, len(samples["text"]), verdicts, map(bool, _column(verdicts, "gated")), False),
+        verdicts=_by_term(weights, size, verdicts, _verdicts(verdicts), None),
+        values=_by_term(weights, size, verdicts, verdicts["value"], None),
+        gated=_by_term(weights, size, verdicts, verdicts["gated"], False),
         advantages=None if None in samples["advantage"] else tuple(samples["advantage"]),
         mode=about.mode,
     )
@@ -211,16 +218,11 @@ def _verdicts(verdicts: Columns) -> Iterator[Verdict]:
 def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
     read = _reader()
     prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
-    fields = zip(*(_column(samples, name, like="text") for name in SAMPLE_FIELDS), strict=True)
+    fields = zip(*(samples[name] for name in SAMPLE_FIELDS), strict=True)
     return tuple(
         Sample(prompt=prompt, row=read(row) or {}, **dict(zip(SAMPLE_FIELDS, values, strict=True)))
         for prompt, row, values in zip(prompts, samples["row"], fields, strict=True)
     )
-
-
-def _column(columns: Columns, name: str, *, like: str = "sample") -> Iterable[Any]:
-    """A column, or as many times None as another has rows."""
-    return columns[name] if name in columns else repeat(None, len(columns[like]))
 
 
 def _reader() -> Callable[[str | None], Any]:

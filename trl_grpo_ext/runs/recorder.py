@@ -21,19 +21,22 @@ import pyarrow.parquet as pq
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.schema import (
+    ABOUT,
     SAMPLE_COLUMNS,
     VERDICT_COLUMNS,
+    About,
     SampleColumn,
     VerdictColumn,
     arrow_table,
+    is_repeated,
+    read_about,
     sample_table,
+    session_starts,
     verdict_table,
 )
-from trl_grpo_ext.runs.sessions import is_repeated, session_starts
-from trl_grpo_ext.scorecard import Mode, Scorecard
+from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import plain, written_whole
 
-ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
 OPENING_BATCHES = 4  # training batches that a run began with, which later ones are compared with; ours
 RECENT_BATCHES = 16  # training batches that a check looks at; ours
 UNWRITTEN_LINES = 4096  # of logs that wait for a disk that has room again
@@ -49,12 +52,8 @@ class Recorder(RunListener):
     recent when a run ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
 
     Where the steps of training begin again, in this process or in another, a new session begins: what it repeats stays
-    on disk and counts no more.
-
-    Args:
-        run_folder: The run's `output_dir`.
-        keep_every: Only each n-th of the older training batches is kept, the first few that checks compare with, and
-            those that `cite` named; 1 keeps all. Evaluations are always kept.
+    on disk and counts no more. With `keep_every`, only each n-th of the older training batches is kept, the first few
+    that checks compare with, and those that `cite` named; 1 keeps all. Evaluations are always kept.
 
     Raises:
         OSError: when the disk does not take it.
@@ -166,38 +165,6 @@ class _Recent:
     number: int
     step: int | None
     is_kept: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """What a part says of its whole batch, in the parquet file's own metadata.
-
-    Attributes:
-        step: The optimizer step, None if it was unknown.
-        mode: Training or evaluation.
-        session: How many times the run had been started before: a batch of a later session replaces the batch that it
-            repeats.
-        weights: The weights in force, of terms without a verdict in this batch too.
-        conversational: Whether prompts are conversations, stored as JSON.
-    """
-
-    step: int | None
-    mode: Mode
-    session: int
-    weights: dict[str, float]
-    conversational: bool
-
-
-def read_about(path: Path) -> About:
-    """What the part at `path` says of its batch; nothing but the file's footer is read."""
-    return about_of(pq.read_schema(path).metadata)
-
-
-def about_of(metadata: Mapping[bytes, bytes] | None) -> About:
-    """What a part with this metadata says of its batch."""
-    if not metadata or ABOUT not in metadata:  # a part of version 0.1.0 or before
-        return About(step=None, mode="train", session=0, weights={}, conversational=False)
-    return About(**json.loads(metadata[ABOUT]))
 
 
 def _readable_about(path: Path) -> About | None:

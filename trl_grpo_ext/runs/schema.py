@@ -1,23 +1,28 @@
-"""The columns of a scorecard on disk and in a page: their names, their types, and where each comes from.
+"""A scorecard on disk and in a page: its columns, where each comes from, and what a part says of its batch.
 
 The recorder writes what stands here, the reader reads it back, and the report's page takes its values from it. A new
 column is a line in one of the two lists, and the place in the page that shows it.
+
+Each start of a run is a session. If several sessions have made a step, the last one counts.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.verdict import Verdict
 
+ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
@@ -152,3 +157,71 @@ def _text(value: Any) -> str | None:
         return "{}"
     text: str = value if isinstance(value, str) else _JSON.encode(plain(value))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a part says of its whole batch, in the parquet file's own metadata.
+
+    Attributes:
+        step: The optimizer step, None if it was unknown.
+        mode: Training or evaluation.
+        session: How many times the run had been started before: a batch of a later session replaces the batch that it
+            repeats.
+        weights: The weights in force, of terms without a verdict in this batch too.
+        conversational: Whether prompts are conversations, stored as JSON.
+    """
+
+    step: int | None
+    mode: Mode
+    session: int
+    weights: dict[str, float]
+    conversational: bool
+
+
+def read_about(path: Path) -> About:
+    """What the part at `path` says of its batch; nothing but the file's footer is read."""
+    return about_of(pq.read_schema(path).metadata)
+
+
+def about_of(metadata: Mapping[bytes, bytes] | None) -> About:
+    """What a part with this metadata says of its batch; a ValueError for what is no part."""
+    if not metadata or ABOUT not in metadata:
+        raise ValueError("No recorder has written it.")
+    return About(**json.loads(metadata[ABOUT]))
+
+
+def session_starts(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The first step of each session, of pairs of a session and a step that it trained.
+
+    Sessions of evaluations only have none, and take nothing's place: a process that only measures, or that measures
+    before it resumes, does so at step 0.
+
+    Examples:
+        >>> session_starts([(0, 0), (0, 1), (1, 1), (1, 2)])
+        {0: 0, 1: 1}
+    """
+    starts: dict[int, int] = {}
+    for session, step in steps:
+        starts[session] = min(step, starts.get(session, step))
+    return starts
+
+
+def is_repeated(session: int, step: int | None, starts: Mapping[int, int], *, is_evaluation: bool = False) -> bool:
+    """Whether a later session began at or before this step.
+
+    An evaluation belongs to the steps before it, so one at the step where a later session began still counts; but not
+    beside a session that began at step 0, which is a run of its own.
+
+    Examples:
+        >>> [is_repeated(0, step, {0: 0, 1: 2}) for step in (1, 2, 3)]
+        [False, True, True]
+        >>> [is_repeated(0, step, {0: 0, 1: 2}, is_evaluation=True) for step in (1, 2, 3)]
+        [False, False, True]
+        >>> is_repeated(0, 0, {0: 0, 1: 0}, is_evaluation=True)
+        True
+    """
+    if step is None:
+        return False
+    later = (start for other, start in starts.items() if other > session)
+    return any(start < step if is_evaluation and start > 0 else start <= step for start in later)

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.runs.schema import (
+    SAMPLE_COLUMNS,
+    VERDICT_COLUMNS,
+    SampleColumn,
+    VerdictColumn,
+    arrow_schema,
+    arrow_table,
+    sample_table,
+    verdict_table,
+)
 from trl_grpo_ext.score.completion_file import CompletionFile
 from trl_grpo_ext.score.tally import Tally
-from trl_grpo_ext.score.verdict_file import verdict_file, verdict_rows
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.files import written_whole
 
 FEW = 16  # rows; a batch is as many, or a few times that where judging is quick
 MOST_TIMES = 32
@@ -27,11 +41,8 @@ QUICK, SLOW = 0.5, 5.0  # seconds a batch; few at a time would leave workers wit
 def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None, tally: Tally) -> None:
     """Judge every row, with the weights of the start of a training, and a bar if stderr is a terminal.
 
-    Args:
-        mix: The mix.
-        completions: The file.
-        output: Where the verdicts go; None for nowhere.
-        tally: What the verdicts are added to; if this raises, it has those that were written.
+    Verdicts are written to `output`, unless it is None, and added to `tally`; if this raises, it has those that were
+    written.
 
     Raises:
         ValueError: for columns that the mix needs and the file does not have.
@@ -78,3 +89,65 @@ def _ctrl_c_waits() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
     if came and callable(handler):
         handler(*came[0])
+
+
+KINDS = (".jsonl", ".parquet")
+# A file of completions has neither steps nor modes.
+OF_VERDICTS = tuple(column for column in VERDICT_COLUMNS if column.name not in ("step", "mode"))
+# What a sample's verdicts come to together, repeated with each.
+OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total", "void"))
+COLUMNS: tuple[SampleColumn | VerdictColumn, ...] = (*OF_VERDICTS, *OF_SAMPLES)
+
+
+Write = Callable[[pa.Table], None]
+
+
+def check_output(path: Path, *, source: Path, overwrite: bool) -> None:
+    """Raise a ValueError if verdicts on the completions of `source` cannot be written to this path."""
+    if path.suffix not in KINDS:
+        raise ValueError(f"The output must end in {' or '.join(KINDS)}, got {str(path)!r}.")
+    if path.resolve() == source.resolve():
+        raise ValueError(f"The output {str(path)!r} is the file of the completions.")
+    if path.is_dir():
+        raise ValueError(f"The output {str(path)!r} is a folder.")
+    if path.exists() and not overwrite:
+        raise ValueError(f"The output {str(path)!r} exists already; --overwrite replaces it.")
+    if not path.parent.is_dir():
+        raise ValueError(f"There is no folder {str(path.parent)!r} to write the output {str(path)!r} to.")
+
+
+@contextmanager
+def verdict_file(path: Path) -> Iterator[Write]:
+    """A file to append tables of verdicts to, which gets its name once it is complete.
+
+    If that fails, the whole tables that were written are at `unfinished_path(path)`.
+
+    Raises:
+        OSError: when the disk does not take it.
+    """
+    with written_whole(path, keep=True) as file:
+        if path.suffix == ".parquet":
+            with pq.ParquetWriter(file, arrow_schema(COLUMNS)) as writer:
+                yield writer.write_table
+        else:
+            yield lambda table: _write_lines(file, table)
+
+
+def verdict_rows(card: Scorecard, first: int) -> pa.Table:
+    """The verdicts of a batch, those of a sample together.
+
+    Samples are numbered from 0 over the file, in which `first` were before this batch.
+    """
+    verdicts, samples = verdict_table(card), sample_table(card)
+    rows = verdicts["sample"]
+    table = verdicts | {column.name: [samples[column.name][row] for row in rows] for column in OF_SAMPLES}
+    table["sample"] = [first + row for row in rows]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    return arrow_table(table, COLUMNS).take(pa.array(order, pa.int64()))
+
+
+def _write_lines(file: IO[bytes], table: pa.Table) -> None:
+    for row in table.to_pylist():
+        row["details"] = json.loads(row["details"])
+        file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    file.flush()  # what is killed leaves what it has written

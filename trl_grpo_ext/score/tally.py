@@ -1,18 +1,25 @@
-"""The tally: the verdicts on a file's completions in numbers, added up batch by batch."""
+"""The tally: the verdicts on a file's completions in numbers, added up batch by batch, and as text for people."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from trl_grpo_ext.figures.arrays import in_unit
 from trl_grpo_ext.figures.terms import estimate_of, group_means, term_figures
 from trl_grpo_ext.scorecard import Floats, Scorecard, column_of
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval, score_interval
+from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
-MOST_REASONS = 10  # a term
+MOST_REASONS, SHOWN_REASONS = 10, 5  # a term
+MAX_CHARS = 80  # of a reason
 
 
 @dataclass(slots=True)
@@ -52,7 +59,6 @@ class TermTally:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, card: Scorecard, term: str) -> None:
-        """Add a batch."""
         figures = term_figures(card, term)
         self.weight = figures.weight
         self.statuses.update(figures.statuses)
@@ -61,7 +67,6 @@ class TermTally:
         self.scores.add(card, column_of(judged))
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values."""
         interval = self.scores.interval
         return {
             "weight": self.weight,
@@ -93,7 +98,6 @@ class Tally:
     terms: dict[str, TermTally] = field(default_factory=dict)
 
     def add(self, card: Scorecard) -> None:
-        """Add a batch."""
         self.rows += len(card)
         self.void += sum(card.void)
         columns = zip(*card.verdicts.values(), strict=True)
@@ -122,3 +126,51 @@ class Tally:
             "total": total and total.to_record(),
             "terms": {name: term.to_record() for name, term in self.terms.items()},
         }
+
+
+def print_summary(summary: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print a summary: a line a term, then the reasons of what is not right, then what could not be judged."""
+    console = console or Console()
+    console.print(_terms(summary))
+    for line in _lines(summary):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _terms(summary: Mapping[str, Any]) -> Table:
+    table = Table("term")
+    table.add_column("weight", justify="right")
+    table.add_column("mean score", justify="right", no_wrap=True)
+    table.add_column("verdicts")
+    terms = summary["terms"]
+    for name, term in terms.items():
+        table.add_row(name, f"{term['weight']:.3g}", _shown(term["score"]), told_verdicts(term))
+    if len(terms) > 1:
+        table.add_section()
+        table.add_row("total", "", _shown(summary["total"]), "")
+    return table
+
+
+def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    for name, term in summary["terms"].items():
+        if term["reasons"]:
+            yield f"{name}: {told_reasons(term)}"
+    rows, void, failed = (summary[key] for key in ("rows", "void", "grader_failed"))
+    grader = f"; on {failed:,} the grader failed" if failed else ""
+    yield f"{rows:,} rows in {summary['seconds']:.1f} s, {void:,} of them void ({void / rows:.1%}){grader}."
+    if summary["output"]:
+        yield f"The verdicts are in {summary['output']}"
+
+
+def told_verdicts(term: Mapping[str, Any]) -> str:
+    """How many verdicts of a term, as `TermTally.to_record` has it, are of each status."""
+    return ", ".join(f"{count:,} {status}" for status, count in term["statuses"].items() if count)
+
+
+def told_reasons(term: Mapping[str, Any]) -> str:
+    """The most frequent reasons of what is not right."""
+    shown = list(term["reasons"].items())[:SHOWN_REASONS]
+    return ", ".join(f"{on_one_line(why, MAX_CHARS)} {count:,}" for why, count in shown)
+
+
+def _shown(measured: Mapping[str, float] | None) -> str:
+    return "-" if measured is None else str(Interval(**measured))

@@ -106,11 +106,6 @@ class Estimate:
         """Whether a difference is above 0 by more than chance."""
         return self.mean > SURE * self.error
 
-    @property
-    def is_chance(self) -> bool:
-        """Whether nothing speaks for a difference above 0."""
-        return self.mean <= self.error
-
     def is_surely_below(self, least: float) -> bool:
         """Whether a difference is less than `least`, even if chance has hidden some of it."""
         return self.mean + SURE * self.error < least
@@ -133,7 +128,6 @@ class Interval:
     high: float
 
     def to_record(self) -> dict[str, float]:
-        """A dict of plain numbers."""
         return asdict(self)
 
     def __str__(self) -> str:

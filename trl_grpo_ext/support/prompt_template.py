@@ -55,7 +55,6 @@ class PromptTemplate:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are put in."""
         return list(dict.fromkeys(piece.column for piece in self.pieces if isinstance(piece, Place)))
 
     def check(self, columns: Collection[str]) -> None:

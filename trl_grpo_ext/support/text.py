@@ -1,12 +1,13 @@
-"""Texts for people: the nearest known name, exceptions in one line, cut texts, hostile texts made harmless."""
+"""Texts for people: the nearest known name, errors in one line, cut and harmless texts, warnings shown once."""
 
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import traceback
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 
 
@@ -103,3 +104,32 @@ def _place(error: BaseException) -> str:
 
 def _is_library(filename: str) -> bool:
     return filename.startswith(("<", _LIBRARY)) or "site-packages" in filename or "dist-packages" in filename
+
+
+class Once:
+    """Shows the first warning about each subject, and drops the others.
+
+    Examples:
+        >>> once = Once()
+        >>> [once.warn(logging.getLogger("example"), "disk", "The disk is full.") for _ in range(2)]
+        [True, False]
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[Hashable] = set()
+
+    def warn(
+        self,
+        logger: logging.Logger,
+        subject: Hashable,
+        message: str,
+        *values: object,
+        error: BaseException | None = None,
+    ) -> bool:
+        """Log a warning, with the traceback of `error`; returns whether it was the first about this subject."""
+        if subject in self._seen:
+            return False
+        self._seen.add(subject)
+        told = message % values if values else message
+        logger.warning("%s This is shown once.%s", told, "" if error is None else f"\n{traceback_text(error)}")
+        return True

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +19,12 @@ from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes
 from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
 from trl_grpo_ext.mix.reward_plan import RewardPlan
-from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.sample import Completion, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget
-from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.ranks import Whereabouts
+from trl_grpo_ext.workers.processes import close_shared
 
 logger = logging.getLogger(__name__)
 
@@ -182,11 +186,8 @@ class Judge:
 def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> None:
     """Take the completions of groups that have nothing to teach out of the loss, KL included, in place.
 
-    TRL masks truncated completions the same way.
-
-    Args:
-        output: What TRL's `_generate_and_score_completions` returns.
-        is_live: For each of this rank's completions, whether its group is live.
+    TRL masks truncated completions the same way. `output` is what `_generate_and_score_completions` returns, and
+    `is_live` says of each of this rank's completions whether its group is live.
     """
     kept = torch.tensor(is_live, device=output["completion_mask"].device).unsqueeze(1)
     for name in ("completion_mask", "tool_mask"):
@@ -200,11 +201,56 @@ def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> No
 def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, float]) -> None:
     """Add the share of judging in the time of the steps, or of the evaluation, that TRL is about to log.
 
-    Args:
-        metrics: TRL's, by name, of training or of evaluation.
-        logs: What transformers logs with them.
+    `metrics` are TRL's, of training or of evaluation, and `logs` what transformers logs with them.
     """
     if JUDGING_SECONDS in metrics:
         runtimes = [value for name, value in logs.items() if name.endswith("_runtime")]
         seconds = sum(metrics.get("step_time") or runtimes)
         metrics[SHARE_OF_STEP] = [sum(metrics[JUDGING_SECONDS]) / seconds if seconds else math.nan]
+
+
+PATIENCE_SECONDS = 5.0  # until a verifier that cannot be ended is left to itself
+_LOOK_SECONDS = 0.1
+
+
+class EarlyJudging:
+    """Judging that begins when the completions exist, on a thread, while TRL computes log-probabilities on the GPU.
+
+    TRL calls for the rewards after these passes. Verifiers work in processes, in sandboxes and on the network, so most
+    of their time costs a step nothing if it passes meanwhile.
+
+    Args:
+        judge: Judges the batch; it does not wait for other ranks.
+        completions: The batch, by which it is recognised.
+    """
+
+    def __init__(self, judge: Callable[[], Scored], completions: Sequence[Completion]) -> None:
+        self.completions = completions
+        self._judged: Future[Scored] = Future()
+        # A thread begins with the first GPU; a verifier that has a model of its own finds it on the rank's.
+        gpu = torch.cuda.current_device() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+        # A daemon, as the end of the interpreter must not wait for a verifier that does not end.
+        threading.Thread(target=self._run, args=(judge, gpu), name="judge", daemon=True).start()
+
+    def result(self) -> Scored:
+        """What judging came to, awaited; raises what it raised."""
+        try:
+            return self._judged.result()
+        except BaseException:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """End what verifiers have under way, term by term, as nobody will ask for the result."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not self._judged.done() and time.monotonic() < until:
+            close_shared()
+            wait([self._judged], timeout=_LOOK_SECONDS)
+
+    def _run(self, judge: Callable[[], Scored], gpu: int | None) -> None:
+        try:
+            if gpu is not None:
+                torch.cuda.set_device(gpu)
+            self._judged.set_result(judge())
+        except BaseException as error:
+            self._judged.set_exception(error)

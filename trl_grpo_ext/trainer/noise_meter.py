@@ -54,11 +54,7 @@ class NoiseMeter(RunListener):
 
     It asks about one right answer a group, and asks nothing twice. What takes longer than its share is made up for at
     the next steps. Rates are of the last 2,000 answers of each kind. The verifier's mistakes are in `noise.jsonl`.
-
-    Args:
-        mix: The run's rewards.
-        run_folder: Its `output_dir`.
-        share: Of the time between two batches, what measuring may take.
+    Measuring takes at most `share` of the time between two batches.
 
     Attributes:
         mistakes: By the rate's name, of each answer that was asked about whether the verifier was wrong.

@@ -29,9 +29,6 @@ class Whereabouts:
     """Which reward each rank is in, so that a rank that has waited in vain can say for which reward.
 
     Ranks tell it to the store of their process group, which outlives a rank that dies, if this is not the first one.
-
-    Args:
-        accelerator: The run's.
     """
 
     def __init__(self, accelerator: Any) -> None:

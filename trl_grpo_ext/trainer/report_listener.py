@@ -86,7 +86,7 @@ def one_last_report(trainer: Any) -> Iterator[None]:
         yield
 
 
-SHARE = 0.01  # of the run's time, at most, in which a report is being made
+SHARE = 0.01  # of the run's time, at most, in which a report is being made: on one core, at the lowest priority
 FIRST_AFTER = 60.0  # seconds
 
 READING_SECONDS = 40.0  # for which a report reads batches, about; the command reads all
@@ -113,16 +113,11 @@ class BackgroundReport:
 
     Args:
         run_folder: The run's `output_dir`.
-        share: Reports are so far apart that making them takes at most this share of the time, on one core, at the
-            lowest priority.
         first_after: Seconds before the first.
     """
 
-    def __init__(
-        self, run_folder: str | os.PathLike[str], *, share: float = SHARE, first_after: float = FIRST_AFTER
-    ) -> None:
+    def __init__(self, run_folder: str | os.PathLike[str], *, first_after: float = FIRST_AFTER) -> None:
         self.folder = Path(run_folder)
-        self.share = share
         self._due = time.monotonic() + first_after
         self._started = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -179,4 +174,4 @@ class BackgroundReport:
     def _note_end(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             took = time.monotonic() - self._started
-            self._process, self._due = None, self._started + took / self.share
+            self._process, self._due = None, self._started + took / SHARE

@@ -17,8 +17,7 @@ from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import write_settings
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.once import Once
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.text import Once, did_you_mean
 from trl_grpo_ext.trainer.ranks import leave_at_exit
 from trl_grpo_ext.trainer.report_listener import ReportListener
 
@@ -31,10 +30,8 @@ AskMain = Callable[[Callable[[], int]], int]
 class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
     """Tells every listener of batches, logs, evaluations, the beginning and the end, on the main process.
 
-    Args:
-        is_main: Whether this is the main process.
-        ask_main: What its argument answers on the main process, on every rank: a rank that stopped alone would leave
-            the others waiting.
+    `ask_main` gives on every rank what its argument answers on the main process: a rank that stopped alone would leave
+    the others waiting.
 
     Attributes:
         listeners: Those that are told, in order.
@@ -147,11 +144,7 @@ def add_listeners(
 ) -> Recorder | None:
     """Add the listeners that the configuration asks for; returns the recorder, if there is one.
 
-    Args:
-        callback: The run's callback.
-        args: A `VerifiedGRPOConfig`; of a plain `GRPOConfig`, the defaults count.
-        settings: The run's, as `run_settings` gives them.
-        has_verdicts: Whether there are verifiers among the rewards.
+    Of a plain `GRPOConfig`, the defaults count. `has_verdicts` says whether there are verifiers among the rewards.
     """
     recorder = None
     if getattr(args, "record_scorecards", True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.sample import (
@@ -20,18 +19,11 @@ from trl_grpo_ext.sample import (
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """What this rank has generated: n dataset rows, prompts, completions and their token ids."""
-
-    rows: Sequence[Mapping[str, Any]]
-    prompts: Sequence[Prompt]
-    completions: Sequence[Completion]
-    completion_ids: Sequence[Sequence[int]]
-
-
 def samples_of(
-    generated: Generation,
+    rows: Sequence[Mapping[str, Any]],
+    prompts: Sequence[Prompt],
+    completions: Sequence[Completion],
+    completion_ids: Sequence[Sequence[int]],
     *,
     first_group: int,
     place: int,
@@ -43,7 +35,10 @@ def samples_of(
     """This rank's samples. Groups are numbered over all ranks, since TRL may split one between two.
 
     Args:
-        generated: What this rank has generated.
+        rows: The dataset's rows of what this rank has generated.
+        prompts: As many prompts.
+        completions: As many completions.
+        completion_ids: Their token ids.
         first_group: The number of the batch's first group.
         place: How many completions of the batch other ranks have before this one.
         group_size: Completions a group.
@@ -51,7 +46,7 @@ def samples_of(
         ends: The tokens that a completion which was not cut ends with.
         prefill: What the chat template puts at the start of the assistant's turn; None if it is unknown.
     """
-    columns = zip(generated.rows, generated.prompts, generated.completions, generated.completion_ids, strict=True)
+    columns = zip(rows, prompts, completions, completion_ids, strict=True)
     return [
         Sample(
             text=completion_text(completion),

@@ -26,14 +26,13 @@ from trl_grpo_ext.mix.reward_plan import check_weights, plan_rewards
 from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Completion, Prompt, Sample
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.once import Once
+from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.config import default_config
-from trl_grpo_ext.trainer.early_judging import EarlyJudging
 from trl_grpo_ext.trainer.judge import (
     JUDGING_SECONDS,
+    EarlyJudging,
     Judge,
     Moment,
-    Scored,
     add_share_of_judging,
     leave_dead_groups_out,
 )
@@ -42,7 +41,7 @@ from trl_grpo_ext.trainer.preflight import check_chat_template, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.reward_card import RewardCard
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
-from trl_grpo_ext.trainer.samples import Generation, end_token_ids, samples_of, template_prefill
+from trl_grpo_ext.trainer.samples import end_token_ids, samples_of, template_prefill
 from trl_grpo_ext.trainer.trl_contract import check_trl, expect_unknown_figures, void_rows_expected
 
 check_trl(GRPOTrainer, trl.__version__)
@@ -97,7 +96,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self.mix = plan.mix
         self._scorer = plan.scorer
         self._rows: list[dict[str, Any]] = []
-        self._early: EarlyJudging[Scored] | None = None
+        self._early: EarlyJudging | None = None
         self._card: Scorecard | None = None
         self._outcomes: tuple[GroupOutcome, ...] = ()
         self._groups_seen = 0
@@ -205,14 +204,16 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             group_size=int(self.num_generations if self.model.training else self.num_generations_eval),
         )
 
-    def _samples(self, *generated: Any) -> list[Sample]:
+    def _samples(self, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> list[Sample]:
         """This rank's samples, of what TRL hands to `_calculate_rewards`."""
-        generation, moment = Generation(*generated), self._moment
-        size, first_group = len(generation.prompts), self._groups_seen
+        moment, size, first_group = self._moment, len(prompts), self._groups_seen
         self._groups_seen += size * int(self.accelerator.num_processes) // moment.group_size
         model = self.accelerator.unwrap_model(self.model)
         return samples_of(
-            generation,
+            inputs,
+            prompts,
+            completions,
+            completion_ids,
             first_group=first_group,
             place=int(self.accelerator.process_index) * size,
             group_size=moment.group_size,

@@ -12,8 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from trl_grpo_ext.support.budget import BUDGET_SPENT
-from trl_grpo_ext.support.once import Once
-from trl_grpo_ext.support.text import error_text
+from trl_grpo_ext.support.text import Once, error_text
 from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.call import Call, CallResult, Failure
 from trl_grpo_ext.workers.executor import on_ray

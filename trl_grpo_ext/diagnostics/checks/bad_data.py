@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from trl_grpo_ext.diagnostics.batches import Failure, agreeing_share, failures_of, group_count, percent, worst_share
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.groups import agreeing_share, group_count, percent
 from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.terms import Failure, failures_of, worst_share
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
 from trl_grpo_ext.verdict import Blame
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trl_grpo_ext.diagnostics.checks import inert_term
-from trl_grpo_ext.diagnostics.example import safe_reason
-from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.groups import (
+from trl_grpo_ext.diagnostics.batches import (
     AGREEING,
     agreeing_share,
     are_enough,
@@ -18,10 +15,14 @@ from trl_grpo_ext.diagnostics.groups import (
     is_one_answer,
     judged,
     most_common,
+    names,
     percent,
+    primary_terms,
 )
+from trl_grpo_ext.diagnostics.checks import inert_term
+from trl_grpo_ext.diagnostics.example import safe_reason
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat, is_stuck
-from trl_grpo_ext.diagnostics.terms import names, primary_terms
 from trl_grpo_ext.diagnostics.window import CheckResult, Window, finds
 from trl_grpo_ext.group_outcome import GroupOutcome
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.checks import kl_blowup
-from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import (
+from trl_grpo_ext.diagnostics.batches import (
     ONE_ANSWER,
     agreeing_share,
     distinct_answers,
@@ -13,6 +11,8 @@ from trl_grpo_ext.diagnostics.groups import (
     percent,
     repeated_share,
 )
+from trl_grpo_ext.diagnostics.checks import kl_blowup
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import gain_within
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, NO_LOGS, CheckResult, Window

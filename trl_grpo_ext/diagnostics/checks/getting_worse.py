@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trl_grpo_ext.diagnostics.batches import names, percent, primary_terms
 from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, training_decline
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.groups import percent
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
-from trl_grpo_ext.diagnostics.terms import names, primary_terms
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.support.estimate import Z
 

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from trl_grpo_ext.diagnostics.batches import Failure, VerdictShare, failures_of, percent, worst_share
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.groups import percent
-from trl_grpo_ext.diagnostics.terms import Failure, VerdictShare, failures_of, worst_share
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.support.budget import BUDGET_SPENT

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trl_grpo_ext.diagnostics.batches import is_one_answer, most_common, names, other_terms, percent, primary_terms
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import is_one_answer, most_common, percent
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
-from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.support.estimate import NOTHING, Estimate

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from trl_grpo_ext.diagnostics.batches import group_share, other_terms, percent
 from trl_grpo_ext.diagnostics.checks import wrong_driver
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import group_share, percent
 from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_level
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN, has_risen, is_flat
-from trl_grpo_ext.diagnostics.terms import other_terms
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, NO_LOGS, CheckResult, Window, finds
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome

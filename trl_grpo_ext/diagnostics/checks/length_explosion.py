@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trl_grpo_ext.diagnostics.batches import mean_of_known, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import mean_of_known, percent
 from trl_grpo_ext.diagnostics.levels import length_level
 from trl_grpo_ext.diagnostics.progress import has_hardly_gained, has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import percent
-from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.terms import (
+from trl_grpo_ext.diagnostics.batches import (
     agreement,
     names,
     no_second_opinion,
+    percent,
     primary_terms,
     second_opinions,
 )
+from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
-from trl_grpo_ext.figures.pairs import Agreement
+from trl_grpo_ext.figures.primary import Agreement
 
 # Ours, tried in tests/test_fault_injection.py (a verifier that judges by chance). A coin contradicts itself in half.
 LEAST_REPEATS = 16  # of a term's verdicts

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from trl_grpo_ext.diagnostics.batches import agreement, percent, second_opinions, worst_share
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import percent
 from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.terms import agreement, second_opinions, worst_share
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from trl_grpo_ext.diagnostics.batches import judged, most_common, percent, primary_terms
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import judged, most_common, percent
 from trl_grpo_ext.diagnostics.progress import is_learning
-from trl_grpo_ext.diagnostics.terms import primary_terms
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 
 CUT_WARN, CUT_CRITICAL = 0.15, 0.5  # of the completions: rl-doctor's upper level, rlprobe's level

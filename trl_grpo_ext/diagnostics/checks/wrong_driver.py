@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from statistics import fmean
 
+from trl_grpo_ext.diagnostics.batches import (
+    agreeing_share,
+    compare_with_gold,
+    groups_of,
+    mean_of_known,
+    names,
+    other_terms,
+    percent,
+    primary_terms,
+)
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import agreeing_share, compare_with_gold, groups_of, mean_of_known, percent
 from trl_grpo_ext.diagnostics.progress import HARDLY, is_learning, steps_so_far
-from trl_grpo_ext.diagnostics.terms import names, other_terms, primary_terms
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from trl_grpo_ext.diagnostics.batches import groups_of
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.groups import groups_of
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome

@@ -49,57 +49,30 @@ class Level:
         return bool(self.attacks) and all(attack.held for attack in self.attacks)
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values."""
         attacks = [asdict(attack) for attack in self.attacks]
         return {"level": self.isolation.label, "holds": self.holds, "missing": self.missing, "findings": attacks}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """All that the doctor found."""
-
-    levels: tuple[Level, ...]
-
-    @property
-    def best(self) -> Isolation | None:
-        """The strongest walls that hold, which programs are run behind."""
-        return next((level.isolation for level in self.levels if level.holds), None)
-
-    @property
-    def status(self) -> int:
-        """The exit status that says it in a number."""
-        if self.best is None:
-            return NO_WALLS
-        return HOLDS if all(level.holds or level.missing for level in self.levels) else BROKEN
-
-    def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values."""
-        return {
-            "machine": machine(),
-            "level": None if self.best is None else self.best.label,
-            "status": self.status,
-            "levels": [level.to_record() for level in self.levels],
-        }
 
 
 def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -> int:
     """Try every level of isolation; print what held.
 
-    Args:
-        out: Takes a line of text.
-        as_json: Whether to print one JSON object instead of text.
+    `out` takes a line of text; `as_json` prints one JSON object.
 
     Returns:
         0 if every wall that this machine has held, 1 if an attack got through one, even if weaker walls hold and are
         used, 2 if this machine has no walls to run programs behind.
     """
-    report = Examination(levels=tuple(probe_level(isolation) for isolation in LEVELS))
+    levels = [probe_level(isolation) for isolation in LEVELS]
+    best = next((level.isolation for level in levels if level.holds), None)  # which programs are run behind
+    whole = all(level.holds or level.missing for level in levels)
+    status = NO_WALLS if best is None else HOLDS if whole else BROKEN
     if as_json:
-        out(json.dumps(report.to_record(), indent=2))
-    else:
-        for line in _lines(report):
-            out(line)
-    return report.status
+        found = {"machine": machine(), "level": None if best is None else best.label, "status": status}
+        out(json.dumps(found | {"levels": [level.to_record() for level in levels]}, indent=2))
+        return status
+    for line in (machine(), *(line for level in levels for line in _level_lines(level)), *_conclusion(best)):
+        out(line)
+    return status
 
 
 def probe_level(isolation: Isolation) -> Level:
@@ -121,15 +94,12 @@ def advice(missing: str) -> str:
     return next((how for word, how in _HOW.items() if word in missing.lower()), "")
 
 
-def _lines(report: Examination) -> Iterable[str]:
-    yield machine()
-    for level in report.levels:
-        yield from _level_lines(level)
-    if report.best is None:
+def _conclusion(best: Isolation | None) -> Iterable[str]:
+    if best is None:
         yield "No level holds: programs are not run here, unless allow_unsafe says so. See docs/scaling.md for others."
         return
-    yield f"Programs run at the level {report.best.label}."
-    if not report.best.namespaces:
+    yield f"Programs run at the level {best.label}."
+    if not best.namespaces:
         yield "They may write no files and start no processes there; tests that need either fail."
 
 

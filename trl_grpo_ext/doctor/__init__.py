@@ -1,1 +1,0 @@
-"""What `trl-grpo-ext doctor` runs: attacks on the sandbox of this machine."""

@@ -1,0 +1,226 @@
+"""The rows that a run takes: which of a dataset's, with which prompts, and those of several datasets in one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from trl_grpo_ext.mix.gate import When
+from trl_grpo_ext.support.prompt_template import PromptTemplate
+from trl_grpo_ext.support.text import did_you_mean
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.recipe.arguments import RecipeArguments
+
+COUNTS = ("rows", "test_rows")
+STREAM_BUFFER = 10_000  # rows of a stream among which the next is drawn
+
+
+def check_selection(keys: Mapping[str, Any], where: str) -> None:
+    """Raise a ValueError for a condition, examples or a number of rows that cannot be; `where` begins the message."""
+    if keys.get("when") is not None:
+        When.parse(keys["when"])
+    _check_examples(keys.get("few_shot") or ())
+    for name in COUNTS:
+        count = keys.get(name)
+        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+            raise ValueError(f"{where}: `{name}` is a number of 1 or more, got {count!r}.")
+
+
+def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:
+    """The rows of each split that a recipe takes.
+
+    Args:
+        splits: Rows by the names of their splits; streams too, but for `test_rows`.
+        arguments: What the recipe says: `when`, `test_rows` and `rows`, which apply in this order, and `rows_seed`.
+
+    Raises:
+        ValueError: for a column that is not there, and for rows to test on that cannot be set aside.
+    """
+    selected = {split: _that_apply(rows, arguments.when) for split, rows in splits.items()}
+    if arguments.test_rows is not None:
+        selected |= _set_aside(selected, arguments)
+    return {split: _some(rows, arguments.rows, arguments.rows_seed) for split, rows in selected.items()}
+
+
+def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
+    if not described:
+        return rows
+    when = When.parse(described)
+    for column in when.columns if rows.column_names else ():
+        if column not in rows.column_names:
+            near = did_you_mean(column, rows.column_names)
+            raise ValueError(f"`when` looks at the dataset column `{column}`, which is not there. {near}")
+    return rows.filter(when.applies)
+
+
+def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:
+    """The split to train on without some of its rows, and these as the split to test on."""
+    train, test, count = arguments.dataset_train_split, arguments.dataset_test_split, arguments.test_rows
+    if test in splits:
+        raise ValueError(
+            f"The dataset has a split {test!r} to test on, so none is made of its rows: take test_rows out, or name "
+            f"the new split with dataset_test_split."
+        )
+    rows = splits[train]
+    if not hasattr(rows, "__len__"):
+        raise ValueError("Rows of a stream cannot be set aside: take dataset_streaming or test_rows out.")
+    if count is None or count >= len(rows):
+        raise ValueError(f"The dataset has {len(rows)} rows to train on, so {count} cannot be set aside (test_rows).")
+    parts = rows.train_test_split(test_size=count, seed=arguments.rows_seed)
+    return {train: parts["train"], test: parts["test"]}
+
+
+def _some(rows: Any, count: int | None, seed: int) -> Any:
+    if count is None:
+        return rows
+    if not hasattr(rows, "__len__"):
+        return rows.shuffle(seed=seed, buffer_size=STREAM_BUFFER).take(count)
+    return rows.shuffle(seed=seed).select(range(min(len(rows), count)))
+
+
+Examples = Sequence[Mapping[str, str]]
+
+
+def _check_examples(examples: object) -> None:
+    """Raise a ValueError if a recipe's `few_shot` is not a list of mappings of a `prompt` and a `completion`."""
+    if not isinstance(examples, Sequence) or isinstance(examples, str):
+        raise ValueError("`few_shot` is a list, such as `- {prompt: What is 2 + 2?, completion: It is 4.}`.")
+    for example in examples:
+        is_mapping = isinstance(example, Mapping) and set(example) == {"prompt", "completion"}
+        if not is_mapping or not all(isinstance(text, str) for text in example.values()):
+            raise ValueError(f"An example of `few_shot` has a text `prompt` and a text `completion`, got {example!r}.")
+
+
+def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
+    """Rows with the `prompt` that a recipe describes, or as they are if it describes none.
+
+    Raises:
+        ValueError: for a column that is not there, and for conversations where prompts are to be text.
+    """
+    column, system, examples = arguments.prompt_column, arguments.system_prompt, arguments.few_shot
+    written = partial(_plain_text if arguments.plain_prompts else _conversation, system=system, examples=examples)
+    if arguments.prompt_template is not None:
+        template = PromptTemplate.parse(arguments.prompt_template)
+        if rows.column_names:
+            template.check(rows.column_names)
+        # The columns that prompts are made of stay, as tests and answers are among them.
+        return rows.map(lambda row: {"prompt": written(template.fill(row))})
+    if column is None and system is None and not examples and not arguments.plain_prompts:
+        return rows
+    source = column or "prompt"
+    if rows.column_names and source not in rows.column_names:
+        have = ", ".join(f"`{name}`" for name in rows.column_names)
+        near = did_you_mean(source, rows.column_names)
+        raise ValueError(
+            f"The dataset has no column `{source}` to make prompts of (prompt_column). "
+            + (f"{near} The columns are: {have}." if near.startswith("Did") else f"The columns are: {have}.")
+        )
+    mapped = rows.map(lambda row: {"prompt": written(row[source])})
+    return mapped if source == "prompt" else mapped.remove_columns(source)
+
+
+def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
+    if isinstance(prompt, list):
+        raise ValueError(f"plain_prompts makes prompts of text, and the data has the conversation {prompt!r:.80}.")
+    shown = (f"{example['prompt']}\n{example['completion']}" for example in examples)
+    return "\n\n".join([*([system] if system else []), *shown, str(prompt)])
+
+
+def _conversation(prompt: Any, system: str | None, examples: Examples) -> list[dict[str, Any]]:
+    messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": str(prompt)}]
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    begin = int(messages[0]["role"] == "system")
+    roles = (("user", "prompt"), ("assistant", "completion"))
+    shown = [{"role": role, "content": example[key]} for example in examples for role, key in roles]
+    return [*messages[:begin], *shown, *messages[begin:]]
+
+
+# A recipe's own keys, which each dataset may have; those that it has not are the recipe's.
+DATA_KEYS = (
+    "dataset_name",
+    "dataset_config",
+    "dataset_train_split",
+    "dataset_test_split",
+    "prompt_column",
+    "prompt_template",
+    "system_prompt",
+    "plain_prompts",
+    "few_shot",
+    "when",
+    "rows",
+    "test_rows",
+)
+TASK = "task"
+KEYS = (TASK, *DATA_KEYS)
+
+
+def check_mixture(datasets: object) -> None:
+    """Raise a ValueError if a recipe's `datasets` is not a list of mappings with a `dataset_name` and a `task` each."""
+    if not isinstance(datasets, list) or not datasets:
+        raise ValueError("`datasets` is a list, such as `- {task: math, dataset_name: openai/gsm8k}`.")
+    for number, part in enumerate(datasets, start=1):
+        if not isinstance(part, Mapping) or not all(isinstance(part.get(key), str) for key in (TASK, "dataset_name")):
+            raise ValueError(f"datasets entry {number} needs a `task` and a `dataset_name`, got {part!r}.")
+        for key in part:
+            if key not in KEYS:
+                raise ValueError(f"datasets entry {number} has an unknown key `{key}`. {did_you_mean(str(key), KEYS)}")
+        check_selection(part, f"datasets entry {number}")
+
+
+def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mapping[str, Any]]) -> dict[str, Any]:
+    """The split to train on and the one to test on, each of all datasets together, with a column `task`.
+
+    `load` loads the splits of one dataset. A column that a dataset lacks is null in its rows. One that has no split to
+    test on is not in the test split.
+
+    Raises:
+        ValueError: for columns of one name that hold different things.
+    """
+    from datasets import concatenate_datasets
+
+    if arguments.dataset_streaming:
+        raise ValueError("`datasets` are mixed whole, so they cannot be streamed: take dataset_streaming out.")
+    parts: dict[str, list[Any]] = {}
+    for entry in arguments.datasets:
+        own = copy.copy(arguments)
+        own.datasets = ()
+        for key in DATA_KEYS:
+            setattr(own, key, entry.get(key, getattr(arguments, key)))
+        splits = load(own)
+        for wanted, split in dict.fromkeys(_splits(arguments, own)):
+            if split in splits:
+                rows = splits[split]
+                parts.setdefault(wanted, []).append(rows.add_column(TASK, [entry[TASK]] * len(rows)))
+    try:
+        mixed = {split: concatenate_datasets(rows) for split, rows in parts.items()}
+    except ValueError as error:
+        raise ValueError(f"`datasets` cannot be put together: {error}") from None
+    features = {name: feature for rows in mixed.values() for name, feature in rows.features.items()}
+    return {split: _with_columns(rows, features) for split, rows in mixed.items()}
+
+
+def _splits(arguments: RecipeArguments, own: RecipeArguments) -> list[tuple[str, str]]:
+    """What each split is called in the mixture, and in one dataset.
+
+    Raises:
+        ValueError: if the mixture would train on what it tests on.
+    """
+    named = [(getattr(arguments, key), getattr(own, key)) for key in ("dataset_train_split", "dataset_test_split")]
+    if len(set(named)) == 2 and named[0][0] == named[1][0]:
+        raise ValueError(
+            f"The mixture has one name, {named[0][0]!r}, for the split to train on and for that to test on "
+            f"(dataset_train_split, dataset_test_split), and a dataset has two. Name the mixture's splits apart."
+        )
+    return named
+
+
+def _with_columns(rows: Any, features: Mapping[str, Any]) -> Any:
+    """The rows with all of these columns; those that are added are null."""
+    for name, feature in features.items():
+        if name not in rows.column_names:
+            rows = rows.add_column(name, [None] * len(rows), feature=feature)
+    return rows
