@@ -23,11 +23,9 @@ LEAST_CHARS = 16  # of a completion in the table
 GAPS = 12  # between the columns of the table
 
 
-def print_audit(
-    audit: StaticAudit, attacks: Sequence[Attack], what: str, *, cases: bool = False, console: Console | None = None
-) -> None:
+def print_audit(audit: StaticAudit, attacks: Sequence[Attack], what: str, *, cases: bool = False) -> None:
     """Print an audit of the reward that `what` names, with the worst cases in full if `cases`."""
-    console = console or Console()
+    console = Console()
     found = [probe for probe in audit.probes if probe.outcome]
     for line in (f"{what}: {sentence(audit)}", *map(attack_sentence, attacks), *_hints(audit)):
         console.print(Text(line), soft_wrap=True)

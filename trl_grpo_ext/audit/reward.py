@@ -17,7 +17,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.lazy import find_object
-from trl_grpo_ext.verdict import Blame, Status, Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 from trl_grpo_ext.workers.call import Call, Failure
 from trl_grpo_ext.workers.pool import shared_pool
 
@@ -37,12 +37,6 @@ def reward_named(written: str) -> Verifier:
     entry = yaml.safe_load(written) if written.lstrip().startswith("{") else {"verifier": written}
     ((_, verifier),) = build_mix([entry], each="the reward").verifiers
     return verifier
-
-
-def recipe_reward(mix: RewardMix, recipe: str) -> MixReward:
-    """The sum that a recipe's training would begin with; its name says which terms are in it."""
-    terms = [f"{weight:g} {name}" for name, weight in mix.weights_at(0.0, step=0).items() if weight]
-    return MixReward(mix, f"{recipe} ({' + '.join(terms)})")
 
 
 def check_attack(reward: Verifier, kind: Kind) -> None:
@@ -69,11 +63,12 @@ def _imported(module: str, attribute: str) -> Verifier:
 
 
 class MixReward(Verifier):
-    """The weighted sum of a mix, as its training would begin with."""
+    """The weighted sum that a recipe's training would begin with; its name says which terms are in it."""
 
-    def __init__(self, mix: RewardMix, name: str) -> None:
+    def __init__(self, mix: RewardMix, recipe: str) -> None:
+        terms = [f"{weight:g} {name}" for name, weight in mix.weights_at(0.0, step=0).items() if weight]
         self.mix = mix
-        self.name = name
+        self.name = f"{recipe} ({' + '.join(terms)})"
 
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
@@ -110,6 +105,8 @@ class FunctionReward(Verifier):
         return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        if not samples:
+            return []
         judged = self._call(samples, BATCH_SECONDS)
         if isinstance(judged, list):
             return judged
@@ -166,8 +163,3 @@ async def _awaited(scores: Any) -> Any:
 
 def _ignored(*_: object) -> None:
     """TRL's logging, which is not needed here."""
-
-
-def has_failed(verdict: Verdict) -> bool:
-    """Whether the reward broke, rather than said that it does not apply."""
-    return verdict.blame is Blame.GRADER or verdict.status is Status.ERROR

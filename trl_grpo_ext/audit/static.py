@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trl_grpo_ext.audit.probes import FORMS, OTHER, PROBES, Probe, Said
-from trl_grpo_ext.audit.reward import has_failed
 from trl_grpo_ext.audit.task import Task
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
-from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.verdict import Blame
 
 TRIED = 12  # tasks that show in which form the reward wants its answers
 WORST = 2  # cases that are kept of each probe
@@ -121,7 +120,7 @@ def audit_reward(reward: Verifier, tasks: Sequence[Task]) -> StaticAudit:
     kind = tasks[0].kind
     form, _ = best_form(reward, tasks)
     said = [Said(task, form) for task in tasks]
-    gold_score = _mean(_judged(reward, [one.task.sample(one.right) for one in said]))
+    gold_score = _mean_score(reward, [one.task.sample(one.right) for one in said])
     results = tuple(_probe(reward, probe, said, gold_score) for probe in PROBES[kind])
     return StaticAudit(kind=kind, tasks=len(tasks), form=form, gold_score=gold_score, probes=results)
 
@@ -129,7 +128,7 @@ def audit_reward(reward: Verifier, tasks: Sequence[Task]) -> StaticAudit:
 def best_form(reward: Verifier, tasks: Sequence[Task]) -> tuple[str, float]:
     """The form in which the gold earns most, the first of equals, and what it earns in that; of a few tasks."""
     earned = {
-        form: _mean(_judged(reward, [task.sample(Said(task, form).right) for task in tasks[:TRIED]]))
+        form: _mean_score(reward, [task.sample(Said(task, form).right) for task in tasks[:TRIED]])
         for form in FORMS[tasks[0].kind]
     }
     form = max(earned, key=lambda form: -math.inf if math.isnan(earned[form]) else round(earned[form], 9))
@@ -138,7 +137,7 @@ def best_form(reward: Verifier, tasks: Sequence[Task]) -> tuple[str, float]:
 
 def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: float) -> ProbeResult:
     written = [(one, text) for one in said for text in dict.fromkeys(probe.write(one))]
-    verdicts = _judged(reward, [one.task.sample(text) for one, text in written])
+    verdicts = reward.judge_samples([one.task.sample(text) for one, text in written])
     scored, bad, failed = [], [], []
     for (one, text), verdict in zip(written, verdicts, strict=True):
         case = Case(
@@ -149,7 +148,7 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: flo
             scored.append((id(one), paid))
             if paid is not probe.pays:
                 bad.append(case)
-        elif has_failed(verdict):
+        elif verdict.blame is Blame.GRADER:  # the reward broke, rather than said that it does not apply
             failed.append(case)
     bad.sort(key=lambda case: case.score or 0.0, reverse=not probe.pays)
     return ProbeResult(
@@ -169,10 +168,6 @@ def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:
     return score_interval(Estimate.share(sum(counts for _, counts in counted), len(counted)), tasks, in_unit=True)
 
 
-def _judged(reward: Verifier, samples: Sequence[Sample]) -> list[Verdict]:
-    return reward.judge_samples(samples) if samples else []
-
-
-def _mean(verdicts: Sequence[Verdict]) -> float:
-    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+def _mean_score(reward: Verifier, samples: Sequence[Sample]) -> float:
+    scores = [verdict.score for verdict in reward.judge_samples(samples) if verdict.score is not None]
     return math.fsum(scores) / len(scores) if scores else math.nan

@@ -103,7 +103,7 @@ def _audit(reward: Verifier, tasks: list[Task], arguments: argparse.Namespace) -
 
 def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
     """What is audited, and on what; a ValueError says what is wrong with the arguments."""
-    from trl_grpo_ext.audit.reward import check_attack, recipe_reward, reward_named
+    from trl_grpo_ext.audit.reward import MixReward, check_attack, reward_named
     from trl_grpo_ext.audit.task import read_tasks
 
     if arguments.limit < 2:
@@ -122,7 +122,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
 
         # Nothing of the recipe is trained, so nothing may depend on what this machine could train with.
         recipe = read_recipe(arguments.config, ["--use_cpu", "true", "--bf16", "false"])
-        reward, rows = named or recipe_reward(recipe.mix, recipe.name), _rows(recipe.data, arguments.limit)
+        reward, rows = named or MixReward(recipe.mix, recipe.name), _rows(recipe.data, arguments.limit)
     else:
         assert named is not None
         data = _data(arguments.data or _suitable(named), arguments.prompt)

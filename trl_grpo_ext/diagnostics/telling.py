@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 COLOURS = {Severity.INFO: "blue", Severity.WARNING: "yellow", Severity.CRITICAL: "red"}
 
 
-def show_finding(finding: Finding, console: Console | None = None) -> None:
-    """Print a finding to stderr, or to `console`, without breaking a progress bar."""
-    console = console or Console(stderr=True)
+def show_finding(finding: Finding) -> None:
+    """Print a finding to stderr, without breaking a progress bar."""
+    console = Console(stderr=True)
     with tqdm.external_write_mode(file=sys.stderr):
         if console.is_terminal:
             console.print(_panel(finding))

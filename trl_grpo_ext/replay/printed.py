@@ -20,9 +20,9 @@ MAX_CHARS = 240  # of a prompt or a completion
 MAX_KINDS = 12  # of verdict changes that are shown
 
 
-def print_replay(replayed: ReplayedRun, recipe: str, console: Console | None = None) -> None:
+def print_replay(replayed: ReplayedRun, recipe: str) -> None:
     """Print what a replay came to."""
-    console = console or Console()
+    console = Console()
     comparison = replayed.comparison
     steps = "" if replayed.steps is None else ", steps {} to {}".format(*replayed.steps)
     _say(

@@ -27,13 +27,14 @@ LATEST_LOGS = 4
 
 def failures(window: Window) -> CheckResult:
     """Verdicts that the grader could not give, though it had a CPU."""
-    return _trouble(window, _is_failure, WARN, CRITICAL, _failed)
-
-
-def _failed(window: Window, found: VerdictShare) -> Told:
+    found = _worst(window, _is_failure, WARN, CRITICAL)
+    if found is None:
+        return None
     kinds = failures_of(window.of_term(found.term), _is_failure)
     spent = sum(count for (*_, reason), count in kinds.items() if reason == BUDGET_SPENT)
     late = sum(count for (_, status, _), count in kinds.items() if status is Status.TIMEOUT)
+    kind = "timeouts" if 2 * late > found.count else "failures of the grader"
+    sentence = f"The grader, not the model: {_share(found)} are {kind}, {_mostly(window, found, kinds)}."
     if 2 * spent > found.count:
         action = "Raise judging_budget well above the time that a batch takes."
     elif 2 * late > found.count:
@@ -42,41 +43,43 @@ def _failed(window: Window, found: VerdictShare) -> Told:
     else:
         action = f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles "
         action += "over."
-    kind = "timeouts" if 2 * late > found.count else "failures of the grader"
-    return f"The grader, not the model: {_share(found)} are {kind}, {_mostly(window, found, kinds)}.", action
+    return _finding(window, found, found.severity(CRITICAL), sentence, action)
 
 
 def starved(window: Window) -> CheckResult:
     """Deadlines that passed while the worker waited for a CPU."""
-    return _trouble(window, _is_starved, STARVED_WARN, STARVED_CRITICAL, _waited)
-
-
-def _waited(window: Window, found: VerdictShare) -> Told:
+    found = _worst(window, _is_starved, STARVED_WARN, STARVED_CRITICAL)
     return (
-        f"The machine, not the model: {_share(found)} ran out of time while their worker used next to no CPU: it had "
-        f"none, or the verifier waits for something.",
-        "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
-        "are free cores.",
+        None
+        if found is None
+        else _finding(
+            window,
+            found,
+            found.severity(STARVED_CRITICAL),
+            f"The machine, not the model: {_share(found)} ran out of time while their worker used next to no CPU: it had "
+            f"none, or the verifier waits for something.",
+            "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
+            "are free cores.",
+        )
     )
 
 
 def timeouts_of_the_policy(window: Window) -> CheckResult:
     """Completions that use up the time of their grader. They are scored and can be unlearned: going on is no waste."""
-    found = _trouble(window, _is_policys_timeout, POLICY_WARN, CRITICAL, _used_up)
+    found = _worst(window, _is_policys_timeout, POLICY_WARN, CRITICAL)
     if found is None:
         return None
-    severity = Severity.WARNING if found.severity is Severity.CRITICAL else Severity.INFO
-    return replace(found, severity=severity, numbers={**found.numbers, "of_the_policy": found.numbers["failed"]})
-
-
-def _used_up(window: Window, found: VerdictShare) -> Told:
     kinds = failures_of(window.of_term(found.term), _is_policys_timeout)
-    return (
+    finding = _finding(
+        window,
+        found,
+        Severity.WARNING if found.severity(CRITICAL) is Severity.CRITICAL else Severity.INFO,
         f"The completions, not the grader: {_share(found)} are timeouts that the completion caused, "
         f"{_mostly(window, found, kinds)}; they are scored, not left out.",
         "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
         "if right answers are among them, say in the prompt how fast they must be.",
     )
+    return replace(finding, numbers={**finding.numbers, "of_the_policy": found.count})
 
 
 def slow(window: Window) -> CheckResult:
@@ -112,23 +115,10 @@ def _worst(window: Window, is_kind: Callable[[Failure], bool], warn: float, crit
     return worst_share(window, lambda facts: failures_of([facts], is_kind).total(), warn, critical)
 
 
-Told = tuple[str, str]  # a sentence and what to do
-
-
-def _trouble(
-    window: Window,
-    is_kind: Callable[[Failure], bool],
-    warn: float,
-    critical: float,
-    tell: Callable[[Window, VerdictShare], Told],
-) -> Finding | None:
+def _finding(window: Window, found: VerdictShare, severity: Severity, sentence: str, action: str) -> Finding:
     """A finding of failed verdicts. A shadow that fails is information: it does not hold the reward back."""
-    found = _worst(window, is_kind, warn, critical)
-    if found is None:
-        return None
-    sentence, action = tell(window, found)
     return Finding(
-        severity=found.severity(critical),
+        severity=severity,
         sentence=sentence if found.in_force else f"{sentence} It has no weight, and holds nothing back.",
         numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)},
         action=action,

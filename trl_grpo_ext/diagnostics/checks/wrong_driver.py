@@ -47,8 +47,10 @@ def secondary_only(window: Window) -> CheckResult:
         return NotChecked(f"{LEAST_GROUPS} live groups in recent batches; {live} so far")
     if of_advantages is None:
         return NotChecked("advantages")
+    # A form may still be learned before the answers are.
+    is_early = window.score.mean > HARDLY and steps_so_far(window) < PATIENCE
     secondary = sum(batch.secondary_groups for batch in window.batches) / live
-    if min(secondary, of_advantages) < SECONDARY_WARN or _does_well(window) or _is_early(window):
+    if min(secondary, of_advantages) < SECONDARY_WARN or _does_well(window) or is_early:
         return None
     return Finding(
         severity=Severity.WARNING,
@@ -59,11 +61,6 @@ def secondary_only(window: Window) -> CheckResult:
         numbers={"share_of_live_groups": secondary, "share_of_advantages": of_advantages},
         action=_action(window),
     )
-
-
-def _is_early(window: Window) -> bool:
-    """Whether a form may still be learned before the answers are."""
-    return window.score.mean > HARDLY and steps_so_far(window) < PATIENCE
 
 
 def _does_well(window: Window) -> bool:

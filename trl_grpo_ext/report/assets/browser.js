@@ -514,17 +514,7 @@ function verdictTable(one) {
     el(
       "table",
       { class: "list verdicts" },
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          ...["term", "verdict", "extracted", "value", "weight", "counts"].map((name) =>
-            el("th", { scope: "col", text: name }),
-          ),
-        ),
-      ),
+      tableHead(["term", "verdict", "extracted", "value", "weight", "counts"]),
       el(
         "tbody",
         {},

@@ -308,15 +308,7 @@ function detail() {
       el(
         "table",
         { class: "samples" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            names.map((name) => el("th", { scope: "col", text: name })),
-          ),
-        ),
+        tableHead(names),
         el(
           "tbody",
           {},
@@ -454,24 +446,7 @@ function runTable() {
     ),
   );
   const names = ["at the end", "samples", "largest probability", "entropy", "KL", "expected reward"];
-  return el(
-    "div",
-    { class: "scroll" },
-    el(
-      "table",
-      { class: "runs" },
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          names.map((name) => el("th", { scope: "col", text: name })),
-        ),
-      ),
-      el("tbody", {}, rows),
-    ),
-  );
+  return el("div", { class: "scroll" }, el("table", { class: "runs" }, tableHead(names), el("tbody", {}, rows)));
 }
 
 function explanation() {

@@ -23,6 +23,13 @@ function termColor(run, term) {
   return `--term-${(run.terms.indexOf(term) % 8) + 1}`;
 }
 
+/** A line a term, of those that a figure is known of. */
+function termSeries(run, figure) {
+  return run.terms
+    .filter((term) => Object.hasOwn(figure, term))
+    .map((term) => ({ label: term, color: termColor(run, term), values: figure[term] }));
+}
+
 /** The panels of a run, each {section, ...spec}. */
 function panelsOf(run) {
   const context = { marks: [...new Set(run.findings.map((found) => found.step).filter((step) => step !== null))] };
@@ -183,10 +190,7 @@ function groupPanels(run) {
     },
   ];
   const drivers = main.figures.driver || {};
-  const series = run.terms
-    .filter((term) => Object.hasOwn(drivers, term))
-    .map((term) => ({ label: term, color: termColor(run, term), values: drivers[term] }))
-    .filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
+  const series = termSeries(run, drivers).filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
   const below = series.some((one) => present(one.values).some((value) => value < -0.005));
   panels.push({
     section: "groups",
@@ -220,31 +224,15 @@ function lengthPanels(run) {
       series,
     },
   ];
-  const cut = main.figures.cut || [];
-  if (present(cut).some((value) => value > 0)) {
-    panels.push({
-      section: "length",
-      id: "cut",
-      kind: "lines",
-      title: "Cut at the length limit",
-      note: "Share of the completions.",
-      format: percent,
-      x: main.steps,
-      series: [{ label: "cut", color: "--timeout", values: cut }],
-    });
-  }
-  const empty = main.figures.void || [];
-  if (present(empty).some((value) => value > 0)) {
-    panels.push({
-      section: "length",
-      id: "void",
-      kind: "lines",
-      title: "Void",
-      note: "Share of the completions that could not be judged, by the grader's or the data's fault, and were left out of training.",
-      format: percent,
-      x: main.steps,
-      series: [{ label: "void", color: "--error", values: empty }],
-    });
+  const left =
+    "Share of the completions that could not be judged, by the grader's or the data's fault, and were left out of training.";
+  for (const [id, title, note, tint] of [
+    ["cut", "Cut at the length limit", "Share of the completions.", "--timeout"],
+    ["void", "Void", left, "--error"],
+  ]) {
+    const values = main.figures[id] || [];
+    const series = present(values).some((value) => value > 0) ? [{ label: id, color: tint, values }] : [];
+    panels.push({ section: "length", id, kind: "lines", title, note, format: percent, x: main.steps, series });
   }
   return panels;
 }
@@ -305,10 +293,7 @@ function policyNotes(run) {
 function shadowPanels(run) {
   const main = run[run.main_mode];
   const fooled = main.figures.fooled || {};
-  const series = run.terms
-    .filter((term) => Object.hasOwn(fooled, term))
-    .map((term) => ({ label: term, color: termColor(run, term), values: fooled[term] }))
-    .filter((one) => present(one.values).length);
+  const series = termSeries(run, fooled).filter((one) => present(one.values).length);
   return [
     {
       section: "terms",

@@ -171,7 +171,7 @@ function keyFigures(run) {
 
 // --- findings -------------------------------------------------------------------------------------------------------
 
-const SEVERITIES = { info: "info", note: "info", warning: "warn", warn: "warn", critical: "bad", error: "bad" };
+const SEVERITIES = { info: "info", warning: "warn", critical: "bad" };
 
 function findingsOf(run, span) {
   const items = run.findings.map((found) => ({ found, row: findingRow(found) }));
@@ -205,27 +205,17 @@ function findingsOf(run, span) {
   );
 }
 
-function severity(found) {
-  return SEVERITIES[String(found.severity).toLowerCase()] || "warn";
-}
-
 function findingRow(found) {
-  const numbers = found.numbers && typeof found.numbers === "object" ? Object.entries(found.numbers) : [];
   const facts = [
     found.step === null ? "" : `from step ${found.step}${found.holds ? " to the end" : ""}`,
-    ...numbers.map(([name, value]) => `${words(name)} ${plainly(value)}`),
+    ...Object.entries(found.numbers).map(([name, value]) => `${words(name)} ${number(value)}`),
   ].filter(Boolean);
   return el(
     "li",
-    { class: severity(found), tabindex: "-1" },
-    el("p", { class: "said" }, ...withCode(found.sentence || "")),
-    found.action ? el("p", {}, ...withCode(found.action)) : null,
-    el(
-      "p",
-      { class: "note" },
-      el("span", { class: "mono", text: found.code || "finding" }),
-      ` \u00b7 ${facts.join(" \u00b7 ")}`,
-    ),
+    { class: SEVERITIES[found.severity], tabindex: "-1" },
+    el("p", { class: "said" }, ...withCode(found.sentence)),
+    el("p", {}, ...withCode(found.action)),
+    el("p", { class: "note" }, el("span", { class: "mono", text: found.code }), ` \u00b7 ${facts.join(" \u00b7 ")}`),
     found.about.length
       ? el(
           "details",
@@ -237,16 +227,11 @@ function findingRow(found) {
   );
 }
 
-function plainly(value) {
-  if (typeof value === "number") return number(value);
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
-}
-
 function findingTimeline([low, high], items) {
   const codes = [...new Set(items.map(({ found }) => found.code))];
   const dots = ({ found, row }) => {
     const dot = el("button", {
-      class: `dot ${severity(found)}`,
+      class: `dot ${SEVERITIES[found.severity]}`,
       type: "button",
       title: `step ${found.step}`,
       "aria-label": `${found.code}, step ${found.step}`,
@@ -265,7 +250,7 @@ function findingTimeline([low, high], items) {
       el(
         "div",
         { class: "lane" },
-        el("span", { class: "mono", text: code || "finding" }),
+        el("span", { class: "mono", text: code }),
         el(
           "div",
           { class: "track" },
@@ -390,34 +375,12 @@ function shadowTable(run, { term, table, kappa }, browser) {
           kappa === null ? "Kappa is not defined: each says one thing only." : `Cohen\u2019s kappa ${number(kappa)}`,
       }),
     ),
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        el("td"),
-        el("th", { scope: "col", text: "shadow passes" }),
-        el("th", { scope: "col", text: "shadow fails" }),
-      ),
-    ),
+    tableHead(["", "shadow passes", "shadow fails"]),
     el(
       "tbody",
       {},
-      el(
-        "tr",
-        {},
-        el("th", { scope: "row", text: "training passes" }),
-        cell(both, true, true),
-        cell(only, true, false),
-      ),
-      el(
-        "tr",
-        {},
-        el("th", { scope: "row", text: "training fails" }),
-        cell(other, false, true),
-        cell(neither, false, false),
-      ),
+      tableRow("training passes", cell(both, true, true), cell(only, true, false)),
+      tableRow("training fails", cell(other, false, true), cell(neither, false, false)),
     ),
   );
 }
@@ -446,12 +409,8 @@ function correlations(run) {
         text: "Correlation, less each group\u2019s mean; a dash where one of them never differs.",
       }),
     ),
-    el("thead", {}, el("tr", {}, el("td"), ...terms.map((term) => el("th", { scope: "col", text: term })))),
-    el(
-      "tbody",
-      {},
-      ...terms.map((a) => el("tr", {}, el("th", { scope: "row", text: a }), ...terms.map((b) => cell(a, b)))),
-    ),
+    tableHead(["", ...terms]),
+    el("tbody", {}, ...terms.map((a) => tableRow(a, ...terms.map((b) => cell(a, b))))),
   );
 }
 
@@ -497,23 +456,7 @@ function promptsOf(run, browser) {
     el(
       "div",
       {},
-      el(
-        "table",
-        { class: "list" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            el("th", { scope: "col", text: "prompt" }),
-            el("th", { scope: "col", text: "correct" }),
-            el("th", { scope: "col", text: "over time" }),
-            el("th", { scope: "col", text: "judged" }),
-          ),
-        ),
-        body,
-      ),
+      el("table", { class: "list" }, tableHead(["prompt", "correct", "over time", "judged"]), body),
       el(
         "div",
         { class: "pager" },
@@ -613,9 +556,7 @@ function settingsOf({ runs }) {
   const table = el(
     "table",
     { class: "list settings" },
-    runs.length > 1
-      ? el("thead", {}, el("tr", {}, el("td"), ...runs.map((run) => el("th", { scope: "col", text: run.name }))))
-      : null,
+    runs.length > 1 ? tableHead(["", ...runs.map((run) => run.name)]) : null,
     el(
       "tbody",
       {},

@@ -80,6 +80,16 @@ function words(name) {
   return name.replace(/_/g, " ");
 }
 
+/** The head of a table: a cell a name, and an empty one where there is none. */
+function tableHead(names) {
+  const cell = (name) => (name ? el("th", { scope: "col", text: name }) : el("td"));
+  return el("thead", {}, el("tr", {}, names.map(cell)));
+}
+
+function tableRow(name, ...cells) {
+  return el("tr", {}, el("th", { scope: "row", text: name }), cells);
+}
+
 /** Text in which what stands between backticks is code. */
 function withCode(text) {
   return String(text)
