@@ -58,8 +58,8 @@ import transformers
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer, verifier
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.recipe.summary import Evaluation, summarise
 from trl_grpo_ext.rewards import MathVerifier
-from trl_grpo_ext.trainer.evaluation import Evaluation, summarise
 
 LINES_WANTED = 5  # the sums have three to five numbers, and need two to four lines
 

@@ -20,7 +20,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity, append_finding, 
 from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, Watch
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.runs.recorder import Recorder
-from trl_grpo_ext.trainer.report_listener import BackgroundReport
+from trl_grpo_ext.trainer.report_listener import ReportListener
 
 FOUND = Finding(code="bad_data", step=1, severity=Severity.WARNING, sentence="s", numbers={}, action="a")
 
@@ -58,21 +58,21 @@ def reports_being_made(folder: Path) -> list[psutil.Process]:
 
 def test_the_last_report_is_written_by_a_process_of_its_own(tmp_path: Path) -> None:
     Recorder(tmp_path).on_batch(card_of(0))
-    BackgroundReport(tmp_path).finish(seconds=120)
+    ReportListener(tmp_path).finish(seconds=120)
     assert (tmp_path / "report.html").exists()
 
 
 def test_a_report_that_takes_too_long_is_left_to_the_user(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Recorder(tmp_path).on_batch(card_of(0))
     with caplog.at_level(logging.WARNING):
-        BackgroundReport(tmp_path).finish(seconds=0.01)
+        ReportListener(tmp_path).finish(seconds=0.01)
     assert f"trl-grpo-ext report {tmp_path}" in caplog.text
     assert not reports_being_made(tmp_path)
 
 
 def test_a_report_outlives_the_thread_that_began_it(tmp_path: Path) -> None:
     Recorder(tmp_path).on_batch(card_of(0))
-    report = BackgroundReport(tmp_path, first_after=0.0)
+    report = ReportListener(tmp_path, first_after=0.0)
     part = tmp_path / "scorecards" / "samples-00000001.parquet"
     os.mkfifo(part)
 
@@ -93,7 +93,7 @@ def test_a_report_outlives_the_thread_that_began_it(tmp_path: Path) -> None:
 def test_a_report_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
     (tmp_path / "scorecards").mkdir()
     os.mkfifo(tmp_path / "scorecards" / "samples-00000000.parquet")  # which is never read to its end
-    begin = "from trl_grpo_ext.trainer.report_listener import BackgroundReport as Report; import sys, time; "
+    begin = "from trl_grpo_ext.trainer.report_listener import ReportListener as Report; import sys, time; "
     begin += "Report(sys.argv[1], first_after=0.0).poke(); print(flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", begin, str(tmp_path)], stdout=subprocess.PIPE) as trainer:
         assert trainer.stdout is not None

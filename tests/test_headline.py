@@ -22,11 +22,11 @@ from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.watch import Onsets
 from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.recipe.summary import summarise
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.report.series import key_figures
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.budget import BUDGET_SPENT
-from trl_grpo_ext.trainer.evaluation import summarise
 
 SCORE = r"-?\d+\.\d\d(?!\d)"
 CHANGE = re.compile(rf"from ({SCORE}) [^.]*? to ({SCORE}) |({SCORE}) (?:in|at) [^.;]*? and ({SCORE}) (?:in|at) ")

@@ -27,7 +27,7 @@ from trl_grpo_ext.report.page import script_json, standalone_page
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.settings import write_settings
-from trl_grpo_ext.trainer.report_listener import BackgroundReport, one_last_report
+from trl_grpo_ext.trainer.report_listener import ReportListener, one_last_report
 
 Make = Callable[..., Any]
 
@@ -318,7 +318,7 @@ def test_the_command_loads_no_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def wait_for(report: BackgroundReport, path: Path) -> None:
+def wait_for(report: ReportListener, path: Path) -> None:
     for _ in range(600):
         report.poke()
         if path.exists():
@@ -329,7 +329,7 @@ def wait_for(report: BackgroundReport, path: Path) -> None:
 
 def test_while_a_run_goes_on_its_report_is_written_beside_it(tmp_path: Path) -> None:
     folder = runs.rich_run(tmp_path / "run")
-    report = BackgroundReport(folder, first_after=0.0)
+    report = ReportListener(folder, first_after=0.0)
     wait_for(report, folder / "report.html")
     assert run_of(folder / "report.html")["batches"] == 10
     report.close()
@@ -340,12 +340,12 @@ def test_while_a_run_goes_on_its_report_is_written_beside_it(tmp_path: Path) -> 
 
 
 def test_a_report_beside_a_run_never_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = BackgroundReport(tmp_path, first_after=0.0)
+    report = ReportListener(tmp_path, first_after=0.0)
     for _ in range(3):
         report.poke()
     report.close()
     monkeypatch.setattr(sys, "executable", "/nowhere")
-    report = BackgroundReport(tmp_path, first_after=0.0)
+    report = ReportListener(tmp_path, first_after=0.0)
     report.poke()
     report.poke()
     report.close()

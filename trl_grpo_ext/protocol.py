@@ -66,7 +66,8 @@ class Verifier(ABC):
 
     @property
     def __name__(self) -> str:
-        return self.name or _snake_case(type(self).__qualname__.rpartition(".")[2].removesuffix("Verifier"))
+        own = type(self).__qualname__.rpartition(".")[2].removesuffix("Verifier")
+        return self.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", own).lower()
 
     def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         """TRL's reward protocol: one finite float, or None where there is no score, a completion.
@@ -187,10 +188,6 @@ def warn_once(name: str, error: Exception) -> None:
     """Show the traceback of each kind of failure of what has this name once, not once a completion."""
     kind = type(error)
     _once.warn(logger, (name, kind), "%r raised %s; such rows are not trained on.", name, kind.__name__, error=error)
-
-
-def _snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 LogExtra = Callable[[str, list[Any]], None]

@@ -190,14 +190,12 @@ def _per_row(values: Any, size: int) -> Sequence[Any]:
 
 def _rows(columns: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
     named = {key: value for key, value in columns.items() if key not in TRL_EXTRAS}
-    listed = {key: value for key, value in named.items() if _is_list(value)}
+    listed = {
+        key: value
+        for key, value in named.items()
+        if hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
+    }
     scalars = {key: value for key, value in named.items() if key not in listed and not callable(value)}
     per_row = {key: value for key, value in listed.items() if len(value) == size}
     for index in range(size):
         yield scalars | {key: value[index] for key, value in per_row.items()}
-
-
-def _is_list(value: object) -> bool:
-    if isinstance(value, str | bytes | Mapping):
-        return False
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__")

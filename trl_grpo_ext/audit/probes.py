@@ -79,10 +79,8 @@ Write = Callable[[Said], Iterable[str]]
 class Probe:
     """A kind of completion.
 
-    Attributes:
-        name: Its name in the table.
-        pays: Whether it must be paid; otherwise it must not.
-        write: The completions for a task, none where it does not apply.
+    `pays` says whether it must be paid; otherwise it must not. `write` makes the completions for a task, none where it
+    does not apply.
     """
 
     name: str

@@ -155,13 +155,12 @@ def _rows(data: Any, limit: int) -> list[dict[str, Any]]:
     import itertools
 
     from trl_grpo_ext.recipe.data import load_data
+    from trl_grpo_ext.recipe.rows import spread
 
     rows = load_data(data)[data.dataset_train_split]
     if not hasattr(rows, "__len__"):
         return list(itertools.islice(rows, limit))
-    size = len(rows)
-    count = min(limit, size)
-    return list(rows.select([place * size // count for place in range(count)]))
+    return list(spread(rows, limit))
 
 
 def _data(name: str, prompt: str | None = None) -> Any:

@@ -28,7 +28,8 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    _print_any_text()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # which escapes what it has no code for: completions hold any text
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments = parse(argv)
     try:
         return int(COMMANDS[arguments.command].run(arguments))
@@ -84,9 +85,3 @@ class _Commands:
             for title, group in GROUPS.items()
         )
         return "\n\n".join([*groups, "`trl-grpo-ext COMMAND --help` says what a command takes."])
-
-
-def _print_any_text() -> None:
-    """Let what stdout has no code for be escaped, as stderr does: completions and data hold any text."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")

@@ -237,11 +237,8 @@ def worst_share(
 ) -> VerdictShare | None:
     """The term of which the largest share of recent verdicts is of a kind, if that is a pattern.
 
-    Args:
-        window: The run. Its shadows count only where no term in force shows a pattern.
-        count: How many verdicts of a batch are of the kind.
-        warn: The least share.
-        critical: The share that one batch is enough for.
+    Shadows count only where no term in force shows a pattern. `count` is how many verdicts of a batch are of the kind,
+    `warn` the least share, and `critical` the share that one batch is enough for.
     """
     shares = [_verdict_share(window, term, count) for term in window.terms]
     patterns = [share for share in shares if share.is_pattern(warn, critical)]

@@ -146,9 +146,6 @@ def recent_drivers(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
     Shadows and what has no share are left out; empty if nothing is known, as for a run that had no live group.
 
-    Args:
-        logs: TRL's logs, oldest first, as `RecordedRun.iterate_logs` gives them.
-
     Examples:
         >>> recent_drivers([{"verified/short/driver_share": 0.25, "verified/accuracy/driver_share": 0.75}])
         {'accuracy': 0.75, 'short': 0.25}

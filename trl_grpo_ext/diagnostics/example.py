@@ -22,14 +22,8 @@ MOST_REASON = 60  # characters of an answer or of a reason: a user's verifier ma
 class Example:
     """A completion with its verdicts; texts are cut, in one line, and hold no control characters.
 
-    Attributes:
-        step: The optimizer step.
-        group: The group.
-        prompt: The last message of the prompt.
-        text: The completion.
-        gold: The row's gold answer, of the first usual column that it has; None where it has none.
-        verdicts: By term, `"incorrect 0, answer 41 (no_boxed)"`.
-        advantage: None if it is not known.
+    `gold` is of the first usual column that the row has, `verdicts` are such as `"incorrect 0, answer 41 (no_boxed)"`
+    by term, and what is unknown is None.
     """
 
     step: int | None
@@ -119,17 +113,13 @@ def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[E
     found: list[Example] = []
     for card in cards:
         shows = kind(card, finding)
-        rows = [row for row in _best_first(card) if shows[row]]
+        advantages = card.advantages or [0.0] * len(card)
+        rows = [row for row in sorted(range(len(card)), key=lambda row: -advantages[row]) if shows[row]]
         distinct = {card.samples[row].text: row for row in reversed(rows)}  # the first of each text
         found += [_example(card, row) for row in rows if distinct[card.samples[row].text] == row]
         if len(found) >= limit:
             break
     return found[:limit]
-
-
-def _best_first(card: Scorecard) -> list[int]:
-    advantages = card.advantages or [0.0] * len(card)
-    return sorted(range(len(card)), key=lambda row: -advantages[row])
 
 
 def gold_column(row: Mapping[str, Any]) -> str | None:

@@ -47,10 +47,7 @@ def rank(cause: Finding) -> int:
 def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
     """The answer to a run.
 
-    Args:
-        causes: The findings that hold at its end, the first cause first.
-        findings: All findings as they began, oldest first.
-        window: The run at its end.
+    The causes hold at its end, the first cause first; findings are told as they began, oldest first.
     """
     if not window.batches:
         return causes[0].sentence if causes else _without_batches(window)

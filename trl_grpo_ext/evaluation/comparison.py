@@ -22,10 +22,7 @@ LEAST_DIFFERENT = 6
 class Difference:
     """By how much the second model's figure is higher than the first's.
 
-    Attributes:
-        interval: The mean difference, with its 95 % interval.
-        prompts: The prompts that both have the figure of.
-        different: Those of them on which they differ.
+    `prompts` have the figure of both models, and on `different` of them they differ.
     """
 
     interval: Interval

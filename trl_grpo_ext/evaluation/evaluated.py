@@ -170,10 +170,8 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
 def majority(attempts: Sequence[tuple[str | None, bool]]) -> tuple[float, bool]:
     """How right the most frequent answer is, in [0, 1], and whether several are the most frequent.
 
-    Several share the vote, which is what drawing one of them comes to. No answer is no vote; without votes it is 0.
-
-    Args:
-        attempts: The answer of each completion, None for none, and whether it is right.
+    Several share the vote, which is what drawing one of them comes to. No answer is no vote; without votes it is 0. An
+    attempt is the answer of a completion, None for none, and whether it is right.
 
     Examples:
         >>> majority([("4", True), ("5", False), ("4", True), (None, False)])

@@ -19,6 +19,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 from trl_grpo_ext.evaluation.evaluated import FILE, is_evaluation
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
+from trl_grpo_ext.recipe.rows import spread
 from trl_grpo_ext.recipe.run import RecipeTrainer, build_trainer, model_error, set_up
 from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.text import did_you_mean
@@ -29,11 +30,8 @@ from trl_grpo_ext.support.version import versions
 class EvaluationPlan:
     """What is evaluated, beside what the recipe says.
 
-    Attributes:
-        split: The split of the data.
-        samples: Completions a prompt.
-        limit: At most so many prompts, spread evenly over the split; None for all.
-        greedy: Whether the likeliest token is taken each time, instead of one that is drawn.
+    `samples` are completions a prompt, and at most `limit` prompts are taken, evenly spread over the split. `greedy`
+    takes the likeliest token each time, instead of one that is drawn.
     """
 
     split: str
@@ -69,9 +67,7 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
             raise ValueError("The data is a stream (dataset_streaming); set --limit, the number of prompts.")
         taken = Dataset.from_list(list(rows.take(plan.limit)))
         return taken, taken
-    size = len(rows)
-    chosen = min(plan.limit or size, size)
-    return splits.get(train_split, rows), rows.select([place * size // chosen for place in range(chosen)])
+    return splits.get(train_split, rows), spread(rows, plan.limit or len(rows))
 
 
 def check_model(name: str, recipe: Recipe) -> None:

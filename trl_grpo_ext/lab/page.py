@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy.typing as npt
 
 from trl_grpo_ext.lab.landscape import double_peak, linear, single_peak
 from trl_grpo_ext.lab.policy_history import SampledAction, batches_by_update, sampled_actions
 from trl_grpo_ext.report.page import standalone_page
+from trl_grpo_ext.support.files import plain
 
 if TYPE_CHECKING:
     from trl_grpo_ext.lab.training import LabRun
@@ -63,14 +61,14 @@ def _run_data(run: LabRun) -> dict[str, Any]:
         "name": run.algorithm.name,
         "title": run.algorithm.title,
         "note": run.algorithm.note,
-        "settings": {name: _plain(getattr(args, name, None)) for name in SETTINGS},
+        "settings": {name: plain(getattr(args, name, None)) for name in SETTINGS},
         "seconds": round(run.seconds, 2),
         "completions": sum(len(card) for card in run.cards if card.mode == "train"),
-        "probabilities": _rounded(history.probabilities),
-        "entropy": _rounded(history.entropy),
-        "kl": _rounded(history.kl),
-        "max_probability": _rounded(history.max_probability),
-        "expected_reward": None if run.rewards is None else _rounded(history.expected_reward(run.rewards)),
+        "probabilities": plain(history.probabilities.tolist(), DIGITS),
+        "entropy": plain(history.entropy.tolist(), DIGITS),
+        "kl": plain(history.kl.tolist(), DIGITS),
+        "max_probability": plain(history.max_probability.tolist(), DIGITS),
+        "expected_reward": run.rewards and plain(history.expected_reward(run.rewards).tolist(), DIGITS),
         "updates": [
             {
                 "sampled": None if position is None else run.cards[position].step,
@@ -83,22 +81,5 @@ def _run_data(run: LabRun) -> dict[str, Any]:
 
 def _sample_data(sample: SampledAction, low: float, high: float) -> list[Any]:
     """Action, group, reward, advantage, ratio, whether clipped: in this order, since there are thousands."""
-    numbers = [_number(value) for value in (sample.reward, sample.advantage, sample.ratio)]
+    numbers = plain([sample.reward, sample.advantage, sample.ratio], DIGITS)
     return [sample.action, sample.group, *numbers, sample.is_clipped(low, high)]
-
-
-def _rounded(values: npt.NDArray[Any]) -> Any:
-    listed = values.tolist()
-    if values.ndim > 1:
-        return [[_number(value) for value in row] for row in listed]
-    return [_number(value) for value in listed]
-
-
-def _number(value: float | None) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return float(f"{value:.{DIGITS}g}")
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

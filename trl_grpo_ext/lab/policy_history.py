@@ -86,12 +86,7 @@ class PolicyHistory:
 class SampledAction:
     """One completion of a batch, in one update.
 
-    Attributes:
-        action: The action; None if the completion names none.
-        group: The number of its group.
-        reward: Its total; None if it is void.
-        advantage: Its advantage; None if it has not been computed.
-        ratio: Its probability now over that when it was sampled; None for no action.
+    `ratio` is its probability now over that when it was sampled. What is unknown, void, or of no action is None.
     """
 
     action: int | None

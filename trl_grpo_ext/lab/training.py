@@ -56,12 +56,8 @@ DEFAULTS: Mapping[str, Any] = {
 class Algorithm:
     """What the trainer is told.
 
-    Attributes:
-        name: The key.
-        title: What people call it.
-        settings: Fields of `VerifiedGRPOConfig` that make it this algorithm.
-        plain: Whether the rewards themselves are the advantages, which no setting of TRL's gives.
-        note: How it is done, in one sentence.
+    `settings` are the fields of `VerifiedGRPOConfig` that make it this algorithm. `plain` says whether the rewards
+    themselves are the advantages, which no setting of TRL's gives. `note` says how it is done.
     """
 
     name: str

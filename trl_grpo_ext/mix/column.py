@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.mix.combination import Combination
 from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.shape import Shape
 from trl_grpo_ext.mix.term import RewardTerm
@@ -62,7 +61,9 @@ def judge_term(
     gating = columns[term.gate.term] if isinstance(term.gate, Gate) else None
     applies = _applies(term, samples, gating)
     if term.combine is not None:
-        verdicts = _combined(term.combine, applies, columns)
+        parts = (zip(columns[name].verdicts, columns[name].values, strict=True) for name in term.combine.terms)
+        rows = zip(*parts, strict=True)
+        verdicts = [term.combine.verdict(row) if meant else None for meant, row in zip(applies, rows, strict=True)]
     elif isinstance(term.verifier, GroupVerifier):
         verdicts = _compared(term, samples, applies, gating, gather)
     else:
@@ -84,12 +85,6 @@ def _applies(term: RewardTerm, samples: Sequence[Sample], gating: TermColumn | N
     if gating is None:
         return applies
     return [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
-
-
-def _combined(combine: Combination, applies: Sequence[bool], columns: Mapping[str, TermColumn]) -> list[Verdict | None]:
-    parts = [zip(columns[name].verdicts, columns[name].values, strict=True) for name in combine.terms]
-    rows = zip(*parts, strict=True)
-    return [combine.verdict(row) if meant else None for meant, row in zip(applies, rows, strict=True)]
 
 
 def _compared(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.support.estimate import is_finite
+from trl_grpo_ext.support.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,12 @@ class When:
             conditions.append((str(column), values))
         return cls(tuple(conditions))
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(column for column, _ in self.conditions)
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise a ValueError for a column that a dataset with these columns does not have."""
+        for column, _ in self.conditions:
+            if column not in columns:
+                near = did_you_mean(column, columns)
+                raise ValueError(f"`when` looks at the dataset column `{column}`, which is not there. {near}")
 
     def applies(self, row: Mapping[str, Any]) -> bool:
         """Whether a row of the dataset is one of those meant."""

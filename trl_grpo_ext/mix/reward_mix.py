@@ -89,9 +89,8 @@ class RewardMix:
     def weights_at(self, progress: float, step: int | None = None) -> dict[str, float]:
         """The weights in force, by name.
 
-        Args:
-            progress: The share of training that is done, in [0, 1].
-            step: The optimizer steps that are done; None only where no schedule counts them.
+        Progress is the share of training that is done, in [0, 1]. The step, the optimizer steps that are done, is None
+        only where no schedule counts them.
 
         Raises:
             ValueError: naming the term, for a schedule that gives no weight at this moment.
@@ -157,12 +156,8 @@ class RewardMix:
         check_executor()
         for term in self.terms:
             try:
-                for column in term.when.columns if isinstance(term.when, When) else ():
-                    if column not in columns:
-                        raise ValueError(
-                            f"`when` looks at the dataset column `{column}`, which is not there. "
-                            f"{did_you_mean(column, columns)}"
-                        )
+                if isinstance(term.when, When):
+                    term.when.check_columns(columns)
                 if term.verifier is not None:
                     term.verifier.check_columns(columns)
             except ValueError as error:

@@ -31,6 +31,11 @@ class RewardPlan:
     weights: list[float]
 
     @property
+    def names(self) -> list[str]:
+        """What `functions` are called; a reward model has its own name."""
+        return [str(getattr(function, "__name__", function)) for function in self.functions]
+
+    @property
     def positions(self) -> dict[str, int]:
         """Where each term of the mix stands among `functions`."""
         return {

@@ -39,11 +39,8 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
 
     `dataset_name` is a Hub id or a folder, as `load_dataset` takes it; a file, which is the split to train on;
     `bundled:NAME` for what is shipped with the package; or `reasoning_gym:TASK`, problems made on the spot, with the
-    task's options as in `reasoning_gym:chain_sum?max_terms=3`.
-
-    Args:
-        arguments: What the recipe says. Its `dataset_train_split` must be there, with at least one row.
-        purpose: What that split is for, as errors say it.
+    task's options as in `reasoning_gym:chain_sum?max_terms=3`. The `dataset_train_split` must be there, with at least
+    one row; `purpose` is what it is for, as errors say it.
 
     Raises:
         ValueError: for a file, a task, a split or a column that is not there, and for data without rows.
@@ -104,13 +101,10 @@ def check_source(name: str) -> None:
             f"Data cannot be loaded from the file {name!r} (dataset_name): it takes a file that ends in "
             f"{', '.join(FILE_KINDS)}, a folder of such files, or a name on the Hub."
         )
-    if not path.exists() and _looks_like_a_path(name):
-        raise ValueError(f"There is no file or folder {name!r} (dataset_name); the current folder is {Path.cwd()}.")
-
-
-def _looks_like_a_path(name: str) -> bool:
     is_long = name.count("/") > 1 and "://" not in name and not name.startswith(REASONING_GYM)
-    return is_long or name.startswith(("/", ".", "~")) or Path(name).suffix in FILE_KINDS
+    is_path = is_long or name.startswith(("/", ".", "~")) or Path(name).suffix in FILE_KINDS
+    if is_path and not path.exists():
+        raise ValueError(f"There is no file or folder {name!r} (dataset_name); the current folder is {Path.cwd()}.")
 
 
 def _reasoning_gym(spec: str) -> dict[str, Dataset]:

@@ -32,9 +32,7 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
 def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:
     """The rows of each split that a recipe takes.
 
-    Args:
-        splits: Rows by the names of their splits; streams too, but for `test_rows`.
-        arguments: What the recipe says: `when`, `test_rows` and `rows`, which apply in this order, and `rows_seed`.
+    `when`, `test_rows` and `rows` apply in this order; streams have no `test_rows`.
 
     Raises:
         ValueError: for a column that is not there, and for rows to test on that cannot be set aside.
@@ -49,11 +47,15 @@ def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
     if not described:
         return rows
     when = When.parse(described)
-    for column in when.columns if rows.column_names else ():
-        if column not in rows.column_names:
-            near = did_you_mean(column, rows.column_names)
-            raise ValueError(f"`when` looks at the dataset column `{column}`, which is not there. {near}")
+    if rows.column_names:
+        when.check_columns(rows.column_names)
     return rows.filter(when.applies)
+
+
+def spread(rows: Any, count: int) -> Any:
+    """So many rows of a dataset, or all of a smaller one, evenly spread over it."""
+    size = len(rows)
+    return rows.select([place * size // min(count, size) for place in range(min(count, size))])
 
 
 def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:

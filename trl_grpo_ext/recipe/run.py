@@ -23,14 +23,13 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.data_check import check_rows, describe, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.summary import Stopwatch, print_summary, summarise_run, write_summary
+from trl_grpo_ext.recipe.summary import Evaluation, Stopwatch, evaluate, print_summary, summarise_run, write_summary
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
-from trl_grpo_ext.trainer.evaluation import Evaluation, evaluate
 from trl_grpo_ext.trainer.preflight import check_writable
 from trl_grpo_ext.trainer.report_listener import one_last_report
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer

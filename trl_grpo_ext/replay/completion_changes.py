@@ -157,10 +157,8 @@ class Pull:
 class AdvantageChanges:
     """How the advantages change.
 
-    Attributes:
-        examples_kept: How many examples to keep: the completions whose advantage moves most among those that turn.
-        completions: How many were compared.
-        turns: How many by direction before and after: `up`, `down`, `none` or `void`.
+    So many examples are kept: of the completions that turn, those whose advantage moves most. `turns` counts
+    completions by direction before and after.
     """
 
     examples_kept: int

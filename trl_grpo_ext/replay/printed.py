@@ -11,7 +11,7 @@ from rich.text import Text
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.replay.changes import Comparison, Side, mean_of
-from trl_grpo_ext.replay.completion_changes import AdvantageChanges, TermChanges
+from trl_grpo_ext.replay.completion_changes import TermChanges
 from trl_grpo_ext.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.support.estimate import NOTHING
 from trl_grpo_ext.support.text import on_one_line
@@ -94,7 +94,8 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
     groups, advantages = comparison.groups, comparison.advantages
     yield f"{groups.come_alive} of {groups.groups} groups come alive, {groups.die} die."
     share = advantages.turned / advantages.completions
-    ways = ", ".join(f"{count} {before} -> {after}" for before, after, count in _turns(advantages))
+    turns = [(*turn, count) for turn, count in advantages.turns.most_common() if turn[0] != turn[1]]
+    ways = ", ".join(f"{count} {before} -> {after}" for before, after, count in turns)
     yield (
         f"{advantages.turned} of {advantages.completions} completions ({share:.1%}) are pulled another way"
         f"{ways and f': {ways}'}."
@@ -109,12 +110,6 @@ def _setting_changes(old: AdvantageSettings, new: AdvantageSettings) -> Iterator
         before, after = getattr(old, setting), getattr(new, setting)
         if before != after:
             yield f"; {setting}: {before} -> {after}"
-
-
-def _turns(advantages: AdvantageChanges) -> Iterator[tuple[str, str, int]]:
-    for (before, after), count in advantages.turns.most_common():
-        if before != after:
-            yield before, after, count
 
 
 def _examples(comparison: Comparison) -> Iterator[str]:

@@ -39,7 +39,8 @@ class RecordedBatches:
         meant = [
             number for number, about in self._parts if about.mode == selection.mode and selection.has_step(about.step)
         ]
-        self.numbers = meant if selection.limit is None else selection.within_limit(meant, self._batch_size(meant))
+        size = next((len(card) for number in meant if (card := self.card(number)) is not None), 1)
+        self.numbers = meant if selection.limit is None else selection.within_limit(meant, size)
         self.left_out = len(meant) - len(self.numbers)
 
     def card(self, number: int) -> Scorecard | None:
@@ -48,9 +49,6 @@ class RecordedBatches:
         if card is None and number not in self.unreadable:
             self.unreadable.append(number)
         return card if card is not None and len(card) else None
-
-    def _batch_size(self, numbers: Sequence[int]) -> int:
-        return next((len(card) for number in numbers if (card := self.card(number)) is not None), 1)
 
     def why_none(self, settings: Mapping[str, Any]) -> str:
         """Why nothing could be replayed, and what to do."""
@@ -154,9 +152,7 @@ def parse_steps(text: str) -> tuple[int, int | None]:
 class RunClock:
     """When a run ends.
 
-    Attributes:
-        last_step: The optimizer steps of the whole run, 1 or more; None if it is unknown.
-        ended: Whether training has come to its end.
+    `last_step` are the optimizer steps of the whole run, 1 or more; None if it is unknown.
     """
 
     last_step: int | None

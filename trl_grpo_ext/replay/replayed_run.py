@@ -24,13 +24,8 @@ Numbers = Sequence[int]
 class ReplayedRun:
     """What came of a replay.
 
-    Attributes:
-        folder: The run's folder.
-        comparison: The recorded batches against the new ones.
-        sources: Where the verdicts of each term of the new mix come from.
-        notes: What a reader must know to trust the figures, a sentence each.
-        steps: The first and the last optimizer step; None if they are unknown.
-        seconds: Wall time.
+    `sources` says where the verdicts of each term of the new mix come from, and `notes` what a reader must know to
+    trust the figures. `steps` are the first and the last.
     """
 
     folder: str
@@ -164,7 +159,9 @@ class _Replay:
                 f"The weight of {listed(moving)} moves with training: each batch is compared under the weights of its "
                 f"own step, on both sides, and mean totals are over batches with different weights."
             )
-        if self.clock.last_step is None and any(_counts_progress(term.weight) for term in self.rewards.mix.terms):
+        weights = [term.weight for term in self.rewards.mix.terms]
+        moves = any(one.unit == "progress" if isinstance(one, Schedule) else callable(one) for one in weights)
+        if self.clock.last_step is None and moves:
             yield "The length of the run is unknown, so weights over the progress are those of its beginning."
         for term, old_term in self.rescorer.same.items():
             changed = self.comparison.verdicts.terms[term].changed
@@ -221,7 +218,3 @@ def _notes_on_run(batches: RecordedBatches, clock: RunClock) -> Iterator[str]:
         yield f"{len(batches.unreadable)} batches cannot be read and were left out: {listed(batches.unreadable)}."
     if batches.left_out:
         yield f"{batches.left_out} batches were left out to keep to the limit; the others are spread over the run."
-
-
-def _counts_progress(weight: Any) -> bool:
-    return weight.unit == "progress" if isinstance(weight, Schedule) else callable(weight)

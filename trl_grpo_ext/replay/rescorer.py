@@ -52,10 +52,8 @@ class Rescorer:
     def score(self, old: Scorecard, progress: float, *, alone: bool) -> Scorecard:
         """The scorecard of a recorded batch under the mix, with the same samples.
 
-        Args:
-            old: The recorded batch.
-            progress: The share of training that was done, in [0, 1].
-            alone: Whether the run had no reward functions beside its mix. What those added to a total is added again.
+        `progress` is the share of training that was done, in [0, 1]. Where the run had reward functions beside its mix,
+        what those added to a total is added again.
 
         Raises:
             ValueError: for a schedule that gives no weight.
@@ -65,7 +63,9 @@ class Rescorer:
                 verifier.open(old)
         step = old.step
         card = self.mix.score(old.samples, progress, step=step, mode=old.mode, alone=alone)
-        self._note_stops(card)
+        for term in self._raising:
+            if card.weights[term] != 0 and card.unscored(term):
+                self.stops.setdefault(term, card.step)
         self._note_failures(card, old)
         return card if alone else self._with_others(card, old)
 
@@ -78,11 +78,6 @@ class Rescorer:
         )
         self.revived += sum(was and not out for was, out in zip(old.void, new.void, strict=True))
         return new
-
-    def _note_stops(self, card: Scorecard) -> None:
-        for term in self._raising:
-            if card.weights[term] != 0 and card.unscored(term):
-                self.stops.setdefault(term, card.step)
 
     def _note_failures(self, card: Scorecard, old: Scorecard) -> None:
         for term, _ in self.mix.verifiers:
@@ -109,9 +104,7 @@ def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[
 class _RecordedVerdicts(Verifier):
     """The verdicts of a recorded term, batch by batch.
 
-    Args:
-        verifier: Judges the samples that the recorded term did not apply to.
-        term: The recorded term, whose verifier was the same.
+    The verifier, which was the same, judges the samples that the recorded term did not apply to.
     """
 
     def __init__(self, verifier: Verifier, term: str) -> None:

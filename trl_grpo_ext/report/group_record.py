@@ -13,11 +13,12 @@ from trl_grpo_ext.diagnostics.example import gold_column
 from trl_grpo_ext.figures.primary import passes
 from trl_grpo_ext.figures.reduction import NO_ADVANTAGE
 from trl_grpo_ext.figures.terms import would_fool
-from trl_grpo_ext.report.page import LONGEST_TEXT, bounded, plain, rounded
+from trl_grpo_ext.report.page import DIGITS, LONGEST_TEXT, bounded, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_messages
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
 from trl_grpo_ext.sample import Prompt, prompt_key
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.verdict import Verdict
 
 LONGEST_FIELD = 4_000  # characters of an answer, or of a detail of a verdict
@@ -198,4 +199,5 @@ def _prompt_characters(prompt: Prompt | None) -> int:
 
 
 def _shown(value: Any) -> str:
-    return bounded(value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False), LONGEST_COLUMN)
+    said = value if isinstance(value, str) else json.dumps(plain(value, DIGITS), ensure_ascii=False)
+    return bounded(said, LONGEST_COLUMN)

@@ -70,12 +70,8 @@ class KeptGroups:
 
     What matters comes first: groups of steps that a finding names, hacks, disagreements with a shadow, void rows, the
     largest advantages, the longest completions. What room is left goes to a sample in which every group has the same
-    chance.
-
-    Args:
-        completions: At most so many are kept, but for whole groups: the last may go over.
-        characters: At most so many characters of text, with the same exception.
-        cited: Steps that findings name.
+    chance. At most so many completions and characters of text are kept, but for whole groups: the last may go over.
+    `cited` are the steps that findings name.
     """
 
     def __init__(

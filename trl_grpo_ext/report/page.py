@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -111,22 +111,7 @@ def rounded(value: float | None) -> float | None:
         >>> rounded(1 / 3), rounded(float("nan")), rounded(None)
         (0.333333, None, None)
     """
-    if value is None or not math.isfinite(value):
-        return None
-    return float(f"{value:.{DIGITS}g}")
-
-
-def plain(value: Any) -> Any:
-    """The value as JSON holds it: null for a number that is not finite, text for what JSON does not know."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return rounded(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [plain(item) for item in value]
-    return str(value)
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 
 def bounded(text: str, limit: int = LONGEST_TEXT) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.report.page import bounded, plain, rounded
+from trl_grpo_ext.report.page import DIGITS, bounded, rounded
 from trl_grpo_ext.sample import PROMPT_KEY_BITS, Prompt, prompt_key
+from trl_grpo_ext.support.files import plain
 
 MOST_PROMPTS = 2000
 MOST_STEPS = 50  # of a prompt, the last
@@ -131,7 +132,7 @@ def _said(message: Any) -> str:
         return content
     if isinstance(content, list) and all(isinstance(block, dict) and "text" in block for block in content):
         return "".join(str(block["text"]) for block in content)
-    return json.dumps(plain(content), ensure_ascii=False)
+    return json.dumps(plain(content, DIGITS), ensure_ascii=False)
 
 
 def _bin(rate: float) -> int:

@@ -16,16 +16,18 @@ from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
-from trl_grpo_ext.report.page import plain, rounded
+from trl_grpo_ext.report.page import DIGITS, rounded
 from trl_grpo_ext.report.prompts import Prompts
 from trl_grpo_ext.report.series import Timeline, key_figures, log_columns, series_figures
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.documentation import read_docs
+from trl_grpo_ext.support.files import plain
 
 logger = logging.getLogger(__name__)
 
 MODES = ("train", "eval")
+FLAT = 1e-12  # a sum of squares of values that never differ within a group, but for rounding
 
 
 class ReportedRun:
@@ -113,10 +115,11 @@ class ReportedRun:
         kept = self.kept.records()
         prompt_texts = {record["prompt"]: record["messages"] for record in kept}
         places = {key: place for place, key in enumerate(prompt_texts)}
+        of_mode = {record["prompt"] for record in kept if record["mode"] == mode}
         return {
             "name": self.name,
             "terms": list(self._terms),
-            "settings": plain(self.settings),
+            "settings": plain(self.settings, DIGITS),
             "sentence": self.findings.sentence,
             "key_figures": key_figures(self.findings.score, self._timelines[mode], mode),
             "findings": list(self.findings.findings),
@@ -127,7 +130,7 @@ class ReportedRun:
             "logs": log_columns(logs),
             "shadows": self._agreements[mode].shadows(without=self._trained_on),
             "correlations": self._agreements[mode].correlations(),
-            "prompts": self._prompts[mode].table({key: places[key] for key in _prompts_of(kept, mode)}),
+            "prompts": self._prompts[mode].table({key: places[key] for key in of_mode}),
             "prompt_texts": list(prompt_texts.values()),
             "groups": [
                 {name: value for name, value in record.items() if name != "messages"}
@@ -179,18 +182,13 @@ class _TermAgreement:
         differs within a group.
         """
         return [
-            {"first": first, "second": second, "correlation": rounded(_correlation(*products))}
-            for (first, second), products in self._products.items()
+            {
+                "first": first,
+                "second": second,
+                "correlation": rounded(xy / math.sqrt(xx * yy)) if min(xx, yy) > FLAT else None,
+            }
+            for (first, second), (xx, yy, xy) in self._products.items()
         ]
-
-
-def _correlation(xx: float, yy: float, xy: float) -> float | None:
-    return xy / math.sqrt(xx * yy) if xx > 1e-12 and yy > 1e-12 else None
-
-
-def _prompts_of(records: Iterable[Mapping[str, Any]], mode: str) -> set[int]:
-    """The keys of the prompts of a mode's groups."""
-    return {record["prompt"] for record in records if record["mode"] == mode}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +236,7 @@ def _in_order(findings: list[Finding], holding: frozenset[str]) -> tuple[dict[st
     ordered = sorted(findings, key=lambda found: -1 if found.step is None else found.step)
     last = {found.code: found for found in ordered}
     return tuple(
-        {name: plain(value) for name, value in found.to_record().items()}
+        {name: plain(value, DIGITS) for name, value in found.to_record().items()}
         | {"holds": found.code in holding and last[found.code] is found, "about": _about(found.code)}
         for found in ordered
     )

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, K
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.schema import About
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.estimate import SURE, Estimate, Z
 from trl_grpo_ext.support.files import write_text
@@ -61,7 +60,8 @@ def write_report(
     if not 1 <= len(folders) <= 2:
         raise ValueError(f"A report is of one run, or of two side by side; got {len(folders)}.")
     runs = [RecordedRun(Path(folder)) for folder in folders]
-    path = Path(output) if output is not None else _default_output(runs)
+    second = f"-vs-{runs[1].folder.resolve().name}" if len(runs) == 2 else ""
+    path = Path(output) if output is not None else runs[0].folder / f"report{second}.html"
     text = report_page(runs, completions=completions, seconds=seconds)
     write_text(path, text)
     return path
@@ -94,7 +94,8 @@ def _run_data(run: RecordedRun, name: str, room: Room) -> dict[str, Any]:
     parts = run.parts()
     kept = KeptGroups(room.completions, room.characters, findings.steps)
     reported = ReportedRun(name, run.settings, findings, kept, weights=(about.weights for _, about in parts))
-    left = deque(_reading_order(parts, findings.steps))
+    left = deque(number for number, about in parts if about.step in findings.steps)
+    left += spread_out([number for number, about in parts if about.step not in findings.steps])
     unreadable = 0
     while left and (time.monotonic() < end or not reported.batches):
         number = left.popleft()
@@ -104,12 +105,6 @@ def _run_data(run: RecordedRun, name: str, room: Room) -> dict[str, Any]:
         else:
             reported.add(card, number)
     return reported.page_data(run.iterate_logs()) | {"unreadable": unreadable, "unread": len(left)}
-
-
-def _reading_order(parts: Sequence[tuple[int, About]], first_steps: Collection[int]) -> Iterator[int]:
-    """The numbers of batches: those of some steps, then the others so that the first of them are spread over all."""
-    yield from (number for number, about in parts if about.step in first_steps)
-    yield from spread_out([number for number, about in parts if about.step not in first_steps])
 
 
 def spread_out(items: Sequence[int]) -> Iterator[int]:
@@ -138,11 +133,6 @@ def _names(runs: Sequence[RecordedRun]) -> list[str]:
         if len(set(longer)) == len(longer)
         else [f"{name} ({letter})" for name, letter in zip(longer, "AB", strict=True)]
     )
-
-
-def _default_output(runs: Sequence[RecordedRun]) -> Path:
-    first = runs[0].folder
-    return first / "report.html" if len(runs) == 1 else first / f"report-vs-{runs[1].folder.resolve().name}.html"
 
 
 MOST_NAMED = 6  # settings that are named
@@ -185,17 +175,13 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
 
 def _differences(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """What differs in the settings, the verifiers and the last weights, with both values."""
-    one, other = ({**run.settings, "weight": _last_weights(run)} for run in runs)
+    weights = [parts[-1][1].weights if (parts := run.parts()) else {} for run in runs]
+    one, other = ({**run.settings, "weight": last} for run, last in zip(runs, weights, strict=True))
     rewards = [{reward["name"]: reward for reward in each.pop("rewards", ())} for each in (one, other)]
     found = [said for name in {**one, **other} for said in _difference(name, one.get(name), other.get(name), rewards)]
     yield from found[:MOST_NAMED]
     if len(found) > MOST_NAMED:
         yield f"{len(found) - MOST_NAMED} more (see Settings)"
-
-
-def _last_weights(run: RecordedRun) -> Mapping[str, float]:
-    parts = run.parts()
-    return parts[-1][1].weights if parts else {}
 
 
 def _difference(name: str, one: Any, other: Any, rewards: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
-from itertools import zip_longest
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,8 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int) -> dict[str, Any]
     terms' verifiers, by term; null where it cannot be told. `rewards` are the reward functions as a person reads them.
     """
     found = {name: getattr(args, name, None) for name in SETTINGS}
-    names = [_name(function) for function in plan.functions]
     verifiers = {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers} if plan.mix else {}
-    mixed = {"reward_functions": names, "verifiers": verifiers, "rewards": described_rewards(plan)}
+    mixed = {"reward_functions": plan.names, "verifiers": verifiers, "rewards": described_rewards(plan)}
     return found | {"world_size": world_size} | mixed
 
 
@@ -92,15 +91,11 @@ def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
     terms = {term.name: term for term in plan.mix.terms} if plan.mix else {}
     described = []
     # TRL appends to the functions those of environments that score themselves, with weight 1.
-    for function, weight in zip_longest(plan.functions, plan.weights, fillvalue=1.0):
-        name = _name(function)
+    weights = chain(plan.weights, repeat(1.0))
+    for name, function, weight in zip(plan.names, plan.functions, weights, strict=False):
         own = _described_term(terms[name]) if name in terms else {"verifier": _path(function)}
         described.append({"name": name, "weight": weight} | own)
     return described
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", function))
 
 
 def _described_term(term: RewardTerm) -> dict[str, Any]:

@@ -19,13 +19,8 @@ class CompletionFile:
     """Rows on disk, each a JSON object: a completion, and the columns of the dataset.
 
     Rows that follow each other with the same `prompt` are a group; a row without a prompt is a group by itself. At no
-    time is there more than a batch in memory.
-
-    Attributes:
-        path: The file.
-        completion: The column that has completions: texts or conversations.
-        rows: How many rows there are; empty lines are none.
-        columns: The names of the columns, of all rows together.
+    time is there more than a batch in memory. `completion` is the column that has completions, texts or conversations;
+    empty lines are no rows.
     """
 
     path: Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -44,20 +44,24 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
-def plain(value: Any) -> Any:
-    """The value with null in the place of NaN and infinity, which JSON does not know, and text for keys.
+def plain(value: Any, digits: int | None = None) -> Any:
+    """The value as JSON holds it: null for NaN and infinity, text for keys and for what JSON does not know.
+
+    With `digits`, numbers that are not whole have as many significant ones.
 
     Examples:
-        >>> plain({1: (0.5, float("nan"))})
-        {'1': [0.5, None]}
+        >>> plain({1: (0.5, float("nan"))}), plain([1 / 3, Path("a")], digits=3)
+        ({'1': [0.5, None]}, [0.333, 'a'])
     """
-    if isinstance(value, str):  # most are, and asking for a mapping takes long
+    if value is None or isinstance(value, str | int):  # most are, and asking for a mapping takes long
         return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, float):
+        return None if not math.isfinite(value) else value if digits is None else float(f"{value:.{digits}g}")
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): plain(item, digits) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [plain(item, digits) for item in value]
+    return str(value)
 
 
 def set_aside(recorded: Path) -> None:

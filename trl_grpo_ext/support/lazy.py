@@ -12,9 +12,7 @@ from typing import Any
 def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A package's `__getattr__` and `__dir__` (PEP 562).
 
-    Args:
-        package: The package's `__name__`; it has an `__all__`.
-        homes: The module of each exported name within the package, such as `terms.term`.
+    `homes` has the module of each name within the package, such as `mix.term`; the package has an `__all__`.
 
     Examples:
         >>> find, names = lazy_exports("trl_grpo_ext", {"Status": "verdict"})

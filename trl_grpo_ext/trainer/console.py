@@ -14,11 +14,7 @@ SHARES = (("bad data", "verified/blame/data", "verdicts"), ("void", "verified/vo
 
 
 class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
-    """Shows how far the run is and what its rewards are. Plain lines, without bars, when not on a terminal.
-
-    Args:
-        terms: The names of the reward terms to show, in order.
-    """
+    """Shows how far the run is and what its rewards are. Plain lines, without bars, when not on a terminal."""
 
     def __init__(self, terms: Sequence[str]) -> None:
         self.terms = tuple(terms)

@@ -35,11 +35,7 @@ JUDGING_SECONDS = "verified/grader/judging_seconds"
 class Moment:
     """When a batch is judged.
 
-    Attributes:
-        mode: In training or in evaluation.
-        step: The optimizer steps that are done.
-        last_step: Those of the whole run; 0 or less if it is unknown.
-        group_size: Completions a group.
+    `step` counts the optimizer steps that are done, and `last_step` those of the whole run; 0 or less if it is unknown.
     """
 
     mode: Mode
@@ -83,7 +79,7 @@ class Judge:
         self._budget = budget
         self._accelerator = accelerator
         self._positions = plan.positions
-        self._names = [str(getattr(function, "__name__", function)) for function in plan.functions]
+        self._names = plan.names
         self.others = " or ".join(name for name in self._names if name not in self._positions)
         self._once = Once()
 
@@ -217,11 +213,8 @@ class EarlyJudging:
     """Judging that begins when the completions exist, on a thread, while TRL computes log-probabilities on the GPU.
 
     TRL calls for the rewards after these passes. Verifiers work in processes, in sandboxes and on the network, so most
-    of their time costs a step nothing if it passes meanwhile.
-
-    Args:
-        judge: Judges the batch; it does not wait for other ranks.
-        completions: The batch, by which it is recognised.
+    of their time costs a step nothing if it passes meanwhile. It does not wait for other ranks. A batch is recognised
+    by its list of completions.
     """
 
     def __init__(self, judge: Callable[[], Scored], completions: Sequence[Completion]) -> None:

@@ -97,16 +97,17 @@ class NoiseMeter(RunListener):
         # Saved up is the time of a question, no more: no step may take the time of many.
         self._left = min(self._left, self._cost.mean) + self._share * (began - self._since)
         self._since, self._used = began, 0.0
-        questions = ((rate, right) for right in self._right_answers(card) for rate in self._rarest_first())
+        questions = (
+            (rate, right)
+            for right in self._right_answers(card)
+            for rate in sorted(self.mistakes, key=lambda rate: len(self.mistakes[rate]))  # the rarest first
+        )
         while self._used + self._cost.mean < self._left and (question := next(questions, None)) is not None:
             self._ask(*question)
             used = time.perf_counter() - began
             self._cost, self._used = self._cost + Estimate.one(used - self._used), used
         self._used = time.perf_counter() - began  # with the search for answers
         self._left -= self._used
-
-    def _rarest_first(self) -> list[str]:
-        return sorted(self.mistakes, key=lambda rate: len(self.mistakes[rate]))
 
     def _right_answers(self, card: Scorecard) -> Iterator[_Right]:
         """Of each group the first answer that is right, and surely the gold."""

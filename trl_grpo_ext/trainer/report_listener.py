@@ -18,74 +18,6 @@ from trl_grpo_ext.runs.listener import RunListener
 
 logger = logging.getLogger(__name__)
 
-
-class ReportListener(RunListener):
-    """Keeps `report.html` of a run up to date, and says once where it is.
-
-    The last report is written when training ends, and anew after each evaluation that follows it. With `disable_tqdm`,
-    which is for runs that other programs make, it does not say where it is.
-    """
-
-    def __init__(self, run_folder: str | os.PathLike[str]) -> None:
-        self.report = BackgroundReport(run_folder)
-        self._is_put_off = False
-        self._has_ended = False
-        self._says_where = False
-
-    def on_train_begin(self, *, quiet: bool) -> None:
-        if self._has_ended:  # which has closed it
-            self.report = BackgroundReport(self.report.folder)
-        self._has_ended = False
-        self._says_where = not quiet
-
-    def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
-        if not self._has_ended:
-            self.report.poke()
-
-    def on_train_end(self) -> None:
-        self._has_ended = True
-        self._finish()
-
-    def on_evaluate(self) -> None:
-        self._finish()
-
-    @contextmanager
-    def put_off(self) -> Iterator[None]:
-        """Write the last report at the end of the `with` block, not when training ends; nothing if it has not."""
-        self._is_put_off = True
-        try:
-            yield
-        finally:
-            self._is_put_off = False
-            self._finish()
-
-    def _finish(self) -> None:
-        if not self._has_ended or self._is_put_off:
-            return
-        path = self.report.finish()
-        if path is not None and self._says_where:
-            self._says_where = False
-            tqdm.write(f"Report: {path}", file=sys.stderr)
-
-
-@contextmanager
-def one_last_report(trainer: Any) -> Iterator[None]:
-    """Training and the evaluation after it, with one report at the end of both.
-
-    Examples:
-        >>> def train_and_measure(trainer):
-        ...     with one_last_report(trainer):
-        ...         trainer.train()
-        ...         return trainer.evaluate()
-    """
-    report = next((one for one in trainer.run_callback.listeners if isinstance(one, ReportListener)), None)
-    if report is None or not trainer.run_callback.is_main:
-        yield
-        return
-    with report.put_off():
-        yield
-
-
 SHARE = 0.01  # of the run's time, at most, in which a report is being made: on one core, at the lowest priority
 FIRST_AFTER = 60.0  # seconds
 
@@ -106,29 +38,68 @@ write_report([sys.argv[1]], seconds=float(sys.argv[3]))
 """
 
 
-class BackgroundReport:
-    """Keeps `report.html` of a run up to date. None of its methods raises.
+class ReportListener(RunListener):
+    """Keeps `report.html` of a run up to date, in a process of its own, and says once where it is.
 
-    A report of a long run is made from as many batches as can be read in `READING_SECONDS`.
-
-    Args:
-        run_folder: The run's `output_dir`.
-        first_after: Seconds before the first.
+    The last report is written when training ends, and anew after each evaluation that follows it. With `disable_tqdm`,
+    which is for runs that other programs make, it does not say where it is. A report of a long run is made from as many
+    batches as can be read in `READING_SECONDS`. Nothing here raises: a report that fails must not end the run.
     """
 
     def __init__(self, run_folder: str | os.PathLike[str], *, first_after: float = FIRST_AFTER) -> None:
         self.folder = Path(run_folder)
+        self._first_after = first_after
         self._due = time.monotonic() + first_after
         self._started = 0.0
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_put_off = False
+        self._has_ended = False
+        self._says_where = False
+
+    def on_train_begin(self, *, quiet: bool) -> None:
+        if self._has_ended:  # which has closed it
+            self._due = time.monotonic() + self._first_after
+        self._has_ended = False
+        self._says_where = not quiet
+
+    def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
+        if not self._has_ended:
+            self.poke()
+
+    def on_train_end(self) -> None:
+        self._has_ended = True
+        self._write_last()
+
+    def on_evaluate(self) -> None:
+        self._write_last()
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Write the last report at the end of the `with` block, not when training ends; nothing if it has not."""
+        self._is_put_off = True
+        try:
+            yield
+        finally:
+            self._is_put_off = False
+            self._write_last()
+
+    def _write_last(self) -> None:
+        if not self._has_ended or self._is_put_off:
+            return
+        path = self.finish()
+        if path is not None and self._says_where:
+            self._says_where = False
+            tqdm.write(f"Report: {path}", file=sys.stderr)
 
     def poke(self) -> None:
         """Begin to write a report if one is due and none is being written. Returns at once."""
         try:
-            self._note_end()
+            if self._process is not None and self._process.poll() is not None:
+                took = time.monotonic() - self._started
+                self._process, self._due = None, self._started + took / SHARE
             if self._process is None and time.monotonic() >= self._due:
                 self._begin()
-        except Exception as error:  # a report that fails must not end the run
+        except Exception as error:
             logger.warning("The report of %s is given up: %s", self.folder, error)
             self._due = float("inf")
 
@@ -171,7 +142,20 @@ class BackgroundReport:
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
 
-    def _note_end(self) -> None:
-        if self._process is not None and self._process.poll() is not None:
-            took = time.monotonic() - self._started
-            self._process, self._due = None, self._started + took / SHARE
+
+@contextmanager
+def one_last_report(trainer: Any) -> Iterator[None]:
+    """Training and the evaluation after it, with one report at the end of both.
+
+    Examples:
+        >>> def train_and_measure(trainer):
+        ...     with one_last_report(trainer):
+        ...         trainer.train()
+        ...         return trainer.evaluate()
+    """
+    report = next((one for one in trainer.run_callback.listeners if isinstance(one, ReportListener)), None)
+    if report is None or not trainer.run_callback.is_main:
+        yield
+        return
+    with report.put_off():
+        yield

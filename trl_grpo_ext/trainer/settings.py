@@ -55,8 +55,7 @@ _QUOTED = re.compile(r"\b(\w+)'(?!\w)")
 def check_settings(settings: Any) -> None:
     """Raise a ValueError for a setting that is out of its range or none of its choices.
 
-    Args:
-        settings: A `GRPOConfig`; what this version of TRL does not have, and what is None, is passed over.
+    What this version of TRL does not have, and what is None, is passed over.
 
     Examples:
         >>> from types import SimpleNamespace
@@ -98,9 +97,7 @@ _WORLD_SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORL
 def check_batches(written: Mapping[str, Any], processes: int | None = None) -> None:
     """Raise a ValueError if a batch does not hold whole groups, with what to set. TRL says so too, but seconds later.
 
-    Args:
-        written: Settings by name; of what is not there or None, the default counts.
-        processes: How many train together; by default as many as the launcher says.
+    Of a setting that is not there or None, the default counts; by default as many processes train as the launcher says.
 
     Examples:
         >>> check_batches({"per_device_train_batch_size": 12})

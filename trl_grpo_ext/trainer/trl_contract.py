@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 SUPPORTED = "trl>=1.6,<2,!=1.15.0"
 
@@ -23,19 +22,16 @@ EXPECTED_PARAMETERS = {
 def check_trl(trainer_class: type, trl_version: str) -> None:
     """Raise an ImportError of one sentence if TRL's trainer is not the one this package subclasses."""
     for method, expected in EXPECTED_PARAMETERS.items():
-        found = _parameters(getattr(trainer_class, method, None))
-        if found != expected:
-            has = f"takes ({', '.join(found)})" if found is not None else "is missing"
+        # TRL wraps these in a profiling decorator; the signature is that of the function inside.
+        is_there = hasattr(trainer_class, method)
+        found = inspect.signature(inspect.unwrap(getattr(trainer_class, method))).parameters if is_there else ()
+        if tuple(found) != expected:
+            has = f"takes ({', '.join(found)})" if is_there else "is missing"
             raise ImportError(
                 f"trl_grpo_ext supports {SUPPORTED}, and in the installed TRL {trl_version} the method "
                 f"GRPOTrainer.{method} {has}, not ({', '.join(expected)}): install a supported TRL, or use the "
                 f"verifiers of trl_grpo_ext.rewards with TRL's own GRPOTrainer."
             )
-
-
-def _parameters(method: Callable[..., Any] | None) -> tuple[str, ...] | None:
-    # TRL wraps these in a profiling decorator; the signature is that of the function inside.
-    return None if method is None else tuple(inspect.signature(inspect.unwrap(method)).parameters)
 
 
 # Where transformers warns of figures that are None, from its callback for tensorboard.

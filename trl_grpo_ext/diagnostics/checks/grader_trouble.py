@@ -49,18 +49,16 @@ def failures(window: Window) -> CheckResult:
 def starved(window: Window) -> CheckResult:
     """Deadlines that passed while the worker waited for a CPU."""
     found = _worst(window, _is_starved, STARVED_WARN, STARVED_CRITICAL)
-    return (
-        None
-        if found is None
-        else _finding(
-            window,
-            found,
-            found.severity(STARVED_CRITICAL),
-            f"The machine, not the model: {_share(found)} ran out of time while their worker used next to no CPU: it had "
-            f"none, or the verifier waits for something.",
-            "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
-            "are free cores.",
-        )
+    if found is None:
+        return None
+    return _finding(
+        window,
+        found,
+        found.severity(STARVED_CRITICAL),
+        f"The machine, not the model: {_share(found)} ran out of time while their worker used next to no CPU: it had "
+        f"none, or the verifier waits for something.",
+        "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
+        "are free cores.",
     )
 
 

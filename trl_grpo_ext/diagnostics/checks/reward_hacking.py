@@ -73,19 +73,16 @@ def _against_evaluation(window: Window) -> CheckResult:
         return None
     if not held_out.is_surely_below(FOLLOWS * min(rise.mean, 1 - first.mean)):
         return None
+    by = f"by {held_out.mean:z.2f}" if held_out.mean > -0.005 else f"has fallen by {-held_out.mean:.2f}"
     return Finding(
         severity=Severity.critical_if(rise.mean - held_out.mean >= WIDE_GAP),
         sentence=(
-            f"The training score has risen by {rise.mean:.2f} and that of the evaluation {_by(held_out.mean)}: what is "
+            f"The training score has risen by {rise.mean:.2f} and that of the evaluation {by}: what is "
             f"learned does not carry over."
         ),
         numbers={"rise": rise.mean, "evaluation_rise": held_out.mean},
         action="Read the training completions with the highest advantage; if they are honest, the data is too small.",
     )
-
-
-def _by(rise: float) -> str:
-    return f"by {rise:z.2f}" if rise > -0.005 else f"has fallen by {-rise:.2f}"
 
 
 def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | None:
