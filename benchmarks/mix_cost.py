@@ -32,7 +32,7 @@ class Ready(Verifier):
         self.verdicts = list(verdicts)
 
     def verify(self, sample: Sample) -> Verdict:
-        raise NotImplementedError
+        return self.verdicts[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         return self.verdicts[: len(samples)]

@@ -32,25 +32,15 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """What came of a probe.
+    """What came of a probe."""
 
-    Attributes:
-        name: The probe's.
-        pays: Whether it must be paid.
-        completions: How many were scored.
-        paid: The share that was paid, with its interval over the tasks; None if none was scored.
-        bad: How many were paid that must not be, or the other way round.
-        failures: How often the reward broke, by the reason.
-        worst: Of the bad, those furthest off; of failures the first one.
-    """
-
-    name: str
-    pays: bool
-    completions: int
-    paid: Interval | None
-    bad: int
-    failures: dict[str, int]
-    worst: tuple[Case, ...]
+    name: str  # the probe's
+    pays: bool  # whether it must be paid
+    completions: int  # how many were scored
+    paid: Interval | None  # the share that was paid, with its interval over the tasks; None if none was scored
+    bad: int  # how many were paid that must not be, or the other way round
+    failures: dict[str, int]  # how often the reward broke, by the reason
+    worst: tuple[Case, ...]  # of the bad, those furthest off; of failures the first one
 
     @property
     def outcome(self) -> str:
@@ -60,21 +50,14 @@ class ProbeResult:
 
 @dataclass(frozen=True, kw_only=True)
 class StaticAudit:
-    """What all probes came to.
+    """What all probes came to."""
 
-    Attributes:
-        kind: Whether answers or programs were asked for.
-        tasks: How many rows were probed.
-        form: The form of a right answer that earns most.
-        gold_score: What the gold earns in that form, on average; NaN if nothing could be scored.
-        probes: The results: of holes, those that were paid and must not be, of refusals, those that must be paid and
-            were not always.
-    """
-
-    kind: str
-    tasks: int
-    form: str
-    gold_score: float
+    kind: str  # whether answers or programs were asked for
+    tasks: int  # how many rows were probed
+    form: str  # the form of a right answer that earns most
+    gold_score: float  # what the gold earns in that form, on average; NaN if nothing could be scored
+    # The results: of holes, those that were paid and must not be, of refusals, those that must be paid and were not
+    # always.
     probes: tuple[ProbeResult, ...]
 
     @property

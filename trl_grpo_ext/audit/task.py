@@ -21,25 +21,15 @@ Kind = Literal["answer", "program"]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One row of the data.
+    """One row of the data."""
 
-    Attributes:
-        kind: Whether a final answer is asked for, or a program.
-        row: The dataset's columns, without the prompt.
-        prompt: The prompt, a text or a conversation.
-        gold: The right answer, or a whole program that is right.
-        other: The gold of another row, which is wrong here.
-        body: Of a program that continues its prompt, what follows the prompt; else None.
-        suite: Of a program, its tests.
-    """
-
-    kind: Kind
-    row: Mapping[str, Any]
-    prompt: Prompt | None
-    gold: str
-    other: str = ""
-    body: str | None = None
-    suite: Suite | None = None
+    kind: Kind  # whether a final answer is asked for, or a program
+    row: Mapping[str, Any]  # the dataset's columns, without the prompt
+    prompt: Prompt | None  # the prompt, a text or a conversation
+    gold: str  # the right answer, or a whole program that is right
+    other: str = ""  # the gold of another row, which is wrong here
+    body: str | None = None  # of a program that continues its prompt, what follows the prompt; else None
+    suite: Suite | None = None  # of a program, its tests
 
     @property
     def asked(self) -> str:

@@ -26,25 +26,15 @@ LATEST_LOGS = 5  # as for other checks: one log is noisy
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """A score that has fallen.
+    """A score that has fallen."""
 
-    Attributes:
-        best: The best level that it had.
-        now: The level that it has.
-        now_at: Where that was measured, in words.
-        steps: The optimizer steps of the best level, first and last.
-        before: Other figures at that time, by name; empty where they are unknown.
-        after: The same figures now.
-        since: The largest value of each logged figure since then.
-    """
-
-    best: Estimate
-    now: Estimate
-    now_at: str
-    steps: tuple[float, float]
-    before: Mapping[str, Estimate]
-    after: Mapping[str, Estimate]
-    since: Mapping[str, float]
+    best: Estimate  # the best level that it had
+    now: Estimate  # the level that it has
+    now_at: str  # where that was measured, in words
+    steps: tuple[float, float]  # the optimizer steps of the best level, first and last
+    before: Mapping[str, Estimate]  # other figures at that time, by name; empty where they are unknown
+    after: Mapping[str, Estimate]  # the same figures now
+    since: Mapping[str, float]  # the largest value of each logged figure since then
 
     @property
     def size(self) -> Estimate:

@@ -32,28 +32,18 @@ BEYOND_CEILING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Why a run's reward is as it is.
+    """Why a run's reward is as it is."""
 
-    Attributes:
-        sentence: The answer.
-        score: How high the score was at the start and at the end of `training` and of the `evaluation`; none where
-            nothing was judged.
-        causes: The findings that hold at the end of the run, the first cause first.
-        findings: All findings as they began, oldest first.
-        not_checked: What each check lacked at the end, by its code.
-        examples: A few completions that show the first cause.
-        step: The last step that was recorded; None if it is unknown.
-        batches: The training batches that were read.
-    """
-
-    sentence: str
+    sentence: str  # the answer
+    # How high the score was at the start and at the end of `training` and of the `evaluation`; none where nothing was
+    # judged.
     score: Mapping[str, Ends]
-    causes: tuple[Finding, ...]
-    findings: tuple[Finding, ...]
-    not_checked: Mapping[str, str]
-    examples: tuple[Example, ...]
-    step: int | None
-    batches: int
+    causes: tuple[Finding, ...]  # the findings that hold at the end of the run, the first cause first
+    findings: tuple[Finding, ...]  # all findings as they began, oldest first
+    not_checked: Mapping[str, str]  # what each check lacked at the end, by its code
+    examples: tuple[Example, ...]  # A few completions that show the first cause
+    step: int | None  # the last step that was recorded; None if it is unknown
+    batches: int  # the training batches that were read
 
     def to_record(self) -> dict[str, Any]:
         return {

@@ -108,15 +108,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """What a check says that has not been given what it needs.
+    """What a check says that has not been given what it needs."""
 
-    Attributes:
-        needs: What is missing, such as `"a shadow term (weight 0)"`.
-        in_part: Whether the check has found nothing in what it was given.
-    """
-
-    needs: str
-    in_part: bool = False
+    needs: str  # what is missing, such as `"a shadow term (weight 0)"`
+    in_part: bool = False  # whether the check has found nothing in what it was given
 
 
 def append_finding(run_folder: str | os.PathLike[str], finding: Finding) -> None:

@@ -81,17 +81,11 @@ MOST_STRETCHES = 64  # ours: enough for the shape of a run, in bounded memory
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A few training batches that follow each other.
+    """A few training batches that follow each other."""
 
-    Attributes:
-        middle: Where they are in the run: the mean of their optimizer steps.
-        scores: The mean scores of their groups.
-        beside: Other figures of the same time, by name.
-    """
-
-    middle: float
-    scores: Estimate
-    beside: Mapping[str, Estimate] = field(default_factory=dict)
+    middle: float  # where they are in the run: the mean of their optimizer steps
+    scores: Estimate  # the mean scores of their groups
+    beside: Mapping[str, Estimate] = field(default_factory=dict)  # other figures of the same time, by name
 
     @classmethod
     def of(cls, parts: Sequence[Stretch]) -> Stretch:

@@ -25,19 +25,15 @@ HARDLY = 0.05  # of the score: a smaller gain is not worth much
 class Ends:
     """A score at the start and at the end of a run: the headline, the report and `summary.json` all name these.
 
-    Attributes:
-        start: The score of the first batches, or of the first evaluation; `NOTHING` where there is only one.
-        end: That of the last batches, or of the last evaluation; `NOTHING` if nothing was judged.
-        start_at, end_at: Where they were measured, in words; the first is empty where there is only one.
-
     Examples:
         >>> ends = Ends(start=Estimate.one(0.4), end=Estimate.one(0.8), start_at="at step 0", end_at="at step 9")
         >>> str(ends), ends.change
         ('0.40 at step 0 and 0.80 at step 9', 'from 0.40 at step 0 to 0.80 at step 9')
     """
 
-    start: Estimate
-    end: Estimate
+    start: Estimate  # the score of the first batches, or of the first evaluation; `NOTHING` where there is only one
+    end: Estimate  # that of the last batches, or of the last evaluation; `NOTHING` if nothing was judged
+    # Where they were measured, in words; the first is empty where there is only one.
     start_at: str
     end_at: str
 

@@ -114,17 +114,12 @@ CLEAR = RECENT_BATCHES  # batches in a row without it until it is over and may b
 
 @dataclass(slots=True)
 class Onsets:
-    """Runs checks batch by batch, and tells the onset of each finding once.
+    """Runs checks batch by batch, and tells the onset of each finding once."""
 
-    Attributes:
-        checks: The checks, by code.
-        active: The findings that have begun and are not over, as they were last seen, by code.
-        not_checked: What each check lacked when it was last asked, by code.
-    """
-
-    checks: dict[str, Check]
+    checks: dict[str, Check]  # the checks, by code
+    # The findings that have begun and are not over, as they were last seen, by code.
     active: dict[str, Finding] = field(default_factory=dict)
-    not_checked: dict[str, str] = field(default_factory=dict)
+    not_checked: dict[str, str] = field(default_factory=dict)  # what each check lacked when it was last asked, by code
     _primary: tuple[str, ...] = ()
     _once: Once = field(default_factory=Once)
     _told: dict[str, Finding] = field(default_factory=dict)

@@ -35,38 +35,26 @@ NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What a check may look at.
+    """What a check may look at."""
 
-    Attributes:
-        batches: The last training batches, oldest first, at most `RECENT_BATCHES`.
-        opening: The first training batches of the run, at most `OPENING_BATCHES`.
-        history: The scores of the whole run, oldest first, in few stretches.
-        log_history: The figures of TRL's logs over the whole run, in stretches as well.
-        folder: The run's; None where there is none.
-        trained_on: The terms that have had weight in a training batch, ever.
-        evaluations: The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
-        trained_at_first_evaluation: The primary score of the training batches just before the first evaluation;
-            `NOTHING` if it was not kept.
-        logs: The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not
-            finite are NaN, or None if they come from disk.
-        opening_logs: The first of them, at most `OPENING_LOGS`.
-        entropy_cliff: The largest share of the first entropy that was lost within `CLIFF_STEPS` steps, or from one log
-            to the next, ever; None if it was not logged.
-        settings: The run's, as `run_settings` or `RecordedRun.settings` give them.
-    """
-
-    batches: Sequence[BatchFigures] = ()
-    opening: Sequence[BatchFigures] = ()
-    history: Sequence[Stretch] = ()
-    log_history: Sequence[Stretch] = ()
-    folder: str | os.PathLike[str] | None = None
-    trained_on: frozenset[str] = frozenset()
+    batches: Sequence[BatchFigures] = ()  # the last training batches, oldest first, at most `RECENT_BATCHES`
+    opening: Sequence[BatchFigures] = ()  # the first training batches of the run, at most `OPENING_BATCHES`
+    history: Sequence[Stretch] = ()  # the scores of the whole run, oldest first, in few stretches
+    log_history: Sequence[Stretch] = ()  # the figures of TRL's logs over the whole run, in stretches as well
+    folder: str | os.PathLike[str] | None = None  # the run's; None where there is none
+    trained_on: frozenset[str] = frozenset()  # the terms that have had weight in a training batch, ever
+    # The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
     evaluations: Sequence[tuple[int | None, Estimate]] = ()
+    # The primary score of the training batches just before the first evaluation; `NOTHING` if it was not kept.
     trained_at_first_evaluation: Estimate = NOTHING
+    # The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not finite are
+    # NaN, or None if they come from disk.
     logs: Sequence[Mapping[str, Any]] = ()
-    opening_logs: Sequence[Mapping[str, Any]] = ()
+    opening_logs: Sequence[Mapping[str, Any]] = ()  # the first of them, at most `OPENING_LOGS`
+    # The largest share of the first entropy that was lost within `CLIFF_STEPS` steps, or from one log to the next,
+    # ever; None if it was not logged.
     entropy_cliff: float | None = None
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # the run's, as `run_settings` or `RecordedRun.settings` give them
 
     @property
     def score(self) -> Estimate:

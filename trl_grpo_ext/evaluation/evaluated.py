@@ -25,24 +25,16 @@ QUANTILES = {"p10": 10, "p50": 50, "p90": 90, "max": 100}
 
 @dataclass(slots=True)
 class Evaluated:
-    """What one model's completions came to.
+    """What one model's completions came to."""
 
-    Attributes:
-        about: What was evaluated, as `evaluation.json` has it: `model`, `recipe`, `split`, `prompts`, `samples`, ...
-        ks: The numbers of completions that pass@k and maj@k are of.
-        prompts: Each prompt's figures.
-        tally: The verdicts by term.
-        unjudged: How many completions the primary term could not judge; they are in no pass@k and no maj@k.
-        lengths: The completions' lengths in tokens, as far as they are known.
-        cut: Those that were cut at the length limit, and those of which it is known whether they were.
-    """
-
+    # What was evaluated, as `evaluation.json` has it: `model`, `recipe`, `split`, `prompts`, `samples`, ...
     about: Mapping[str, Any]
-    ks: Sequence[int]
-    prompts: list[PromptFigures] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
-    unjudged: int = 0
-    lengths: list[float] = field(default_factory=list)
+    ks: Sequence[int]  # the numbers of completions that pass@k and maj@k are of
+    prompts: list[PromptFigures] = field(default_factory=list)  # each prompt's figures
+    tally: Tally = field(default_factory=Tally)  # the verdicts by term
+    unjudged: int = 0  # how many completions the primary term could not judge; they are in no pass@k and no maj@k
+    lengths: list[float] = field(default_factory=list)  # the completions' lengths in tokens, as far as they are known
+    # Those that were cut at the length limit, and those of which it is known whether they were.
     cut: Estimate = field(default_factory=lambda: Estimate.share(0, 0))
 
     @property
@@ -124,15 +116,11 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFigures:
-    """One prompt in numbers.
+    """One prompt in numbers."""
 
-    Attributes:
-        key: The same for the same prompt and dataset row.
-        values: By name: `pass@k`, `maj@k`, `tied@k`, `tokens`, and each term's mean as `score/<term>`. What is unknown
-            is missing.
-    """
-
-    key: str
+    key: str  # the same for the same prompt and dataset row
+    # By name: `pass@k`, `maj@k`, `tied@k`, `tokens`, and each term's mean as `score/<term>`. What is unknown is
+    # missing.
     values: Mapping[str, float]
 
 

@@ -107,15 +107,10 @@ def _choice(name: str, value: Any, valid: tuple[Any, ...], default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Advantages:
-    """The advantages of n samples.
+    """The advantages of n samples."""
 
-    Attributes:
-        values: (N,) the advantages; 0 for void samples, and for samples whose group is unknown.
-        rounding: (N,) how far single precision may be off: in a group of equals TRL's advantages may be 1e-3.
-    """
-
-    values: SingleArray
-    rounding: SingleArray
+    values: SingleArray  # (N,) the advantages; 0 for void samples, and for samples whose group is unknown
+    rounding: SingleArray  # (N,) how far single precision may be off: in a group of equals TRL's advantages may be 1e-3
 
     @property
     def signs(self) -> npt.NDArray[np.int8]:

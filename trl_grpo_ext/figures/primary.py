@@ -23,33 +23,22 @@ from trl_grpo_ext.verdict import Status, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimaryFigures:
-    """What the primary verdicts say: of each sample, that of the first term in force that applies to it.
+    """What the primary verdicts say: of each sample, that of the first term in force that applies to it."""
 
-    Attributes:
-        judged: The samples with a score.
-        right: Those of them that are correct.
-        scores: Their scores.
-        group_scores: The mean scores of the groups: siblings are alike, so these are what chance is told from.
-        cut, cut_right: The completions that were cut at the length limit, and those of them that are right.
-        ended, ended_right: The same for samples that came to an end. If this is unknown, a sample is in neither.
-        unread_ended: The unparseable ones among those that were not cut.
-        answered: How many of the verdicts have an answer that could be read.
-        distinct_answers: Different answers a group, a mean; None where no answer is extracted.
-        lengths: Completion lengths in tokens by status.
-    """
-
-    judged: int
-    right: int
-    scores: Estimate
-    group_scores: Estimate
+    judged: int  # the samples with a score
+    right: int  # those of them that are correct
+    scores: Estimate  # their scores
+    group_scores: Estimate  # the mean scores of the groups: siblings are alike, so these are what chance is told from
+    # The completions that were cut at the length limit, and those of them that are right.
     cut: int
     cut_right: int
+    # The same for samples that came to an end. If this is unknown, a sample is in neither.
     ended: int
     ended_right: int
-    unread_ended: int
-    answered: Estimate
-    distinct_answers: float | None
-    lengths: Mapping[Status, Estimate]
+    unread_ended: int  # the unparseable ones among those that were not cut
+    answered: Estimate  # how many of the verdicts have an answer that could be read
+    distinct_answers: float | None  # different answers a group, a mean; None where no answer is extracted
+    lengths: Mapping[Status, Estimate]  # completion lengths in tokens by status
 
 
 def primary_figures(card: Scorecard) -> PrimaryFigures:

@@ -51,73 +51,47 @@ TOTAL_DIGITS = 6  # after the point: totals that differ by less are equal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFigures:
-    """A batch in numbers.
+    """A batch in numbers."""
 
-    Attributes:
-        step: The optimizer step; None if it is unknown.
-        mode: Training or evaluation.
-        size: The samples.
-        void: Those that are void.
-        rewards: The totals of the others.
-        group_rewards: Their means by group.
-        tokens: The lengths of the completions in tokens.
-        group_tokens: Their means by group.
-        cut_tokens: The lengths of the samples that were cut.
-        length_correlation: Spearman's correlation of length and total within groups, in [-1, 1]: the mean over groups
-            where both vary; None if there is no such group.
-        terms: By name, in the order of the mix.
-        others_share: The share of reward functions beside the mix in the advantages; None if it is unknown.
-        primary: What the primary verdicts say.
-        blame: How many verdicts of the terms in force are whose fault.
-        seconds_p50, seconds_p95: Median and 95th percentile of a verdict's wall time; None for no verdicts.
-        outcomes: How many groups of each kind.
-        prompts: The keys of the groups' prompts, those that are known.
-        misread_groups: The all-wrong groups in which most members were cut, could not be read or timed out: whose
-            fault is known already.
-        wrong_groups: The groups without a right member, even if a lesser term tells them apart.
-        agreeing_wrong_groups: Those of them in which most members give the same answer, as they do where it is the gold
-            answer that is wrong.
-        secondary_groups: The live groups in which the primary term does not differ.
-        cancelled_groups: The live groups in which terms differ and all totals are equal, so that nothing is taught.
-        secondary_share: Their share of the sum of absolute advantages; None before advantages are known, or if all
-            are 0.
-        effective: The share of completions with an advantage; `NOTHING` before advantages are known.
-        pass_rates: pass@k by k, the mean over groups with at least k completions that could be judged; None where no
-            group has as many.
-        agreements: Each shadow against the primary verdicts.
-        products: For each pair of terms, what the correlation of their values within groups is made of.
-        text: What the text of a few completions is like.
-    """
-
-    step: int | None
-    mode: Mode
-    size: int
-    void: int
-    rewards: Estimate
-    group_rewards: Estimate
-    tokens: Estimate
-    group_tokens: Estimate
-    cut_tokens: Estimate
+    step: int | None  # the optimizer step; None if it is unknown
+    mode: Mode  # training or evaluation
+    size: int  # the samples
+    void: int  # those that are void
+    rewards: Estimate  # the totals of the others
+    group_rewards: Estimate  # their means by group
+    tokens: Estimate  # the lengths of the completions in tokens
+    group_tokens: Estimate  # their means by group
+    cut_tokens: Estimate  # the lengths of the samples that were cut
+    # Spearman's correlation of length and total within groups, in [-1, 1]: the mean over groups where both vary; None
+    # if there is no such group.
     length_correlation: float | None
-    terms: Mapping[str, TermFigures]
-    others_share: float | None
-    primary: PrimaryFigures
-    blame: Mapping[Blame, int]
+    terms: Mapping[str, TermFigures]  # by name, in the order of the mix
+    others_share: float | None  # the share of reward functions beside the mix in the advantages; None if it is unknown
+    primary: PrimaryFigures  # what the primary verdicts say
+    blame: Mapping[Blame, int]  # how many verdicts of the terms in force are whose fault
+    # Median and 95th percentile of a verdict's wall time; None for no verdicts.
     seconds_p50: float | None
     seconds_p95: float | None
-    outcomes: Mapping[GroupOutcome, int]
-    prompts: frozenset[int]
+    outcomes: Mapping[GroupOutcome, int]  # how many groups of each kind
+    prompts: frozenset[int]  # the keys of the groups' prompts, those that are known
+    # The all-wrong groups in which most members were cut, could not be read or timed out: whose fault is known
+    # already.
     misread_groups: int
-    wrong_groups: int
+    wrong_groups: int  # the groups without a right member, even if a lesser term tells them apart
+    # Those of them in which most members give the same answer, as they do where it is the gold answer that is wrong.
     agreeing_wrong_groups: int
-    secondary_groups: int
-    cancelled_groups: int
+    secondary_groups: int  # the live groups in which the primary term does not differ
+    cancelled_groups: int  # the live groups in which terms differ and all totals are equal, so that nothing is taught
+    # Their share of the sum of absolute advantages; None before advantages are known, or if all are 0.
     secondary_share: float | None
-    effective: Estimate
+    effective: Estimate  # the share of completions with an advantage; `NOTHING` before advantages are known
+    # pass@k by k, the mean over groups with at least k completions that could be judged; None where no group has as
+    # many.
     pass_rates: Mapping[int, float | None]
-    agreements: Mapping[str, Agreement]
+    agreements: Mapping[str, Agreement]  # each shadow against the primary verdicts
+    # For each pair of terms, what the correlation of their values within groups is made of.
     products: Mapping[tuple[str, str], Products]
-    text: TextFigures
+    text: TextFigures  # what the text of a few completions is like
 
     @property
     def in_force(self) -> tuple[str, ...]:

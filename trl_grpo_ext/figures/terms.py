@@ -28,63 +28,36 @@ UNKNOWN: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermFigures:
-    """What a term has found in a batch.
+    """What a term has found in a batch."""
 
-    Attributes:
-        weight: The weight in force.
-        verdicts: How many it gave.
-        judged: Those of them that a gate did not leave out.
-        statuses: How many of these have each status.
-        failures: How many verdicts are not the policy's fault, or timed out, by
-            `(blame, status, reason)`.
-        unread: How many verdicts are unparseable, by reason.
-        reasons: How many verdicts have a score, by reason.
-        causes: How many verdicts that are not right say the same of why, what they quote left out.
-        answers: The verdicts with an extracted answer.
-        compared: Those of them where the primary verdict has one too.
-        same: Those of them where it is the same one.
-        fooled: The completions that it failed and a naive grader would have passed.
-        gated: The values that a closed gate has set.
-        covered: The samples with a value, void ones included.
-        scores: The raw scores, before shape, gate and weight; those that a gate left out are not among them.
-        values: The values of the samples that are not void.
-        prompt_values: The mean values of their groups.
-        in_unit: Whether all of these values are in [0, 1].
-        groups: The groups with two or more values.
-        flat_groups: Those of them in which all values are the same.
-        seconds_p50, seconds_p95: Median and 95th percentile of a verdict's wall time; None for no verdicts.
-        repeats: The scores of completions that a sibling has given word for word.
-        contradictions: Those of them that are not the sibling's.
-        driver_share: Its share of the advantages; None if no group is live, or if it cannot be told.
-        driver_where_primary_differs: The same over the groups in which the primary term differs.
-    """
-
-    weight: float
-    verdicts: int
-    judged: int
-    statuses: Mapping[Status, int]
+    weight: float  # the weight in force
+    verdicts: int  # how many it gave
+    judged: int  # those of them that a gate did not leave out
+    statuses: Mapping[Status, int]  # how many of these have each status
+    # How many verdicts are not the policy's fault, or timed out, by `(blame, status, reason)`.
     failures: Mapping[tuple[Blame, Status, str], int]
-    unread: Mapping[str, int]
-    reasons: Mapping[str, int]
-    causes: Mapping[str, int]
-    answers: int
-    compared: int
-    same: int
-    fooled: int
-    gated: int
-    covered: int
-    scores: Estimate
-    values: Estimate
-    prompt_values: Estimate
-    in_unit: bool
-    groups: int
-    flat_groups: int
+    unread: Mapping[str, int]  # how many verdicts are unparseable, by reason
+    reasons: Mapping[str, int]  # how many verdicts have a score, by reason
+    causes: Mapping[str, int]  # how many verdicts that are not right say the same of why, what they quote left out
+    answers: int  # the verdicts with an extracted answer
+    compared: int  # those of them where the primary verdict has one too
+    same: int  # those of them where it is the same one
+    fooled: int  # the completions that it failed and a naive grader would have passed
+    gated: int  # the values that a closed gate has set
+    covered: int  # the samples with a value, void ones included
+    scores: Estimate  # the raw scores, before shape, gate and weight; those that a gate left out are not among them
+    values: Estimate  # the values of the samples that are not void
+    prompt_values: Estimate  # the mean values of their groups
+    in_unit: bool  # whether all of these values are in [0, 1]
+    groups: int  # the groups with two or more values
+    flat_groups: int  # those of them in which all values are the same
+    # Median and 95th percentile of a verdict's wall time; None for no verdicts.
     seconds_p50: float | None
     seconds_p95: float | None
-    repeats: int
-    contradictions: int
-    driver_share: float | None
-    driver_where_primary_differs: float | None
+    repeats: int  # the scores of completions that a sibling has given word for word
+    contradictions: int  # those of them that are not the sibling's
+    driver_share: float | None  # its share of the advantages; None if no group is live, or if it cannot be told
+    driver_where_primary_differs: float | None  # the same over the groups in which the primary term differs
 
     @property
     def in_force(self) -> bool:

@@ -22,15 +22,12 @@ LEAST_WORDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFigures:
-    """Means over a few completions of a batch.
+    """Means over a few completions of a batch."""
 
-    Attributes:
-        repeated: The share of token 8-grams that were there before, in [0, 1]; None if no completion is long enough.
-        foreign: The share of words in a script that the prompt does not use, in [0, 1]; None if there are too few
-            words, or no library that knows scripts.
-    """
-
+    # The share of token 8-grams that were there before, in [0, 1]; None if no completion is long enough.
     repeated: float | None
+    # The share of words in a script that the prompt does not use, in [0, 1]; None if there are too few words, or no
+    # library that knows scripts.
     foreign: float | None
 
 

@@ -26,17 +26,12 @@ GATE_CLOSED = Verdict(status=Status.SKIPPED, score=0.0, reason="gate_closed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermColumn:
-    """What a term says of n samples.
+    """What a term says of n samples."""
 
-    Attributes:
-        verdicts: n verdicts; None where the term does not apply.
-        values: n values, the scores after shape and gate; None where the term does not apply or could not be judged.
-        gated: n flags: whether a closed gate has set the value.
-    """
-
-    verdicts: tuple[Verdict | None, ...]
+    verdicts: tuple[Verdict | None, ...]  # n verdicts; None where the term does not apply
+    # n values, the scores after shape and gate; None where the term does not apply or could not be judged.
     values: tuple[float | None, ...]
-    gated: tuple[bool, ...]
+    gated: tuple[bool, ...]  # n flags: whether a closed gate has set the value
 
 
 def no_other_ranks(items: list[Any]) -> tuple[list[Any], int]:

@@ -16,19 +16,12 @@ from trl_grpo_ext.support.estimate import is_finite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardPlan:
-    """The reward functions of a run.
+    """The reward functions of a run."""
 
-    Attributes:
-        mix: The verifiers' terms; None if there are only TRL's own kinds of reward function.
-        scorer: Judges a batch once for all terms of the mix.
-        functions: What TRL gets: a `TermReward` a term, and every other function as it was given, in order.
-        weights: A weight for each of `functions`, as it is when training starts.
-    """
-
-    mix: RewardMix | None
-    scorer: BatchScorer | None
-    functions: list[Any]
-    weights: list[float]
+    mix: RewardMix | None  # the verifiers' terms; None if there are only TRL's own kinds of reward function
+    scorer: BatchScorer | None  # judges a batch once for all terms of the mix
+    functions: list[Any]  # what TRL gets: a `TermReward` a term, and every other function as it was given, in order
+    weights: list[float]  # A weight for each of `functions`, as it is when training starts
 
     @property
     def names(self) -> list[str]:

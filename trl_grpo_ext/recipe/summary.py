@@ -51,21 +51,14 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Figures of one pass over the test split.
+    """Figures of one pass over the test split."""
 
-    Attributes:
-        terms: The mean value of each term with its 95 % interval; None for a term that scored nothing.
-        tokens: The mean length of a completion in tokens.
-        prompts: How many prompts there were.
-        completions: How many completions, void ones included.
-        void: How many completions could not be judged, and are in no mean.
-    """
-
+    # The mean value of each term with its 95 % interval; None for a term that scored nothing.
     terms: dict[str, Interval | None]
-    tokens: float | None
-    prompts: int
-    completions: int
-    void: int
+    tokens: float | None  # the mean length of a completion in tokens
+    prompts: int  # how many prompts there were
+    completions: int  # how many completions, void ones included
+    void: int  # how many completions could not be judged, and are in no mean
 
 
 def evaluate(trainer: Any) -> Evaluation:

@@ -20,25 +20,17 @@ from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 @dataclass(slots=True)
 class Side:
-    """One side of a replay: the recorded batches, or the new ones, in numbers that add up.
+    """One side of a replay: the recorded batches, or the new ones, in numbers that add up."""
 
-    Attributes:
-        completions: How many there are.
-        void: How many of them are void.
-        rewards: The totals of the others.
-        values: By term, the values of the samples that are not void.
-        weights: By term, the weight in force in each batch that had the term.
-        drivers: By term, the shares of the batches' advantages, as logs and reports have them.
-        other_drivers: The shares of reward functions beside the mix.
-    """
-
-    completions: int = 0
-    void: int = 0
-    rewards: Estimate = NOTHING
-    values: dict[str, Estimate] = field(default_factory=dict)
+    completions: int = 0  # how many there are
+    void: int = 0  # how many of them are void
+    rewards: Estimate = NOTHING  # the totals of the others
+    values: dict[str, Estimate] = field(default_factory=dict)  # by term, the values of the samples that are not void
+    # By term, the weight in force in each batch that had the term.
     weights: dict[str, list[float]] = field(default_factory=dict)
+    # By term, the shares of the batches' advantages, as logs and reports have them.
     drivers: dict[str, Estimate] = field(default_factory=dict)
-    other_drivers: Estimate = NOTHING
+    other_drivers: Estimate = NOTHING  # the shares of reward functions beside the mix
 
     def add(self, figures: BatchFigures) -> None:
         """Take in a batch; one whose driver shares are unknown adds nothing to them but its terms."""
@@ -84,14 +76,11 @@ def _differs(before: float | None, after: float | None) -> bool:
 
 @dataclass(slots=True)
 class _GroupChanges:
-    """How the outcomes of groups change.
+    """How the outcomes of groups change."""
 
-    Attributes:
-        outcomes: How many groups by outcome before and after.
-        changes: Each group whose outcome changes: step, group, before and after.
-    """
-
+    # How many groups by outcome before and after.
     outcomes: Counter[tuple[GroupOutcome, GroupOutcome]] = field(default_factory=Counter)
+    # Each group whose outcome changes: step, group, before and after.
     changes: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, old: Scorecard, new: Scorecard) -> None:

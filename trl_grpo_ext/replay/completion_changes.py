@@ -25,19 +25,12 @@ Kind = tuple[str, str]
 
 @dataclass(slots=True)
 class TermChanges:
-    """What becomes of one term.
+    """What becomes of one term."""
 
-    Attributes:
-        examples_a_kind: How many examples to keep of each kind of change.
-        verdicts: Verdicts that were compared: samples of batches in which both sides have the term.
-        kinds: How many changed, by status before and after.
-        examples: The first few of each kind.
-    """
-
-    examples_a_kind: int
-    verdicts: int = 0
-    kinds: Counter[Kind] = field(default_factory=Counter)
-    examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
+    examples_a_kind: int  # how many examples to keep of each kind of change
+    verdicts: int = 0  # verdicts that were compared: samples of batches in which both sides have the term
+    kinds: Counter[Kind] = field(default_factory=Counter)  # how many changed, by status before and after
+    examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)  # the first few of each kind
 
     @property
     def changed(self) -> int:

@@ -90,20 +90,14 @@ def listed(items: Sequence[Any], most: int = 8) -> str:
 class Selection:
     """Which batches are meant.
 
-    Attributes:
-        mode: Those of training or of evaluation.
-        first_step: From this optimizer step on.
-        end_step: Up to this one, without it; None is all.
-        limit: At most so many completions, in whole batches that are spread evenly, and at least one batch; None is
-            all.
-
     Raises:
         ValueError: for no steps, or a limit below 1.
     """
 
-    mode: Mode = "train"
-    first_step: int = 0
-    end_step: int | None = None
+    mode: Mode = "train"  # those of training or of evaluation
+    first_step: int = 0  # from this optimizer step on
+    end_step: int | None = None  # up to this one, without it; None is all
+    # At most so many completions, in whole batches that are spread evenly, and at least one batch; None is all.
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -210,17 +204,12 @@ COUNTED = ("rewards", "scale_rewards", "multi_objective_aggregation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRewards:
-    """The rewards to try out.
+    """The rewards to try out."""
 
-    Attributes:
-        mix: The mix.
-        settings: How TRL would make advantages of it; None is as in the run.
-        ignored: Settings of the recipe that differ from the run's and cannot be tried out on recorded completions, by
-            name: the run's value and the recipe's.
-    """
-
-    mix: RewardMix
-    settings: AdvantageSettings | None = None
+    mix: RewardMix  # the mix
+    settings: AdvantageSettings | None = None  # how TRL would make advantages of it; None is as in the run
+    # Settings of the recipe that differ from the run's and cannot be tried out on recorded completions, by name: the
+    # run's value and the recipe's.
     ignored: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 

@@ -33,23 +33,14 @@ Place = tuple[int, int]  # of a group in the run: its batch's, and its own in th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group in its batch, with what decides whether it is kept for the page.
+    """A group in its batch, with what decides whether it is kept for the page."""
 
-    Attributes:
-        card: The batch that it is of.
-        members: The rows of its members.
-        kind: One of `GROUP_KINDS`; None for a sample whose group is unknown, which is one by itself.
-        in_run: Its place in the run.
-        step: The step that it is shown at.
-        shadows: The terms that are not trained on, to be set against the primary ones.
-    """
-
-    card: Scorecard
-    members: Sequence[int]
-    kind: str | None
-    in_run: Place
-    step: int
-    shadows: Sequence[str] = ()
+    card: Scorecard  # the batch that it is of
+    members: Sequence[int]  # the rows of its members
+    kind: str | None  # one of `GROUP_KINDS`; None for a sample whose group is unknown, which is one by itself
+    in_run: Place  # its place in the run
+    step: int  # the step that it is shown at
+    shadows: Sequence[str] = ()  # the terms that are not trained on, to be set against the primary ones
 
     @property
     def size(self) -> int:

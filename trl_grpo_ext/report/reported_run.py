@@ -193,20 +193,14 @@ class _TermAgreement:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFindings:
-    """What the checks have found.
+    """What the checks have found."""
 
-    Attributes:
-        sentence: What holds the reward back; None if the diagnosis failed.
-        score: The scores that it goes by, as `Diagnosis.score`.
-        findings: Plain dicts as `Finding.to_record` makes them, in order of their steps. `holds` is True for those
-            that hold at the end; `about` is what the documentation says of them, by paragraphs.
-        not_checked: What each check lacked, by its code.
-    """
-
-    sentence: str | None = None
-    score: Mapping[str, Ends] = field(default_factory=dict)
+    sentence: str | None = None  # what holds the reward back; None if the diagnosis failed
+    score: Mapping[str, Ends] = field(default_factory=dict)  # the scores that it goes by, as `Diagnosis.score`
+    # Plain dicts as `Finding.to_record` makes them, in order of their steps. `holds` is True for those that hold at
+    # the end; `about` is what the documentation says of them, by paragraphs.
     findings: tuple[dict[str, Any], ...] = ()
-    not_checked: Mapping[str, str] = field(default_factory=dict)
+    not_checked: Mapping[str, str] = field(default_factory=dict)  # what each check lacked, by its code
 
     @property
     def steps(self) -> frozenset[int]:

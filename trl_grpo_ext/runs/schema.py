@@ -28,21 +28,14 @@ _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 @dataclass(frozen=True, slots=True)
 class SampleColumn:
-    """A column with one value a completion.
+    """A column with one value a completion."""
 
-    Attributes:
-        name: Its name in the parquet file.
-        type: Its type there.
-        of: Its value, of a scorecard and a row.
-        is_read: Whether a scorecard is made of it again; the others repeat what is known, for people who read files.
-        page: Its key in the page; empty if it is not shown, or not for each completion.
-    """
-
-    name: str
-    type: pa.DataType
-    of: Callable[[Scorecard, int], Any]
+    name: str  # its name in the parquet file
+    type: pa.DataType  # its type there
+    of: Callable[[Scorecard, int], Any]  # its value, of a scorecard and a row
+    # Whether a scorecard is made of it again; the others repeat what is known, for people who read files.
     is_read: bool = False
-    page: str = ""
+    page: str = ""  # its key in the page; empty if it is not shown, or not for each completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +154,14 @@ def _text(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a part says of its whole batch, in the parquet file's own metadata.
+    """What a part says of its whole batch, in the parquet file's own metadata."""
 
-    Attributes:
-        step: The optimizer step, None if it was unknown.
-        mode: Training or evaluation.
-        session: How many times the run had been started before: a batch of a later session replaces the batch that it
-            repeats.
-        weights: The weights in force, of terms without a verdict in this batch too.
-        conversational: Whether prompts are conversations, stored as JSON.
-    """
-
-    step: int | None
-    mode: Mode
+    step: int | None  # the optimizer step, None if it was unknown
+    mode: Mode  # training or evaluation
+    # How many times the run had been started before: a batch of a later session replaces the batch that it repeats.
     session: int
-    weights: dict[str, float]
-    conversational: bool
+    weights: dict[str, float]  # the weights in force, of terms without a verdict in this batch too
+    conversational: bool  # whether prompts are conversations, stored as JSON
 
 
 def read_about(path: Path) -> About:

@@ -44,19 +44,13 @@ class Mean:
 
 @dataclass(slots=True)
 class TermTally:
-    """What a term has found.
+    """What a term has found."""
 
-    Attributes:
-        weight: Its weight.
-        statuses: How many verdicts have each status; completions that a gate left out are not among them.
-        scores: The raw scores, before shape, gate and weight.
-        reasons: How many verdicts that are not right have the same reason.
-    """
-
-    weight: float = 0.0
+    weight: float = 0.0  # its weight
+    # How many verdicts have each status; completions that a gate left out are not among them.
     statuses: Counter[Status] = field(default_factory=Counter)
-    scores: Mean = field(default_factory=Mean)
-    reasons: Counter[str] = field(default_factory=Counter)
+    scores: Mean = field(default_factory=Mean)  # the raw scores, before shape, gate and weight
+    reasons: Counter[str] = field(default_factory=Counter)  # how many verdicts that are not right have the same reason
 
     def add(self, card: Scorecard, term: str) -> None:
         figures = term_figures(card, term)
@@ -79,23 +73,14 @@ class TermTally:
 
 @dataclass(slots=True)
 class Tally:
-    """What a mix has found.
+    """What a mix has found."""
 
-    Attributes:
-        expected: How many completions there are.
-        rows: How many of them are judged.
-        void: Those that a term with weight could not judge, or that none applies to.
-        failed: Those on which the grader failed in any term, shadows included.
-        totals: The weighted sums of those that are not void.
-        terms: By name, in the order of the mix.
-    """
-
-    expected: int = 0
-    rows: int = 0
-    void: int = 0
-    failed: int = 0
-    totals: Mean = field(default_factory=Mean)
-    terms: dict[str, TermTally] = field(default_factory=dict)
+    expected: int = 0  # how many completions there are
+    rows: int = 0  # how many of them are judged
+    void: int = 0  # those that a term with weight could not judge, or that none applies to
+    failed: int = 0  # those on which the grader failed in any term, shadows included
+    totals: Mean = field(default_factory=Mean)  # the weighted sums of those that are not void
+    terms: dict[str, TermTally] = field(default_factory=dict)  # by name, in the order of the mix
 
     def add(self, card: Scorecard) -> None:
         self.rows += len(card)
