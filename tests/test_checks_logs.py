@@ -142,7 +142,7 @@ def test_a_policy_that_has_recovered_is_no_longer_broken() -> None:
     assert "beta above 0" in onsets.not_checked["kl_blowup"]  # which keeps no finding that is over
 
 
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 20), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 20), marks=pytest.mark.slow)])
 def test_a_run_that_is_seldom_right_does_not_fall_to_nothing_by_chance(seeds: range) -> None:
     for seed in seeds:
         source = random.Random(seed)

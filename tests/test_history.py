@@ -71,7 +71,7 @@ def test_scores_too_large_to_square_have_no_known_rise() -> None:
     assert fitted_rise(history_of([[1e200], [2e200], [3e200]]).stretches) is None
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_a_slow_rise_is_seen_and_not_called_stuck(seed: int) -> None:
     window = simulated_run(0.10, 0.30, 160, seed=seed)
     assert has_risen(window)

@@ -267,8 +267,8 @@ def scored_run(folder: Path, share: float, **settings: Any) -> Path:
     def draw(rng: Any) -> Any:
         return runs.RIGHT if rng.random() < share else runs.WRONG
 
-    cards = [runs.card(step, draw, groups=20) for step in range(10)]
-    runs.record(folder, *cards, runs.card(10, draw, groups=40, mode="eval"))
+    cards = [runs.card(step, draw, groups=10) for step in range(10)]
+    runs.record(folder, *cards, runs.card(10, draw, groups=20, mode="eval"))
     write_settings(folder, {"num_generations": runs.GROUP, "learning_rate": 1e-5} | settings)
     return folder
 
