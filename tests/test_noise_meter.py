@@ -110,14 +110,14 @@ def test_thinking_stays_before_a_conclusion_in_another_form() -> None:
     assert "phrase" not in dict(restyled("\\[\\begin{aligned}\na &= 2 \\\\\n\\boxed{5}\n\\end{aligned}\\]", "5"))
 
 
-@pytest.mark.parametrize("piece", [" ", "\n", "$", "#### ", "answer is ", "\\boxed{", "</think>", "**", "5", "}", "("])
 @pytest.mark.parametrize(
     "text", ["{0}5", "\\boxed{{5{0}", "\\boxed{{5}}{0}x", "#### {0}x 5", "{0}\nanswer is {0}5{0}x"]
 )
-def test_restyling_takes_linear_time(piece: str, text: str) -> None:
-    began = time.process_time()
-    list(restyled(text.format(piece * (50_000 // len(piece))), "5"))
-    assert time.process_time() - began < 0.05
+def test_restyling_takes_linear_time(text: str) -> None:
+    for piece in (" ", "\n", "$", "#### ", "answer is ", "\\boxed{", "</think>", "**", "5", "}", "("):
+        began = time.process_time()
+        list(restyled(text.format(piece * (50_000 // len(piece))), "5"))
+        assert time.process_time() - began < 1, piece  # quadratic work takes many seconds
 
 
 def test_only_what_is_written_as_the_gold_is_surely_right() -> None:

@@ -16,9 +16,10 @@ QUESTION = (
 GOLDS = ("5", r"\frac{3}{4}", r"(-\infty, -1) \cup (5, \infty)", "The function is increasing on the interval.")
 
 
-@pytest.mark.parametrize(("pattern", "text"), [(name, text) for name, texts in ATTACKS.items() for text in texts])
-def test_a_text_that_is_written_for_the_model_is_not_shown_to_it(pattern: str, text: str) -> None:
-    assert [gold for gold in GOLDS if not why_not_asked(text, gold=gold, question=QUESTION)] == []
+@pytest.mark.parametrize("pattern", ATTACKS)
+def test_a_text_that_is_written_for_the_model_is_not_shown_to_it(pattern: str) -> None:
+    asked = [(text, gold) for text in ATTACKS[pattern] for gold in GOLDS]
+    assert [case for case in asked if not why_not_asked(case[0], gold=case[1], question=QUESTION)] == []
 
 
 RIGHT = [

@@ -9,6 +9,7 @@ import pytest
 
 from trl_grpo_ext import Blame, Status
 from trl_grpo_ext.rewards import MathVerifier, math_reward
+from trl_grpo_ext.rewards.answers.verifier import gold_texts
 from trl_grpo_ext.rewards.math import judging
 from trl_grpo_ext.rewards.math.judging import Memo, Pair
 from trl_grpo_ext.verdict import Verdict, grader_error
@@ -78,11 +79,10 @@ def test_golds_of_every_form_tell_right_from_wrong(gold: Any, right: str, wrong:
     assert math_reward([boxed(right), boxed(wrong)], solution=[gold, gold]) == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("gold", sorted({str(gold) for gold, _, _ in GOLDS if not isinstance(gold, list)}))
-def test_a_gold_equals_itself(gold: str) -> None:
-    from trl_grpo_ext.rewards.answers.verifier import gold_texts
-
-    assert math_reward([boxed(gold_texts(gold)[0])], solution=[gold]) == [1.0]
+def test_a_gold_equals_itself() -> None:
+    golds = sorted({str(gold) for gold, _, _ in GOLDS if not isinstance(gold, list)})
+    scores = math_reward([boxed(gold_texts(gold)[0]) for gold in golds], solution=golds)
+    assert dict(zip(golds, scores, strict=True)) == dict.fromkeys(golds, 1.0)
 
 
 def test_the_gold_stands_in_solution_else_answer_else_where_it_is_said() -> None:

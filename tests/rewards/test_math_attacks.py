@@ -40,8 +40,8 @@ def test_every_attack_of_a_class_is_judged_by_its_label(kind: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-def test_each_class_has_right_and_wrong_answers(kind: str) -> None:
-    labels = [case["right"] for case in CASES if case["class"] == kind]
-    assert len(labels) >= AT_LEAST
-    assert 0.3 < sum(labels) / len(labels) < 0.7
+def test_each_class_has_right_and_wrong_answers() -> None:
+    for kind in CLASSES:
+        labels = [case["right"] for case in CASES if case["class"] == kind]
+        assert len(labels) >= AT_LEAST, kind
+        assert 0.3 < sum(labels) / len(labels) < 0.7, kind

@@ -112,8 +112,6 @@ def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str
     assert judge(text, choices=None).reason == "no_choice"
 
 
-@pytest.mark.parametrize("gold", ["A", "B"])
-@pytest.mark.parametrize("choices", [CITIES, None], ids=["options known", "options unknown"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -175,8 +173,9 @@ def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str
         '{"A": "Rome", "B": "Paris"}',
     ],
 )
-def test_hedges_prose_and_nothing_score_0_whatever_the_gold_is(text: str, choices: Any, gold: str) -> None:
-    assert judge(text, gold, choices).score == 0.0
+def test_hedges_prose_and_nothing_score_0_whatever_the_gold_is(text: str) -> None:
+    cases = [(gold, choices) for gold in ("A", "B") for choices in (CITIES, None)]
+    assert [case for case in cases if judge(text, *case).score != 0.0] == []
 
 
 @pytest.mark.parametrize("gold", ["A", "B", "C", "D"])

@@ -180,9 +180,8 @@ def test_units_are_allowed_by_name_and_converted_to_the_gold_s(units: Any, gold:
         *("million dollars", "M dollars", "per cent", "ten", "x", "over nine"),
     ],
 )
-@pytest.mark.parametrize("gap", [" ", "-", ""])
-def test_a_word_that_scales_a_number_is_no_unit_whatever_units_may_stand(after: str, gap: str) -> None:
-    assert judge(f"5{gap}{after}", 5, units="any").score == 0.0
+def test_a_word_that_scales_a_number_is_no_unit_whatever_units_may_stand(after: str) -> None:
+    assert [gap for gap in (" ", "-", "") if judge(f"5{gap}{after}", 5, units="any").score != 0.0] == []
 
 
 def test_a_sign_that_may_be_a_scale_is_a_unit_where_it_is_known_and_the_gold_has_it() -> None:
