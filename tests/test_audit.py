@@ -190,6 +190,19 @@ def test_a_reward_that_does_not_look_at_the_gold_is_told_from_a_hole(capsys: pyt
     assert "does not look at the gold" not in capsys.readouterr().out
 
 
+def test_of_a_function_that_fails_on_every_gold_the_audit_says_only_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "needs_more.py").write_text("def reward(completions, label, **_):\n    return [1.0] * len(label)\n")
+    monkeypatch.chdir(tmp_path)
+    close_workers()  # which would look for it elsewhere
+    assert main(["audit", "needs_more:reward"]) == FOUND
+    printed = capsys.readouterr().out
+    assert "it failed on the gold of each of 50 rows (raised_TypeError), so it was not audited" in printed
+    assert "NOT PAY" not in printed
+    assert "BROKE" not in printed
+
+
 def test_a_hole_that_chance_has_left_in_the_end_is_found_in_the_whole() -> None:
     """Where a hole pays no more than the honest way, nothing holds a policy in it."""
 

@@ -26,7 +26,7 @@ GAPS = 12  # between the columns of the table
 def print_audit(audit: StaticAudit, attacks: Sequence[Attack], what: str, *, cases: bool = False) -> None:
     """Print an audit of the reward that `what` names, with the worst cases in full if `cases`."""
     console = Console()
-    found = [probe for probe in audit.probes if probe.outcome]
+    found = [probe for probe in audit.probes if probe.outcome and not audit.breaks_on_gold]
     for line in (f"{what}: {sentence(audit)}", *map(attack_sentence, attacks), *_hints(audit)):
         console.print(Text(line), soft_wrap=True)
     if found:
@@ -39,11 +39,16 @@ def print_audit(audit: StaticAudit, attacks: Sequence[Attack], what: str, *, cas
 
 def sentence(audit: StaticAudit) -> str:
     """The verdict in a sentence or two."""
+    failures = ", ".join(dict.fromkeys(reason for probe in audit.broken for reason in probe.failures))
+    if audit.breaks_on_gold:
+        return (
+            f"it failed on the gold of each of {audit.tasks} rows ({failures}), so it was not audited. Mend that "
+            f"first: the error stands above. It is given the columns of the rows (--data), and --gold names the gold's."
+        )
     unpaid = sum(not probe.pays for probe in audit.probes)
     said = f"{len(audit.holes) or 'none'} of {unpaid} probes that must not be paid were; "
     said += f"{len(audit.refusals) or 'none'} of {len(audit.probes) - unpaid} that must be paid were refused"
     if audit.broken:
-        failures = ", ".join(dict.fromkeys(reason for probe in audit.broken for reason in probe.failures))
         said += f"; it broke on {len(audit.broken)} ({failures})"
     return f"{said}. {audit.tasks} rows; the gold earns {audit.gold_score:.3g}, in the form {audit.form!r}."
 
@@ -62,6 +67,8 @@ def attack_sentence(attack: Attack) -> str:
 
 def _hints(audit: StaticAudit) -> Iterator[str]:
     """What to know before the table is believed."""
+    if audit.breaks_on_gold:
+        return
     if not audit.gold_score > 0:
         yield (
             "THIS REWARD DOES NOT PAY THE GOLD. The rest means little, unless the reward is a penalty: what earns no "

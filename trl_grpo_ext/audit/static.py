@@ -69,6 +69,11 @@ class StaticAudit:
         return [probe for probe in self.probes if probe.bad and probe.pays]
 
     @property
+    def breaks_on_gold(self) -> bool:
+        """Whether it failed on the gold of every row, so that nothing is known of it."""
+        return math.isnan(self.gold_score) and bool(self.broken)
+
+    @property
     def broken(self) -> list[ProbeResult]:
         return [probe for probe in self.probes if probe.failures]
 
