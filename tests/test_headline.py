@@ -19,6 +19,7 @@ from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, conclude, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.diagnostics.progress import two_digits
 from trl_grpo_ext.diagnostics.watch import Onsets
 from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.reduction import reduce_card
@@ -70,7 +71,7 @@ def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(card
         run.add(card)
     tiles = key_figures(diagnosis.score, run._timelines["train"], "train")["tiles"]
     records = [ends.to_record() for ends in diagnosis.score.values()]
-    summary = {f"{record[end]:z.2f}" for record in records for end in ("start", "end") if record[end] is not None}
+    summary = {two_digits(record[end]) for record in records for end in ("start", "end") if record[end] is not None}
     shown = {text for label, *texts in tiles if label.startswith("Score") for text in texts if text}
     assert shown == summary
     named = TREND.sub("", diagnosis.sentence)
@@ -88,7 +89,7 @@ def test_the_evaluation_of_the_headline_is_that_of_the_table(cards: list[Scoreca
     held_out = [card for card in cards if card.mode == "eval"]
     table = [summarise([reduce_card(card, {})]).terms["answer"] for card in held_out]
     if table:
-        assert seen(cards).score["evaluation"].shown == tuple(f"{one.mean:.2f}" for one in table if one is not None)
+        assert seen(cards).score["evaluation"].shown == tuple(two_digits(one.mean) for one in table if one is not None)
 
 
 @given(curves())

@@ -21,6 +21,16 @@ LEAST_GAIN = 0.1  # of the score: one that surely rises by less over a window is
 HARDLY = 0.05  # of the score: a smaller gain is not worth much
 
 
+def two_digits(score: float) -> str:
+    """A score as people read it, half up: where a table has 0.415, which is 0.41499... in binary, this is 0.42.
+
+    Examples:
+        >>> two_digits(0.415), two_digits(-0.001)
+        ('0.42', '0.00')
+    """
+    return f"{score + 1e-9:z.2f}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
     """A score at the start and at the end of a run: the headline, the report and `summary.json` all name these.
@@ -40,7 +50,7 @@ class Ends:
     @property
     def shown(self) -> tuple[str, str]:
         """Start and end as people read them; the start is empty where it is unknown."""
-        start, end = (f"{one.mean:z.2f}" if one.count else "" for one in (self.start, self.end))
+        start, end = (two_digits(one.mean) if one.count else "" for one in (self.start, self.end))
         return start, end
 
     @property

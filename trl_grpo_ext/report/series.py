@@ -8,7 +8,7 @@ from typing import Any
 
 from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.levels import ends_of
-from trl_grpo_ext.diagnostics.progress import Ends
+from trl_grpo_ext.diagnostics.progress import Ends, two_digits
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -151,7 +151,7 @@ class Timeline:
 
 # Of each figure at the head of the page beside the scores: the keys of what it adds up, and how it is shown.
 BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
-    "Reward": ((("reward",),), "{:z.2f}".format),
+    "Reward": ((("reward",),), two_digits),
     "Live groups": ((("group", "live"), ("group", "secondary_only")), percent),
     "Tokens": ((("length", "all"),), "{:.0f}".format),
     "Void": ((("void",),), percent),
