@@ -26,6 +26,7 @@ from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import DATACLASSES, field_names, load_recipe, set_environment, shipped_recipes
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
+from trl_grpo_ext.recipe.run import set_up
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.settings import BATCH_DEFAULTS, check_batches
@@ -293,6 +294,17 @@ def test_a_verifier_whose_extra_is_not_installed_is_refused_when_the_recipe_is_r
 def test_bf16_that_this_machine_cannot_is_refused(write: Any) -> None:
     with pytest.raises(ValueError, match="use_cpu"):
         parse(write(use_cpu=False, bf16=True))
+
+
+def test_threads_that_may_wait_for_each_other_on_a_cpu_are_warned_of(
+    write: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    set_up(parse(write(torch_threads=1)))
+    assert not caplog.messages
+    set_up(parse(write()))
+    assert "on the CPU, in 2 threads" in caplog.text
+    assert "torch_threads: 1" in caplog.text
 
 
 def test_a_first_reward_of_negative_weight_is_warned_of(write: Any, caplog: pytest.LogCaptureFixture) -> None:

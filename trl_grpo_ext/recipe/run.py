@@ -86,10 +86,20 @@ def set_up(recipe: Recipe) -> None:
     if not sys.stderr.isatty():  # their bars become a line an update in a log file
         datasets.disable_progress_bars()
         transformers.logging.disable_progress_bar()
-    if recipe.data.torch_threads is not None:
-        torch.set_num_threads(recipe.data.torch_threads)
+    _set_threads(recipe.data.torch_threads, on_cpu=recipe.training.use_cpu or not torch.cuda.is_available())
     check_writable(recipe.training.output_dir)
     _set_model_arguments(recipe)
+
+
+def _set_threads(threads: int | None, *, on_cpu: bool) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)
+    elif on_cpu and torch.get_num_threads() > 1:
+        logger.warning(
+            "The model runs on the CPU, in %d threads. Where other programs use it too, they wait for each other, and "
+            "a step can take many times as long: torch_threads: 1 avoids that.",
+            torch.get_num_threads(),
+        )
 
 
 def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arguments: Any) -> RecipeTrainer:
