@@ -113,6 +113,8 @@ class Objects:
 
     def _write_class(self, encoder: Encoder, kind: type) -> Json:
         number = self.number(kind)
+        if kind is FunctionType:
+            return {"class": [number, "function"]}
         if any(kind is each for each in self.described):
             return {"class": [number]}
         self.described.append(kind)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.classes import description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.sandbox.inside.crossing.specials import ALL, EQUALITY, FORWARDED
 from trl_grpo_ext.sandbox.inside.handle import Handle, Stub, bind, drive, special
@@ -209,6 +211,21 @@ def make_class(
         slots.__set_name__(made, "__slots__")
         type.__setattr__(made, "__slots__", slots)
     return made
+
+
+_of_functions: list[RemoteClass] = []
+
+
+def class_of_functions(remote: Requester, number: int) -> RemoteClass:
+    """The stand-in for Python's class of functions, of which a process has one.
+
+    A rehearsal makes it before any judge is forked: nearly every program needs it, and to make a class takes long.
+    """
+    if not _of_functions:
+        described: Any = description(FunctionType, lambda base: None)
+        _of_functions.append(make_class(remote, number, "function", *described))
+    type.__setattr__(_of_functions[0], "_remote_class", ClassState(remote, number, "function"))
+    return _of_functions[0]
 
 
 def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteClass:

@@ -23,7 +23,7 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
 )
 from trl_grpo_ext.sandbox.inside.given import is_data_class, specials_of
 from trl_grpo_ext.sandbox.inside.handle import Handle, Stub
-from trl_grpo_ext.sandbox.inside.remote_class import ErrorStub, RemoteClass, make_class
+from trl_grpo_ext.sandbox.inside.remote_class import ErrorStub, RemoteClass, class_of_functions, make_class
 from trl_grpo_ext.sandbox.inside.standing import Requester, Standing, State
 
 _MAX_NAME = 100
@@ -201,6 +201,8 @@ class Translation:
     def _class(self, data: Json) -> RemoteClass:
         number, *described = checked(data, list)
         if checked(number, int) not in self._classes:
+            if described == ["function"]:
+                return self._classes.setdefault(number, class_of_functions(self._program, number))
             name, qualified, bases, names, flags = described
             parents = [base for each in checked(bases, list)[:_MAX_BASES] if (base := self._base(each)) is not None]
             if not all(type(each) is str for each in (name, *qualified, *names, *flags)):
