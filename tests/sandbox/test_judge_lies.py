@@ -199,3 +199,19 @@ def test_the_items_of_an_iterator_and_the_size_of_a_message_are_bounded() -> Non
 def test_a_deeply_nested_result_crosses() -> None:
     program = "def f(n):\n    x = []\n    for _ in range(n): x = [x]\n    return x"
     assert endings(program, "f(100)", "f(500)", "f(100000)", names="f") == ["passed"] * 3
+
+
+def test_a_result_that_its_class_gives_again_stays_a_result() -> None:
+    program = """
+class Num:
+    one = None
+    def __new__(cls, value=0):
+        Num.one = Num.one or object.__new__(cls)
+        return Num.one
+    def __lt__(self, other): return True
+    def __abs__(self): return 0.0
+    def __sub__(self, other): return 0.0
+def f(): return Num()
+"""
+    tests = ("r = f(); Num(3); assert r < 5", "r = f(); Num(3); assert abs(r - 3.5) < 1e-6")
+    assert endings(program, *tests, names="f Num") == ["error", "error"]

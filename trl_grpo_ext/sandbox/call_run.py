@@ -113,11 +113,18 @@ class Report:
         stopped = self._job.stop_at_first and self.results and self.results[-1].ending is not Ending.PASSED
         return bool(self._bad_tests or stopped) or len(self.results) == len(self._job.suite.tests)
 
-    def conclude(self, cut: TestResult) -> RunResult:
-        """The outcome of the run; `cut` is the result of the test that it was cut short in, if it is not complete."""
+    def conclude(self, cut: TestResult, ended: Callable[[], TestResult | None]) -> RunResult:
+        """The outcome of the run.
+
+        Args:
+            cut: The result of the test that it was cut short in, if it is not complete.
+            ended: Asked where the judge only saw the program go: how it ended, None if that is unknown.
+        """
         if self._bad_tests:
             return self._bad_tests
         results = self.results if self.complete else [*self.results, cut]
+        if any(each.ending is Ending.KILLED for each in self.results) and (known := ended()) is not None:
+            results = [known if each.ending is Ending.KILLED else each for each in results]
         rest = TestResult(ending=Ending.NOT_RUN) if self.complete or self._job.stop_at_first else cut
         return run_result_of((*results, *[rest] * (len(self._job.suite.tests) - len(results))))
 
@@ -142,8 +149,7 @@ def _follow(
             report.take(inbox.take())
 
     cut = follow(zygote, judge, job, report, inbox, step)
-    report.results = _explain(report.results, zygote, program, job.limits)
-    return report.conclude(cut)
+    return report.conclude(cut, lambda: _ending(zygote, program, job.limits))
 
 
 def follow(zygote: Zygote, judge: int, job: Job, report: Report, inbox: Inbox, step: Callable[[], None]) -> TestResult:
@@ -162,13 +168,8 @@ def follow(zygote: Zygote, judge: int, job: Job, report: Report, inbox: Inbox, s
     return LOST_JUDGE
 
 
-def _explain(results: list[TestResult], zygote: Zygote, program: int, limits: Limits) -> list[TestResult]:
-    """Where the judge only saw the program go, how it went."""
-    if not any(result.ending is Ending.KILLED for result in results):
-        return results
+def _ending(zygote: Zygote, program: int, limits: Limits) -> TestResult | None:
     left = await_exit(zygote, program)
     if zygote.namespaces:
         check_killed(left, limits)
-    if left is None:
-        return results
-    return [read_exit(left, limits) if result.ending is Ending.KILLED else result for result in results]
+    return None if left is None else read_exit(left, limits)

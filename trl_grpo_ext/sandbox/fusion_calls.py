@@ -25,7 +25,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.call_run import Report, follow, judge_limits, judge_order
 from trl_grpo_ext.sandbox.fusion_service import Run, ServiceError, ending_of
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, TestResult
+from trl_grpo_ext.sandbox.job import CallSuite, Job, RunResult, TestResult
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, over_time, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Channel, Deadline, Inbox
@@ -77,7 +77,8 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult
             inner_calls.close()
             tell(control, judge_order(job, suite))
             judging = _Judging(zygote, job, control, calls, ask)
-            return judging.conclude(follow(zygote, judge, job, judging.report, judging.reports, judging.step))
+            cut = follow(zygote, judge, job, judging.report, judging.reports, judging.step)
+            return judging.report.conclude(cut, lambda: judging.ended)
         finally:
             zygote.end([judge])
 
@@ -115,7 +116,7 @@ class _Judging:
         self._monitor.add(calls.fileno())
         self._job, self._calls, self._ask = job, calls, ask
         self._messages: list[dict[str, Any]] = []
-        self._ended: TestResult | None = None  # how the program ended, when it has
+        self.ended: TestResult | None = None  # how the program ended, when it has
         # The judge's own time: that of the program is counted on the service.
         self._left, self._since = job.limits.wall_seconds, 0.0
 
@@ -136,12 +137,6 @@ class _Judging:
                 self._pass_on()
             if self._questions.ended:
                 self._monitor.remove(self._questions.descriptor)
-
-    def conclude(self, cut: TestResult) -> RunResult:
-        """The outcome; where the judge only saw the program go, with how it went."""
-        ended, results = self._ended, self.report.results
-        self.report.results = [ended if ended and each.ending is Ending.KILLED else each for each in results]
-        return self.report.conclude(cut)
 
     def _pass_on(self) -> None:
         """Have the program answer; the judge's time stands still meanwhile."""
@@ -171,7 +166,7 @@ class _Judging:
                 return _unpack(parts[0])
             if run.code != 0:
                 break
-        self._ended = ending_of(run, self._job.limits)
+        self.ended = ending_of(run, self._job.limits)
         return None
 
 

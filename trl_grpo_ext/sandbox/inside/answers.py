@@ -105,7 +105,7 @@ class Answers:
         return (self._own_operations.get(do) or OPERATIONS[do])(*values[:first], **named)
 
     def _decoder(self) -> Decoder:
-        return Decoder(self._shared, self._objects.read, self._objects.blank)
+        return Decoder(self._shared, self._objects.read)
 
     def _pack(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
         described = len(self._objects.described)

@@ -27,7 +27,6 @@ from trl_grpo_ext.sandbox.inside.crossing.specials import (
 from trl_grpo_ext.sandbox.inside.standing import Standing, State
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
-MAX_ITEMS = 1_000_000
 _FIRST_PULLS = 8
 
 
@@ -212,13 +211,9 @@ def _next(self: Stub) -> Any:
 
 def _pull(self: Stub, state: State) -> None:
     """Fetch the next items. The first come one by one, as a generator may never come to one that is not needed."""
-    pulls, count = state.pulls
-    ahead = getattr(type(self), "_ahead", False)
-    items, error = state.remote.request("next", self, 1 << min(max(0, pulls - _FIRST_PULLS), 8) if ahead else 1)
-    count += len(items)
-    if count > MAX_ITEMS:
-        state.remote.overflow()
-    state.pulls = (pulls + 1, count)
+    size = 1 << min(max(0, state.pulls - _FIRST_PULLS), 8) if getattr(type(self), "_ahead", False) else 1
+    items, error = state.remote.request("next", self, size)
+    state.pulls += 1
     state.ahead.extend((item, None) for item in items)
     if error is not None:
         state.ahead.append((None, error))

@@ -18,7 +18,6 @@ from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Exceptions
-from trl_grpo_ext.sandbox.inside.crossing.specials import ALL
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -125,7 +124,7 @@ class Objects:
             return {"exception": BUILTIN_NAMES[base]}
         return {"type": TYPE_NAMES[base]} if base in TYPE_NAMES else self._write_class(encoder, base)
 
-    def blank(self, name: str) -> Any:
+    def _blank(self, name: str) -> Any:
         """An object without attributes of the program's class of that name, or of one made for it."""
         kind = self._namespace.get(name)
         try:
@@ -144,8 +143,10 @@ class Objects:
         """What a tag stands for that is not a tag of plain data."""
         if tag == "remote":
             return self._handles.objects[data]
-        if tag in ("function", "object"):
-            return self._read_given(decoder, tag, data)
+        if tag == "object":
+            return self._read_given(decoder, *data)
+        if tag == "instance":
+            return self._blank(data)
         if tag == "builtin":
             return _BUILTINS[data]
         if tag == "enum":
@@ -166,15 +167,11 @@ class Objects:
             decoder.shared.errors.add(error)
         return error
 
-    def _read_given(self, decoder: Decoder, tag: str, data: Json) -> TestObject:
-        number, *described = data
+    def _read_given(self, decoder: Decoder, number: int, name: str, specials: list[str], *named: Json) -> TestObject:
         if number not in self._given:
-            kind = TestFunction if tag == "function" else class_with(described[0], tuple(described[1]))
-            self._given[number] = kind(self._call_back, number)
-        if tag == "function":
-            put = object.__setattr__
-            for name, value in zip(("__name__", "__doc__"), described, strict=True):
-                put(self._given[number], name, decoder.decode(value))
+            self._given[number] = class_with(name, tuple(specials))(self._call_back, number)
+        for attribute, value in zip(("__name__", "__doc__"), named, strict=False):
+            object.__setattr__(self._given[number], attribute, decoder.decode(value))
         return self._given[number]
 
 
@@ -205,17 +202,6 @@ class TestObject:
         _use(self, "delete", name)
 
 
-class TestFunction(TestObject):
-    """A function of the tests."""
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return _use(self, "call", *args, **kwargs)
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Bind like a function, which it stands for."""
-        return self if instance is None else lambda *args, **kwargs: self(instance, *args, **kwargs)
-
-
 def _use(target: TestObject, use: str, /, *args: Any, **kwargs: Any) -> Any:
     call_back: CallBack = object.__getattribute__(target, "_call_back")
     return call_back(object.__getattribute__(target, "_number"), use, args, kwargs)
@@ -237,13 +223,18 @@ def _await(self: TestObject) -> Generator[None, None, Any]:
     return awaited(partial(_use, self))
 
 
-_OWN = {"__call__": _call, "__await__": _await}
+def _bind(self: TestObject, instance: Any, owner: Any = None) -> Any:
+    """Bind like a function, which it stands for."""
+    return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
+
+
+_OWN = {"__call__": _call, "__await__": _await, "__get__": _bind}
 
 
 @lru_cache(maxsize=256)
 def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
     """A class of stand-ins with these special methods."""
-    members = {each: _OWN.get(each) or _special(each) for each in specials if each in ALL}
+    members = {each: _OWN.get(each) or _special(each) for each in specials}
     if "__eq__" in members and "__hash__" not in members:
         members["__hash__"] = object.__hash__
     return type(name, (TestObject,), members)

@@ -147,10 +147,6 @@ class ProgramProxy:
         if self.fault is None and self._channel.pending():
             self._note("protocol", "an answer that nobody asked for")
 
-    def overflow(self) -> NoReturn:
-        """End the run: the program has sent too much."""
-        self._end("protocol", "too much data")
-
     def _note(self, ending: str, detail: str) -> Fault:
         self.fault = self.fault or Fault(ending, detail)
         return self.fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 
 class Requester(Protocol):
@@ -31,9 +31,6 @@ class Requester(Protocol):
     def may_swallow(self, error: BaseException) -> bool:
         """Whether a context manager of the program may swallow `error`."""
 
-    def overflow(self) -> NoReturn:
-        """End the run: the program has sent too much."""
-
 
 class Standing(IntEnum):
     """Where an object of the program comes from, which decides what it is asked."""
@@ -58,5 +55,5 @@ class State:
         self.born = remote.asked  # by which request it became known
         self.hash: int | None = None
         self.ahead: deque[tuple[Any, BaseException | None]] = deque()
-        self.pulls = (0, 0)
+        self.pulls = 0
         self.driver: Any = None

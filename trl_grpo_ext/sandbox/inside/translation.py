@@ -84,9 +84,10 @@ class Translation:
             return {"enum": [type(value).__name__, value.name, encoder.encode(value.value)]}
         if id(value) in _BUILTIN_FUNCTIONS:
             return {"builtin": _BUILTIN_FUNCTIONS[id(value)]}
-        if isinstance(value, FunctionType):
-            named = [value.__name__, value.__doc__]
-            return {"function": [self._number(value), *map(encoder.encode, named)]}
+        if isinstance(value, FunctionType | BuiltinFunctionType):
+            specials = ["__call__", "__get__"] if isinstance(value, FunctionType) else ["__call__"]
+            named = map(encoder.encode, (value.__name__, value.__doc__))
+            return {"object": [self._number(value), "function", specials, *named]}
         plain = plain_scalar(value)
         if plain is not MISSING:
             return encoder.encode(plain)
@@ -94,8 +95,6 @@ class Translation:
             return write_container("instance", encoder, value)
         if isinstance(value, _NEVER):
             raise TypeError(f"a test cannot pass a {type(value).__name__} to the program")
-        if isinstance(value, BuiltinFunctionType):
-            return {"object": [self._number(value), type(value).__name__, ["__call__"]]}
         return {"object": [self._number(value), type(value).__name__, specials_of(value)]}
 
     def write_refusal(self, encoder: Encoder, error: BaseException) -> Json:

@@ -69,10 +69,6 @@ def _empty_ndarray(head: Any) -> Any:
     return numpy.empty(shape, dtype)
 
 
-def _no_class(_: Any) -> Any:
-    raise MalformedError("no such object")
-
-
 PLAIN = (list, set, deque, dict, bytearray)
 """Those that have no attributes, unless they are of a derived class."""
 CONTAINERS: dict[str, Container] = {
@@ -85,7 +81,7 @@ CONTAINERS: dict[str, Container] = {
     "bytearray": Container(bytearray),
     "deque": Container(lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen),
     "SimpleNamespace": Container(SimpleNamespace),
-    "instance": Container(_no_class, lambda value: type(value).__name__),
+    "instance": Container(object, lambda value: type(value).__name__),
     "array": Container(_empty_array, lambda value: value.typecode),
     "ndarray": Container(_empty_ndarray, lambda value: (value.dtype.str, *value.shape)),
 }

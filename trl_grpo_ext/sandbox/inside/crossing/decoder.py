@@ -24,21 +24,14 @@ class Decoder:
 
     Args:
         shared: What both ends know by number.
-        other: Reads the other tags.
-        blank: Makes an object without attributes of the class of a name; None where no objects come by value.
+        other: Reads the other tags, and makes an object without attributes of the class of a name, an `instance`.
     """
 
-    __slots__ = ("_blank", "_depth", "_other", "_queue", "shared")
+    __slots__ = ("_depth", "_other", "_queue", "shared")
 
-    def __init__(
-        self,
-        shared: Shared,
-        other: Callable[[Decoder, str, Json], Any],
-        blank: Callable[[str], Any] | None = None,
-    ) -> None:
+    def __init__(self, shared: Shared, other: Callable[[Decoder, str, Json], Any]) -> None:
         self.shared = shared
         self._other = other
-        self._blank = blank
         self._depth = 0
         self._queue: list[Any] = []
 
@@ -91,8 +84,8 @@ class Decoder:
         return container
 
     def _empty(self, tag: Json, head: Json) -> Any:
-        if tag == "instance" and self._blank is not None:
-            return self.enter(self._blank(head))
+        if tag == "instance":
+            return self.enter(self._other(self, tag, head))
         kind = CONTAINERS[tag]
         return self.enter(kind.empty() if kind.head is None else kind.empty(self.decode(head)))
 
