@@ -100,6 +100,18 @@ class Timer:
     assert endings(program, *tests, names="Timer") == ["failed", "error", "error", "passed"]
 
 
+def test_a_context_manager_is_not_told_what_a_failed_assertion_says() -> None:
+    program = """
+class Spy:
+    told = None
+    def __enter__(self): return self
+    def __exit__(self, kind, error, trace): Spy.told = (kind.__name__, str(error), error.args)
+"""
+    failing = "s = Spy()\ntry:\n    with s: assert False, 'expected 42'\nexcept AssertionError: pass\n"
+    test = failing + "assert s.told == ('AssertionError', '', ()), s.told"
+    assert endings(program, test, names="Spy") == ["passed"]
+
+
 def test_a_program_cannot_end_the_loop_over_the_cases() -> None:
     program = "def f(x): raise StopIteration\nclass A:\n    def __getitem__(self, i): raise StopIteration\na = A()"
     tests = (
