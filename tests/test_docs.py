@@ -65,9 +65,9 @@ def python_blocks() -> list[tuple[str, str, str | None]]:
     return blocks
 
 
-def trains(page: str, code: str, _: str | None) -> bool:
-    """Whether a page other than the README has a model trained."""
-    return page != "README.md" and ("run_lab(" in code or ".train()" in code)
+def takes_long(page: str, code: str, _: str | None) -> bool:
+    """Whether a page other than the README has a model trained, or programs that wait for their time limit."""
+    return page != "README.md" and any(part in code for part in ("run_lab(", ".train()", "time.sleep("))
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
@@ -84,7 +84,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
 @pytest.mark.usefixtures("any_cpu_counts")
 @pytest.mark.parametrize(
     ("page", "code", "shown"),
-    [pytest.param(*block, marks=[pytest.mark.slow] if trains(*block) else []) for block in python_blocks()],
+    [pytest.param(*block, marks=[pytest.mark.slow] if takes_long(*block) else []) for block in python_blocks()],
 )
 def test_python_in_the_pages_runs_and_prints_what_is_shown(
     page: str, code: str, shown: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

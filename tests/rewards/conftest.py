@@ -8,14 +8,14 @@ import pytest
 from judge_endpoint import JudgeEndpoint, judge_endpoint
 
 from trl_grpo_ext.rewards.llm_judge.asking import shared_cache
+from trl_grpo_ext.workers import processes
 
 
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     """A judging model's address on this machine, with nothing remembered of an earlier one."""
-    from trl_grpo_ext.workers.processes import close_shared
-
     shared_cache.cache_clear()
     with judge_endpoint() as running:
         yield running
-        close_shared()
+        for key in [key for key in processes._shared if isinstance(key, tuple) and key[0] == "endpoint"]:
+            processes.close_one(key)  # and not the workers, which the next test would have to start again

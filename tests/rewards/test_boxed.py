@@ -84,12 +84,12 @@ def test_any_text_scores_0_or_1(text: str) -> None:
 
 def test_text_of_any_length_is_read() -> None:
     texts = [
-        r"\boxed{" * 200_000,
-        r"\boxed{4}" * 200_000,
-        r"\boxed{" + "{" * 999_999,
-        r"\boxed{" + "\\text" * 200_000 + "}",
-        r"\boxed{" + r"\phantom{" * 100_000 + "}" * 100_001,
-        r"\boxed{" + r"\phantom{4}" * 100_000 + "}",
+        r"\boxed{" * 50_000,
+        r"\boxed{4}" * 50_000,
+        r"\boxed{" + "{" * 250_000,
+        r"\boxed{" + "\\text" * 50_000 + "}",
+        r"\boxed{" + r"\phantom{" * 25_000 + "}" * 25_001,
+        r"\boxed{" + r"\phantom{4}" * 25_000 + "}",
     ]
     assert boxed_reward(texts) == [0.0] * 6
 

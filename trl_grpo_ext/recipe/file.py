@@ -10,6 +10,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -113,7 +114,7 @@ DATACLASSES = (
 
 def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     """Raise a ValueError for an unknown key or flag that names the nearest valid one."""
-    fields = {name for module, class_name in DATACLASSES for name in field_names(module, class_name)}
+    fields = _all_fields()
     keys = fields | set(FILE_ONLY_KEYS)
     for key in file.keys:
         if key not in keys:
@@ -124,6 +125,12 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     for flag in flags:
         if flag.startswith("--") and flag.partition("=")[0] not in written:
             raise ValueError(_unknown_flag(flag.partition("=")[0].removeprefix("--"), written))
+
+
+@cache
+def _all_fields() -> frozenset[str]:
+    """Read once a process, since parsing the sources of TRL and transformers takes longest."""
+    return frozenset(name for module, class_name in DATACLASSES for name in field_names(module, class_name))
 
 
 def _unknown_flag(name: str, written: set[str]) -> str:
