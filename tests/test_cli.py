@@ -128,7 +128,7 @@ def halting(tmp_path: Path) -> list[str]:
 def test_a_run_that_a_finding_halts_ends_with_status_3_and_the_summary_says_which(
     tmp_path: Path, halting: list[str]
 ) -> None:
-    shown = run_here(*halting, cwd=tmp_path, expect=3).stdout
+    shown = run_here(*halting, "--write_report", "false", cwd=tmp_path, expect=3).stdout
     summary = json.loads((tmp_path / "runs/quickstart/summary.json").read_text())
     assert summary["steps"] == 3  # a finding begins at the third batch
     assert list(summary["halted_by"]) == ["code", "step", "sentence"]

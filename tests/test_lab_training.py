@@ -36,9 +36,9 @@ Rows = np.ndarray[Any, Any]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> LabRun:
-    """GRPO's defaults on a single peak at 7, 200 updates."""
+    """GRPO's defaults on a single peak at 7, 120 updates."""
     torch.set_num_threads(1)
-    return run_lab(single_peak(7), tmp_path_factory.mktemp("lab") / "run", write_report=False)
+    return run_lab(single_peak(7), tmp_path_factory.mktemp("lab") / "run", steps=120, write_report=False)
 
 
 def train_cards(run: LabRun) -> list[Scorecard]:
@@ -86,15 +86,15 @@ def test_a_run_is_grpo_as_written_out_in_numpy_update_by_update(run: LabRun) -> 
 
 
 def test_two_updates_a_group_and_as_many_rows_of_history_as_policies(run: LabRun) -> None:
-    assert run.history.logits.shape == (201, 10)
-    assert [card.step for card in run.cards] == list(range(0, 200, 2))
+    assert run.history.logits.shape == (121, 10)
+    assert [card.step for card in run.cards] == list(range(0, 120, 2))
     assert all(len(card) == 8 and not any(card.void) for card in run.cards)
     assert not any(sample.truncated for card in run.cards for sample in card.samples)
 
 
 def test_the_figures_are_those_of_the_saved_logits_computed_another_way(run: LabRun) -> None:
     history = PolicyHistory(np.load(run.folder / "logits.npy"))
-    for update in (0, 1, 57, 200):
+    for update in (0, 1, 57, 120):
         policy = torch.distributions.Categorical(logits=torch.tensor(np.load(run.folder / "logits.npy")[update]))
         uniform = torch.distributions.Categorical(logits=torch.zeros(10, dtype=torch.float64))
         assert history.probabilities[update] == pytest.approx(policy.probs.numpy())
@@ -107,9 +107,9 @@ def test_the_figures_are_those_of_the_saved_logits_computed_another_way(run: Lab
 
 def test_entropy_clipping_and_the_estimate_of_kl_are_those_that_trl_logs(run: LabRun) -> None:
     logs = [entry for entry in run.logs if "kl" in entry]
-    assert len(logs) == 200
+    assert len(logs) == 120
     clipped_somewhere = 0
-    for update, (entry, position) in enumerate(zip(logs, batches_by_update(run.cards, 200), strict=True)):
+    for update, (entry, position) in enumerate(zip(logs, batches_by_update(run.cards, 120), strict=True)):
         assert position is not None
         samples = sampled_actions(run.cards[position], run.history, update)
         now = run.history.log_probabilities[update]

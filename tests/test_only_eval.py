@@ -67,7 +67,9 @@ def test_it_judges_evaluations_and_not_a_single_completion_of_the_training(
     assert {entry["verified/judge/coverage"] for entry in logs if "reward" in entry} == {0.0}
 
 
-@pytest.mark.parametrize("metric", ["rewards/judge/mean", "eval_rewards/judge/mean"])
+@pytest.mark.parametrize(
+    "metric", ["rewards/judge/mean", pytest.param("eval_rewards/judge/mean", marks=pytest.mark.slow)]
+)
 def test_the_best_checkpoint_is_the_one_that_the_term_likes_best_and_it_is_loaded_at_the_end(
     tiny_model: str, sums: Any, config: Make, metric: str
 ) -> None:
