@@ -11,7 +11,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.probe import AttackResult, probe
-from trl_grpo_ext.sandbox.zygote import ZygoteLostError
+from trl_grpo_ext.sandbox.zygote import LostError
 
 HOLDS, BROKEN, NO_WALLS = 0, 1, 2
 """What `run_doctor` returns: all held; something did not; there are no walls to run programs behind."""
@@ -79,7 +79,7 @@ def probe_level(isolation: Isolation) -> Level:
     """Try the attacks of the probe behind these walls."""
     try:
         return Level(isolation=isolation, attacks=tuple(probe(isolation)))
-    except (IsolationError, ZygoteLostError, OSError) as error:
+    except (IsolationError, LostError, OSError) as error:
         return Level(isolation=isolation, missing=str(error) or type(error).__name__)
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
 from trl_grpo_ext.sandbox.monitor import (
     LimitError,
     Monitor,
-    NotReadyError,
     await_exit,
     check_killed,
     read_exit,
@@ -25,7 +25,7 @@ from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
 _PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, than as JSON
-_REPORT_BYTES = 8 << 20  # what a judge may say of one program
+REPORT_BYTES = 8 << 20  # what a judge may say of one program
 
 
 LOST_JUDGE = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")
@@ -36,9 +36,7 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """Run the tests against the program.
 
     Raises:
-        KilledError: if something outside killed the judge or the program.
-        NotReadyError: if a jail could not be put up.
-        ZygoteLostError: if the zygote went away.
+        LostError, IsolationError: if the sandbox fails.
     """
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
@@ -97,11 +95,11 @@ class Report:
         """Take messages of the judge.
 
         Raises:
-            NotReadyError: if its jail could not be put up.
+            IsolationError: if its jail could not be put up.
         """
         for frame in frames:
             if "failed" in frame:
-                raise NotReadyError(frame["failed"])
+                raise IsolationError(frame["failed"])
             if "bad_tests" in frame:
                 self._bad_tests = RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
             if "test" in frame:
@@ -134,7 +132,7 @@ def _follow(
 ) -> RunResult:
     program, judge = children
     monitor = Monitor(zygote, job.limits)
-    inbox = Inbox(control.fileno(), _REPORT_BYTES)
+    inbox = Inbox(control.fileno(), REPORT_BYTES)
     monitor.await_ready(Inbox(solution.fileno()))
     monitor.await_ready(inbox)  # its start is not the program's time
     monitor.start(job.limits.wall_seconds)
@@ -156,7 +154,7 @@ def follow(zygote: Zygote, judge: int, job: Job, report: Report, inbox: Inbox, s
     """Follow a judge to the end of its report, a step at a time; the result of the test that it is cut short in.
 
     Raises:
-        KilledError: if something outside killed it.
+        LostError: if something outside killed it.
     """
     try:
         while not (report.complete or inbox.ended):

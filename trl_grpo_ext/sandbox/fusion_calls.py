@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.sandbox.call_run import Report, follow, judge_limits, judge_order
+from trl_grpo_ext.sandbox.call_run import REPORT_BYTES, Report, follow, judge_limits, judge_order
 from trl_grpo_ext.sandbox.fusion_service import Run, ServiceError, ending_of
 from trl_grpo_ext.sandbox.job import CallSuite, Job, RunResult, TestResult
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, over_time, tell
@@ -35,7 +35,7 @@ MAX_REQUESTS = 64
 
 ANSWER_CHARS = 120_000  # packed; SandboxFusion stalls a program that prints more than about 190 kB
 _UNPACKED_BYTES = 4 << 20  # of an answer: the trainer itself unpacks it
-_CALLS_BYTES, _REPORT_BYTES = 64 << 20, 8 << 20  # what a judge may say of one program
+_CALLS_BYTES = 64 << 20  # what a judge may ask of one program
 _WRITE_SECONDS = 30.0
 _MAIN = "trl_grpo_ext.sandbox.inside.fusion_main"
 _BOOT = """\
@@ -63,9 +63,7 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult
 
     Raises:
         ServiceError: if the service fails, or it takes too many requests.
-        KilledError: if something outside killed the judge.
-        NotReadyError: if the judge's jail could not be put up.
-        ZygoteLostError: if the zygote went away.
+        LostError, IsolationError: if the sandbox of the judge fails.
     """
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(2) for end in socket.socketpair()]
@@ -109,7 +107,7 @@ class _Judging:
 
     def __init__(self, zygote: Zygote, job: Job, control: socket.socket, calls: socket.socket, ask: Ask) -> None:
         self.report = Report(job)
-        self.reports = Inbox(control.fileno(), _REPORT_BYTES)
+        self.reports = Inbox(control.fileno(), REPORT_BYTES)
         self._questions = Inbox(calls.fileno(), _CALLS_BYTES)
         self._monitor = Monitor(zygote, job.limits)
         self._monitor.add(control.fileno())

@@ -11,10 +11,9 @@ from dataclasses import replace
 from trl_grpo_ext.sandbox.call_run import run_calls
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Job, RunResult, no_verdict, run_each_once
-from trl_grpo_ext.sandbox.monitor import KilledError, NotReadyError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
-from trl_grpo_ext.sandbox.zygote import Zygote, ZygoteLostError
+from trl_grpo_ext.sandbox.zygote import LostError, Zygote
 from trl_grpo_ext.workers.processes import ClosedError, Lender, spread
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class LocalSandbox:
         """The walls that programs run behind, such as `"namespaces+landlock+seccomp"`.
 
         Raises:
-            IsolationError, ZygoteLostError: if programs cannot be run.
+            IsolationError, LostError: if programs cannot be run.
         """
         with self._zygotes.lend():
             return self.isolation.label
@@ -132,7 +131,7 @@ def run_on_zygote(zygotes: Lender[Zygote], run: Callable[[Zygote], RunResult]) -
                 return run(zygote)
         except ClosedError:
             return no_verdict("closed")
-        except (KilledError, NotReadyError, ZygoteLostError, IsolationError, OSError) as error:
+        except (LostError, IsolationError, OSError) as error:
             logger.warning("The sandbox failed: %s: %s", type(error).__name__, error)
             failure = f"{type(error).__name__}: {error}"
         except Exception as error:

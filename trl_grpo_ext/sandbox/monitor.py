@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.program import EXIT_COMPILE_ERROR, EXIT_MEMORY
+from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import Ending, Limits, TestResult
-from trl_grpo_ext.sandbox.zygote import Exit, Zygote
+from trl_grpo_ext.sandbox.zygote import Exit, LostError, Zygote
 from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError, Inbox
 
 READY_SECONDS = 30.0  # from the order to fork until the walls are up, on a machine that is very busy
@@ -23,14 +24,6 @@ STATUS_SECONDS = 1.0  # to learn how a program ended that has ended
 TICK_SECONDS = 0.05  # how often a run that takes long is looked at
 _USUAL_DESCRIPTORS = 16  # of a process; those beyond count as full sockets
 _MEMORY_SLACK = 64 << 20  # the pages of the zygote and the judge
-
-
-class KilledError(Exception):
-    """Something outside killed a process of the run: what the program is worth is not known."""
-
-
-class NotReadyError(Exception):
-    """A jail could not be put up: the sandbox's failure, not the program's."""
 
 
 class LimitError(Exception):
@@ -68,7 +61,8 @@ class Monitor:
         """Wait for the first frame of a child, the last thing that it says before a program may run.
 
         Raises:
-            NotReadyError: if it says that it could not be jailed, or nothing.
+            IsolationError: if it says that it could not be jailed.
+            LostError: if it says nothing.
         """
         self.add(inbox.descriptor)
         frame = inbox.next()
@@ -78,13 +72,13 @@ class Monitor:
                     inbox.read()
                     frame = inbox.next()
         except LimitError:
-            raise NotReadyError("the jail was not up in time") from None
+            raise LostError("the jail was not up in time") from None
         finally:
             self.remove(inbox.descriptor)
         if frame is None:
-            raise NotReadyError("the jail ended before it was up")
+            raise LostError("the jail ended before it was up")
         if "ready" not in frame:
-            raise NotReadyError(str(frame.get("failed")))
+            raise IsolationError(str(frame.get("failed")))
 
     def start(self, seconds: float) -> None:
         """The program may run from now on, for so long."""
@@ -140,12 +134,12 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
     for the memory or the processor time that they have used.
 
     Raises:
-        KilledError: if so.
+        LostError: if so.
     """
     if left is None or os.waitstatus_to_exitcode(left.status) != -signal.SIGKILL:
         return
     if left.cpu_seconds < limits.cpu_seconds / 2 and left.memory_kb < limits.memory_mb << 9:  # half of each
-        raise KilledError("a process was killed from outside")
+        raise LostError("a process was killed from outside")
 
 
 def read_exit(left: Exit, limits: Limits) -> TestResult:

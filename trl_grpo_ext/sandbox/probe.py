@@ -14,9 +14,8 @@ from pathlib import Path
 
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
-from trl_grpo_ext.sandbox.monitor import NotReadyError
 from trl_grpo_ext.sandbox.stdio_run import run_cases
-from trl_grpo_ext.sandbox.zygote import Zygote, ZygoteLostError
+from trl_grpo_ext.sandbox.zygote import LostError, Zygote
 
 _LIMITS = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128, processes=16, disk_mb=4)
 
@@ -99,7 +98,7 @@ def probe(isolation: Isolation) -> list[AttackResult]:
 
     Raises:
         IsolationError: if this machine cannot put the walls up; the message says which.
-        ZygoteLostError: if the sandbox itself failed.
+        LostError: if the sandbox itself failed.
     """
     zygote = Zygote(isolation)
     try:
@@ -114,10 +113,7 @@ def _try(zygote: Zygote, attack: str, targets: Mapping[str, object]) -> AttackRe
     for name, value in targets.items():
         program = program.replace(name, repr(value))
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout="." if attack == RUN_AT_ALL else ""),))
-    try:
-        outcome = run_cases(zygote, Job(program=program, suite=suite, limits=_LIMITS), suite)
-    except NotReadyError as error:
-        raise IsolationError(str(error)) from error
+    outcome = run_cases(zygote, Job(program=program, suite=suite, limits=_LIMITS), suite)
     # A program that got nothing prints nothing: it is refused, or ends by an exception or a signal.
     got = outcome.ending is Ending.FAILED
     held = outcome.ending is Ending.PASSED if attack == RUN_AT_ALL else not got
@@ -161,7 +157,7 @@ def best_isolation() -> Isolation:
     for isolation in (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK):
         try:
             broken = [attack for attack in probe(isolation) if not attack.held]
-        except (IsolationError, ZygoteLostError) as error:
+        except (IsolationError, LostError) as error:
             missing.append(f"  {isolation.label}: {error}")
             continue
         if not broken:

@@ -28,9 +28,7 @@ def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
     """Run the program on each case, one after another; the wall time is for all of them together.
 
     Raises:
-        KilledError: if something outside killed the program.
-        NotReadyError: if a jail could not be put up.
-        ZygoteLostError: if the zygote went away.
+        LostError, IsolationError: if the sandbox fails.
     """
     return run_each(job, suite, lambda case, seconds: _run_case(zygote, job, case, seconds))
 

@@ -33,8 +33,8 @@ _INSTALLED = ("numpy",)
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH",)
 
 
-class ZygoteLostError(Exception):
-    """The zygote could not start, or is gone; nothing that it ran has a verdict."""
+class LostError(Exception):
+    """The zygote, or a process of a run, could not start or was killed from outside: what it ran has no verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Zygote(ChildProcess):
 
     Raises:
         IsolationError: if this machine does not have these walls; the message says which is missing.
-        ZygoteLostError: if it could not start.
+        LostError: if it could not start.
     """
 
     def __init__(self, isolation: Isolation, packages: Sequence[str] = ()) -> None:
@@ -145,7 +145,7 @@ class Zygote(ChildProcess):
         try:
             socket.send_fds(self.socket, [json.dumps(order).encode()], list(descriptors))
         except OSError as error:
-            raise ZygoteLostError(f"the zygote takes no orders: {error}") from error
+            raise LostError(f"the zygote takes no orders: {error}") from error
 
     def _receive(self, deadline: Deadline | None = None) -> dict[str, Any]:
         try:
@@ -153,9 +153,9 @@ class Zygote(ChildProcess):
                 deadline.wait(self.socket.fileno(), select.POLLIN)
             message = self.socket.recv(_MESSAGE_BYTES)
         except (OSError, DeadlineError) as error:
-            raise ZygoteLostError(f"the zygote does not answer: {type(error).__name__}") from error
+            raise LostError(f"the zygote does not answer: {type(error).__name__}") from error
         if not message:
-            raise ZygoteLostError("the zygote is gone")
+            raise LostError("the zygote is gone")
         answer: dict[str, Any] = json.loads(message)
         for left in answer.get("ended", [answer] if "exit" in answer else []):
             self.cpu_seconds += left["cpu"]

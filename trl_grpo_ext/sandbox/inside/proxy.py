@@ -19,7 +19,6 @@ from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Sh
 from trl_grpo_ext.sandbox.inside.given import USES
 from trl_grpo_ext.sandbox.inside.handle import demote
 from trl_grpo_ext.sandbox.inside.solution_module import note_name
-from trl_grpo_ext.sandbox.inside.swallowing import may_be_swallowed
 from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
@@ -127,10 +126,6 @@ class ProgramProxy:
         value = self.request("get", target, name)
         note_name(name, value)
         return value
-
-    def may_swallow(self, error: BaseException) -> bool:
-        """Whether a context manager of the program may swallow `error`."""
-        return may_be_swallowed(error, self.sources)
 
     def look_up(self, names: list[str]) -> dict[str, list[Any]]:
         """What the program has by each of these global names: a list of one, or none."""

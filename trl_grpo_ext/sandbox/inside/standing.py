@@ -14,6 +14,7 @@ class Requester(Protocol):
     quiet: bool
     has_made: bool
     before: Callable[[], None] | None
+    sources: dict[str, str]
 
     @property
     def asked(self) -> int:
@@ -27,9 +28,6 @@ class Requester(Protocol):
 
     def look_up(self, names: list[str]) -> dict[str, list[Any]]:
         """What the program has by each of these global names: a list of one, or none."""
-
-    def may_swallow(self, error: BaseException) -> bool:
-        """Whether a context manager of the program may swallow `error`."""
 
 
 class Standing(IntEnum):

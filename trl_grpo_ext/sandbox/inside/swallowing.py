@@ -15,14 +15,14 @@ def leave(self: Any, kind: type[BaseException] | None, error: BaseException | No
     """`__exit__` of a stand-in."""
     remote, told = self._remote_state.remote, _told(error)
     swallow = remote.request("special", self, "__exit__", None if told is None else type(told), told, None)
-    return bool(swallow) and error is not None and remote.may_swallow(error)
+    return bool(swallow) and error is not None and may_be_swallowed(error, remote.sources)
 
 
 async def leave_async(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
     """`__aexit__` of a stand-in."""
     remote, told = self._remote_state.remote, _told(error)
     swallow = await remote.request("special", self, "__aexit__", None if told is None else type(told), told, None)
-    return swallow is True and error is not None and remote.may_swallow(error)
+    return swallow is True and error is not None and may_be_swallowed(error, remote.sources)
 
 
 def _told(error: BaseException | None) -> BaseException | None:
