@@ -9,29 +9,17 @@ from trl_grpo_ext.support.lazy import lazy_exports
 from trl_grpo_ext.support.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.mix.reward_mix import RewardMix
-    from trl_grpo_ext.mix.term import RewardTerm
-    from trl_grpo_ext.protocol import Verifier
-    from trl_grpo_ext.rewards.function import verifier
-    from trl_grpo_ext.sample import Sample
-    from trl_grpo_ext.scorecard import Scorecard
-    from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
-    from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
-    from trl_grpo_ext.verdict import Blame, Status, Verdict
-
-__all__ = [
-    "Blame",
-    "RewardMix",
-    "RewardTerm",
-    "Sample",
-    "Scorecard",
-    "Status",
-    "Verdict",
-    "VerifiedGRPOConfig",
-    "VerifiedGRPOTrainer",
-    "Verifier",
-    "verifier",
-]
+    from trl_grpo_ext.mix.reward_mix import RewardMix as RewardMix
+    from trl_grpo_ext.mix.term import RewardTerm as RewardTerm
+    from trl_grpo_ext.protocol import Verifier as Verifier
+    from trl_grpo_ext.rewards.function import verifier as verifier
+    from trl_grpo_ext.sample import Sample as Sample
+    from trl_grpo_ext.scorecard import Scorecard as Scorecard
+    from trl_grpo_ext.trainer.config import VerifiedGRPOConfig as VerifiedGRPOConfig
+    from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer as VerifiedGRPOTrainer
+    from trl_grpo_ext.verdict import Blame as Blame
+    from trl_grpo_ext.verdict import Status as Status
+    from trl_grpo_ext.verdict import Verdict as Verdict
 
 _HOMES = {
     "Blame": "verdict",
@@ -47,4 +35,5 @@ _HOMES = {
     "verifier": "rewards.function",
 }
 
+__all__ = list(_HOMES)
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -11,6 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.support.files import append_lines
+
 PAGE = "findings"
 FILE = "findings.jsonl"
 
@@ -115,15 +117,8 @@ class NotChecked:
 
 
 def append_finding(run_folder: str | os.PathLike[str], finding: Finding) -> None:
-    """Append a line to the run's `findings.jsonl`; a line that was cut off before it is ended first."""
-    line = (json.dumps(finding.to_record(), allow_nan=False) + "\n").encode()
-    path = Path(run_folder) / FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else b"\n" + line
-        file.write(line)  # one write, so that a reader never sees the half of it
+    """Append a line to the run's `findings.jsonl`."""
+    append_lines(Path(run_folder) / FILE, [finding.to_record()])
 
 
 def read_findings(run_folder: str | os.PathLike[str]) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -165,80 +165,66 @@ class RunView:
 
     def __init__(self, settings: Mapping[str, Any], folder: str | os.PathLike[str] | None = None) -> None:
         self.settings = dict(settings)
-        self._folder = folder
-        self._opening: list[BatchFigures] = []
+        self._kept = Window(settings=self.settings, folder=folder)
         self._history = History()
         self._log_history = History()
-        self._trained_on: set[str] = set()
-        self._batches: deque[BatchFigures] = deque(maxlen=RECENT_BATCHES)
-        self._opening_logs: list[Mapping[str, Any]] = []
-        self._logs: deque[Mapping[str, Any]] = deque(maxlen=RECENT_LOGS)
         self._entropies: deque[tuple[int, float]] = deque(maxlen=CLIFF_STEPS + 1)
         self._first_entropy = 0.0
-        self._entropy_cliff: float | None = None
-        self._evaluations: list[tuple[int | None, Estimate]] = []
         self._evaluating: list[BatchFigures] = []
-        self._trained_at_first_evaluation = NOTHING
+
+    def _keep(self, **parts: Any) -> None:
+        self._kept = replace(self._kept, **parts)
 
     def add(self, figures: BatchFigures) -> bool:
         """Take a batch in; True if it is a training batch, after which the checks should look."""
         if not figures.size:
             return False
         if figures.mode == "eval":
-            if not (self._evaluating or self._evaluations) and self._batches:
-                self._trained_at_first_evaluation = score_level(tuple(self._batches)[-OPENING_BATCHES:])
+            batches = self._kept.batches
+            if batches and not (self._evaluating or self._kept.evaluations):
+                self._keep(trained_at_first_evaluation=score_level(batches[-OPENING_BATCHES:]))
             if self._evaluating and self._evaluating[-1].step != figures.step:
                 self._end_evaluation()
             self._evaluating.append(figures)
             return False
         self._end_evaluation()
-        self._begin_anew_if_another_term_is_primary(figures)
-        if len(self._opening) < OPENING_BATCHES:
-            self._opening.append(figures)
-        self._batches.append(figures)
+        if self._kept.batches and figures.in_force[:1] != self._kept.in_force[:1]:
+            # Where a schedule puts another term first, scores of before and after are of two things.
+            self._history = History()
+            self._keep(opening=(), batches=(), evaluations=(), trained_at_first_evaluation=NOTHING)
+        self._keep(
+            opening=(*self._kept.opening, figures)[:OPENING_BATCHES],
+            batches=(*self._kept.batches, figures)[-RECENT_BATCHES:],
+            trained_on=self._kept.trained_on.union(figures.in_force),
+        )
         self._history.add(figures.step, figures.primary.group_scores, beside_scores(figures))
-        self._trained_on.update(figures.in_force)
         return True
-
-    def _begin_anew_if_another_term_is_primary(self, figures: BatchFigures) -> None:
-        """Where a schedule puts another term first, scores of before and after are of two things."""
-        if self._batches and figures.in_force[:1] != self._batches[-1].in_force[:1]:
-            self._opening, self._history = [], History()
-            self._batches.clear()
-            self._evaluations, self._trained_at_first_evaluation = [], NOTHING
 
     def skip(self) -> None:
         """Forget what is recent: the batches that come next do not follow it. How the run began is kept."""
         self._end_evaluation()
-        self._batches.clear()
+        self._keep(batches=())
 
     def add_logs(self, step: int, logs: Mapping[str, Any]) -> None:
         """Take TRL's logs of a training step in; those of evaluations and of the end of the run are passed over."""
         if "loss" not in logs:
             return
         entry = {**logs, "step": step}
-        if len(self._opening_logs) < OPENING_LOGS:
-            self._opening_logs.append(entry)
-        self._logs.append(entry)
+        self._keep(
+            opening_logs=(*self._kept.opening_logs, entry)[:OPENING_LOGS],
+            logs=(*self._kept.logs, entry)[-RECENT_LOGS:],
+        )
         self._log_history.add(step, NOTHING, logged_figures(entry))
         self._watch_entropy(step, logs.get("entropy"))
 
     @property
     def window(self) -> Window:
         """What checks may look at now."""
-        return Window(
-            batches=tuple(self._batches),
-            opening=tuple(self._opening),
+        return replace(
+            self._kept,
             history=self._history.stretches,
             log_history=self._log_history.stretches,
-            folder=self._folder,
-            trained_on=frozenset(self._trained_on),
-            evaluations=(*self._evaluations, *self._last_evaluation()),
-            logs=tuple(self._logs),
-            opening_logs=tuple(self._opening_logs),
-            entropy_cliff=self._entropy_cliff,
-            trained_at_first_evaluation=self._trained_at_first_evaluation,
-            settings=self.settings,
+            evaluations=(*self._kept.evaluations, *self._last_evaluation()),
         )
 
     def _watch_entropy(self, step: int, entropy: object) -> None:
@@ -253,11 +239,11 @@ class RunView:
         ]
         self._entropies.append((step, entropy))
         if fallen and self._first_entropy > 0:
-            self._entropy_cliff = max(self._entropy_cliff or 0.0, max(fallen) / self._first_entropy)
+            self._keep(entropy_cliff=max(self._kept.entropy_cliff or 0.0, max(fallen) / self._first_entropy))
 
     def _end_evaluation(self) -> None:
-        self._evaluations += self._last_evaluation()
-        del self._evaluations[1 : 1 - EVALUATIONS]  # the first is what the others are compared with
+        found = (*self._kept.evaluations, *self._last_evaluation())
+        self._keep(evaluations=found[:1] + found[1:][1 - EVALUATIONS :])  # the others are compared with the first
         self._evaluating = []
 
     def _last_evaluation(self) -> list[tuple[int | None, Estimate]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.rows import spread
 from trl_grpo_ext.recipe.run import RecipeTrainer, build_trainer, model_error, set_up
-from trl_grpo_ext.support.files import write_text
+from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.support.version import versions
 
@@ -147,6 +146,6 @@ def run_evaluation(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer,
     }
     is_main = bool(trainer.accelerator.is_main_process)
     if is_main:
-        write_text(Path(settings.output_dir) / FILE, json.dumps(about, indent=2, default=str) + "\n")
+        write_json(Path(settings.output_dir) / FILE, about)
     trainer.accelerator.wait_for_everyone()
     return is_main

@@ -9,21 +9,15 @@ from typing import TYPE_CHECKING
 from trl_grpo_ext.support.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.lab.landscape import ACTIONS, ActionVerifier, Landscape, double_peak, linear, single_peak
-    from trl_grpo_ext.lab.policy_history import PolicyHistory
-    from trl_grpo_ext.lab.training import LabRun, run_lab
-
-__all__ = [
-    "ACTIONS",
-    "ActionVerifier",
-    "LabRun",
-    "Landscape",
-    "PolicyHistory",
-    "double_peak",
-    "linear",
-    "run_lab",
-    "single_peak",
-]
+    from trl_grpo_ext.lab.landscape import ACTIONS as ACTIONS
+    from trl_grpo_ext.lab.landscape import ActionVerifier as ActionVerifier
+    from trl_grpo_ext.lab.landscape import Landscape as Landscape
+    from trl_grpo_ext.lab.landscape import double_peak as double_peak
+    from trl_grpo_ext.lab.landscape import linear as linear
+    from trl_grpo_ext.lab.landscape import single_peak as single_peak
+    from trl_grpo_ext.lab.policy_history import PolicyHistory as PolicyHistory
+    from trl_grpo_ext.lab.training import LabRun as LabRun
+    from trl_grpo_ext.lab.training import run_lab as run_lab
 
 _HOMES = {
     "ACTIONS": "landscape",
@@ -37,4 +31,5 @@ _HOMES = {
     "single_peak": "landscape",
 }
 
+__all__ = list(_HOMES)
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence, Sized
@@ -21,7 +20,7 @@ from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
-from trl_grpo_ext.support.files import write_text
+from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.version import versions
 
 
@@ -163,7 +162,7 @@ def summarise_run(
 
 def write_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
     """Write `summary.json` into the run's folder, whole or not at all."""
-    write_text(Path(folder) / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    write_json(Path(folder) / "summary.json", summary)
 
 
 def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:

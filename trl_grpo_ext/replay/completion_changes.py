@@ -5,12 +5,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from trl_grpo_ext.figures.advantages import Advantages, SingleArray
 from trl_grpo_ext.sample import last_message
@@ -62,18 +60,6 @@ class TermChanges:
         }
 
 
-class VerdictChanges:
-    """The changes of all terms, by name: first those of the new mix, in order, then those that are gone."""
-
-    def __init__(self, new_terms: Sequence[str], examples_a_kind: int) -> None:
-        self._examples_a_kind = examples_a_kind
-        self.terms: dict[str, TermChanges] = {term: TermChanges(examples_a_kind) for term in new_terms}
-
-    def add(self, old: Scorecard, new: Scorecard) -> None:
-        for term in dict.fromkeys((*new.terms, *old.terms)):
-            self.terms.setdefault(term, TermChanges(self._examples_a_kind)).add(term, old, new)
-
-
 def is_other(before: Verdict | None, after: Verdict | None) -> bool:
     """Whether two verdicts differ in what counts: status and score."""
     if before is None or after is None:
@@ -120,30 +106,22 @@ UP, NONE, DOWN, VOID = "up", "none", "down", "void"
 Turn = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pull:
-    """One side of a batch: its card, and where its advantages pull the completions.
-
-    `signs` are those of the advantages that were `made`; 0 for one within rounding error.
-    """
+class Pull(NamedTuple):
+    """One side of a batch: its card, and where the advantages that were made of it pull the completions."""
 
     card: Scorecard
     made: Advantages
-    signs: npt.NDArray[np.int8] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "signs", self.made.signs)
-
-    def direction(self, index: int) -> str:
-        """Where a completion is pulled."""
-        if self.card.void[index]:
-            return VOID
-        return (NONE, UP, DOWN)[int(self.signs[index])]  # -1 is the last
+    @property
+    def directions(self) -> list[str]:
+        """Where each completion is pulled: nowhere by an advantage within rounding error."""
+        pulled = [(NONE, UP, DOWN)[sign] for sign in self.made.signs.tolist()]  # -1 is the last
+        return [VOID if out else direction for out, direction in zip(self.card.void, pulled, strict=True)]
 
     @property
     def settled(self) -> SingleArray:
         """The advantages without what is only rounding."""
-        return np.where(self.signs == 0, np.float32(0), self.made.values)
+        return np.where(self.made.signs == 0, np.float32(0), self.made.values)
 
 
 @dataclass(slots=True)
@@ -161,10 +139,9 @@ class AdvantageChanges:
     _examples: list[tuple[float, int, dict[str, Any]]] = field(default_factory=list)
 
     def add(self, old: Pull, new: Pull) -> None:
-        kept = ~(np.array(old.card.void, dtype=bool) | np.array(new.card.void, dtype=bool))
+        kept = old.card.kept & new.card.kept
         self._pairs.append((old.settled[kept], new.settled[kept]))
-        for index in range(len(old.card)):
-            turn = (old.direction(index), new.direction(index))
+        for index, turn in enumerate(zip(old.directions, new.directions, strict=True)):
             self.turns[turn] += 1
             self.completions += 1
             if turn[0] != turn[1]:

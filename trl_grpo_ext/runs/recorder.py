@@ -35,7 +35,7 @@ from trl_grpo_ext.runs.schema import (
     verdict_table,
 )
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.files import plain, written_whole
+from trl_grpo_ext.support.files import append_lines, written_whole
 
 OPENING_BATCHES = 4  # training batches that a run began with, which later ones are compared with; ours
 RECENT_BATCHES = 16  # training batches that a check looks at; ours
@@ -197,18 +197,6 @@ def _write_part(
         pq.write_table(values, file)
 
 
-def _append(text: str, path: Path) -> None:
-    """Append to a file, all or nothing: a full disk may take a part."""
-    size = path.stat().st_size if path.exists() else 0
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError:
-        if path.is_file():
-            os.truncate(path, size)
-        raise
-
-
 class LogRecorder(RunListener):
     """Appends the trainer's logs to `run_folder/scorecards/log.jsonl`, a line a logging step."""
 
@@ -216,25 +204,20 @@ class LogRecorder(RunListener):
         self.path = Path(run_folder) / "scorecards" / "log.jsonl"
         self._session: int | None = None
         self._step = 0  # of the latest log of training
-        self._unwritten: deque[str] = deque(maxlen=UNWRITTEN_LINES)
+        self._unwritten: deque[dict[str, Any]] = deque(maxlen=UNWRITTEN_LINES)
 
     def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
         """Append the figures of a step, after those that the disk has not taken; NaN and infinity become null."""
         begins_again = "loss" in logs and step <= self._step
         if self._session is None or begins_again:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._session = self._sessions_before()
         self._step = step if "loss" in logs else self._step
-        entry = {"step": step, "session": self._session} | {key: plain(value) for key, value in logs.items()}
-        self._unwritten.append(json.dumps(entry, allow_nan=False, default=str) + "\n")
-        _append("".join(self._unwritten), self.path)
+        self._unwritten.append({"step": step, "session": self._session, **logs})
+        append_lines(self.path, self._unwritten)
         self._unwritten.clear()
 
     def _sessions_before(self) -> int:
         if not self.path.exists():
             return 0
         text = self.path.read_text(encoding="utf-8", errors="replace")
-        if text and not text.endswith("\n"):  # a line that was cut off must not swallow the next
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write("\n")
         return 1 + max((int(number) for number in re.findall(r'"session": (\d+)', text)), default=-1)

@@ -26,7 +26,7 @@ from trl_grpo_ext.mix.shape import NAMES
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import FunctionVerifier
-from trl_grpo_ext.support.files import write_text
+from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.support.version import __version__
 
@@ -69,7 +69,7 @@ def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, An
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
         settings = {**settings, "verifiers": _agreed(settings.get("verifiers", {}), path)}
-    write_text(path, json.dumps(settings, indent=2, default=str) + "\n")
+    write_json(path, settings)
 
 
 def _agreed(verifiers: Mapping[str, str | None], path: Path) -> dict[str, str | None]:

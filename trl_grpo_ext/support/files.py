@@ -1,11 +1,12 @@
-"""Files: writing them whole or not at all, plain values for JSON, and renaming what an earlier run recorded."""
+"""Files: written whole or not at all, lines appended, plain values for JSON, and what an earlier run left renamed."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +43,31 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text as UTF-8, whole or not at all; lone surrogates become escapes."""
     with written_whole(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write a value as indented JSON, as `plain` makes it, whole or not at all."""
+    write_text(path, json.dumps(plain(value), indent=2, allow_nan=False) + "\n")
+
+
+def append_lines(path: Path, values: Iterable[Any]) -> None:
+    """Append values to a file as JSON, a line each, all or nothing: a full disk may take a part.
+
+    A line that was cut off before them is ended first, so that it does not swallow the next.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(plain(value), allow_nan=False) + "\n" for value in values).encode()
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with open(path, "a+b") as file:
+            if size:
+                file.seek(-1, os.SEEK_END)
+                lines = lines if file.read(1) == b"\n" else b"\n" + lines
+            file.write(lines)  # one write, so that a reader never sees the half of a line
+    except OSError:
+        if path.is_file():
+            os.truncate(path, size)
+        raise
 
 
 def plain(value: Any, digits: int | None = None) -> Any:

@@ -49,12 +49,7 @@ class Moment:
         return min(1.0, self.step / self.last_step) if self.last_step > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
-    """What scoring this rank's samples came to: their card, or why there is none."""
-
-    card: Scorecard | None = None
-    problem: str = ""
+Scored = Scorecard | UnscoredError  # what scoring this rank's samples came to
 
 
 class Judge:
@@ -97,10 +92,10 @@ class Judge:
                     entering=self.whereabouts.enter,
                 )
         except UnscoredError as error:
-            return Scored(problem=str(error))
+            return error
         self.whereabouts.enter("")
         self._warn_of_unfinished(card)
-        return Scored(card=card)
+        return card
 
     def _warn_of_unfinished(self, card: Scorecard) -> None:
         for name, verdicts in card.verdicts.items():
@@ -115,15 +110,15 @@ class Judge:
         Raises:
             UnscoredError: on every rank, if a term whose `on_unscored` is `"raise"` could not judge a sample on one.
         """
-        card, problem = scored.card, scored.problem
+        problem = str(scored) if isinstance(scored, UnscoredError) else ""
         if self._accelerator.num_processes > 1 and any(term.on_unscored == "raise" for term in mix.terms):
             # One rank that raises alone would leave the others waiting for it.
             problem = next(filter(None, gather_object([problem])), "")
-        if card is None or problem:
+        if problem or isinstance(scored, UnscoredError):
             raise UnscoredError(problem)
-        for name, weight in card.weights.items():
+        for name, weight in scored.weights.items():
             self.weights[self._positions[name]] = weight
-        return card
+        return scored
 
     def shares_no_group(self, samples: int, group_size: int) -> bool:
         """Whether every group of a batch with that many samples on each rank is whole on one of them."""

@@ -7,7 +7,6 @@ changes no verdict, and draws no random numbers.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -27,6 +26,7 @@ from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.files import append_lines
 from trl_grpo_ext.verdict import Status, Verdict
 
 SHARE = 0.005  # of a step's time, at most; with all else that the trainer adds, a step has 1 %
@@ -143,8 +143,9 @@ class NoiseMeter(RunListener):
         """Write a mistake down; the first of this process replaces the file of another."""
         about = {"step": sample.step, "form": form, "gold": str(sample.row[column])}
         about |= {"completion": sample.text[-END_CHARS:], "answer": verdict.answer, "reason": verdict.reason}
-        with open(self._path, "a" if self._written else "w", encoding="utf-8") as file:
-            file.write(json.dumps(about) + "\n")
+        if not self._written:
+            self._path.unlink(missing_ok=True)
+        append_lines(self._path, [about])
         self._written += 1
 
     def _is_new(self, sample: Sample, column: str) -> bool:

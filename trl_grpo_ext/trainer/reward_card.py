@@ -6,7 +6,6 @@ It is made of what the run has recorded already: settings, logs, findings, the s
 from __future__ import annotations
 
 import html
-import json
 import os
 import re
 from collections import Counter
@@ -15,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trl_grpo_ext.diagnostics.finding import Finding, read_findings
+from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.diagnostics.levels import ends_of
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -26,7 +25,7 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.settings import without_credentials
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval
-from trl_grpo_ext.support.files import plain, write_text
+from trl_grpo_ext.support.files import plain, write_json, write_text
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.support.version import versions
 
@@ -109,7 +108,7 @@ class RewardCard(RunListener):
     def _write(self, *, is_new: bool = False) -> None:
         """Write the file, and the section into a model card that is new or has had one."""
         content = plain(self.content())
-        write_text(self.folder / FILE, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        write_json(self.folder / FILE, content)
         readme = self.folder / "README.md"
         text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
         if is_new or BEGIN in text:
@@ -117,8 +116,10 @@ class RewardCard(RunListener):
 
     def content(self) -> dict[str, Any]:
         """The content of `reward_card.json`; null, or left out, for what is unknown."""
-        logs = list(self._logs()) if self._has_log else []
-        findings = read_findings(self.folder) if self._has_checks else None
+        entries = RecordedRun(self.folder).iterate_logs() if self._has_log else ()
+        logs = [{key: value for key, value in entry.items() if LOGGED.fullmatch(key)} for entry in entries]
+        found = [finding.to_record() for finding in read_findings(self.folder)] if self._has_checks else None
+        told = ("code", "step", "severity", "sentence")
         return {
             "versions": versions(),
             "rewards": [
@@ -127,15 +128,11 @@ class RewardCard(RunListener):
             ],
             "facts": self._known_facts(),
             "measured": measured(self._settings["reward_functions"], logs, self._summary),
-            "findings": findings if findings is None else [_told(found) for found in findings],
+            "findings": found and [{name: record[name] for name in told} for record in found],
             "hacks": {term: count for term, count in self._hacks.items() if count},
             "noise": {name: _latest(logs, key) for name, key in NOISE.items()},
             "completions": {"from_step": self._from_step, **self._count},
         }
-
-    def _logs(self) -> Iterator[dict[str, Any]]:
-        for entry in RecordedRun(self.folder).iterate_logs():
-            yield {key: value for key, value in entry.items() if LOGGED.fullmatch(key)}
 
     def _known_facts(self) -> dict[str, dict[str, str]]:
         """Where verifiers work, by term; asked once, since the answer may need a program to be run."""
@@ -143,11 +140,6 @@ class RewardCard(RunListener):
             found = {term.name: _facts(verifier) for term, verifier in (self._mix.verifiers if self._mix else ())}
             self._facts = {term: facts for term, facts in found.items() if facts}
         return self._facts
-
-
-def _told(finding: Finding) -> dict[str, Any]:
-    record = finding.to_record()
-    return {name: record[name] for name in ("code", "step", "severity", "sentence")}
 
 
 def _facts(verifier: Verifier) -> dict[str, str]:

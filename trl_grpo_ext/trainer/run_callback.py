@@ -13,13 +13,16 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import MERGED, Finding
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import write_settings
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.text import Once, did_you_mean
+from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.ranks import leave_at_exit
 from trl_grpo_ext.trainer.report_listener import ReportListener
+from trl_grpo_ext.trainer.reward_card import RewardCard
 
 logger = logging.getLogger(__name__)
 
@@ -140,13 +143,13 @@ def check_halt_on(codes: Sequence[str]) -> None:
 
 
 def add_listeners(
-    callback: RunCallback, args: Any, settings: Mapping[str, Any], *, has_verdicts: bool
-) -> Recorder | None:
-    """Add the listeners that the configuration asks for; returns the recorder, if there is one.
+    callback: RunCallback, args: Any, settings: Mapping[str, Any], mix: RewardMix | None
+) -> tuple[Recorder | None, NoiseMeter | None]:
+    """Add the listeners that the configuration asks for; returns the recorder and the noise meter, if there are any.
 
-    Of a plain `GRPOConfig`, the defaults count. `has_verdicts` says whether there are verifiers among the rewards.
+    Of a plain `GRPOConfig`, the defaults count.
     """
-    recorder = None
+    recorder = noise = None
     if getattr(args, "record_scorecards", True):
         recorder = Recorder(args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1))
         callback.listeners += [recorder, LogRecorder(args.output_dir)]
@@ -154,7 +157,7 @@ def add_listeners(
             write_settings(args.output_dir, settings)
     if getattr(args, "run_checks", True):
         halt_on = getattr(args, "halt_on", ())
-        if halt_on and not has_verdicts:
+        if halt_on and mix is None:
             logger.warning("halt_on needs verdicts, and plain reward functions have none: nothing will halt this run.")
         watch = Watch(
             args.output_dir,
@@ -166,4 +169,10 @@ def add_listeners(
         callback.watch(watch, halts=bool(halt_on))
     if recorder is not None and getattr(args, "write_report", True):
         callback.listeners.append(ReportListener(args.output_dir))
-    return recorder
+    if mix is not None and getattr(args, "measure_noise", True):
+        noise = NoiseMeter(mix, args.output_dir)
+        callback.listeners.append(noise)
+    # After those that record what it says.
+    has_log, has_checks = recorder is not None, getattr(args, "run_checks", True)
+    callback.listeners.append(RewardCard(args.output_dir, settings, mix, has_log=has_log, has_checks=has_checks))
+    return recorder, noise

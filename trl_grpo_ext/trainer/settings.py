@@ -6,48 +6,27 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from trl_grpo_ext.support.text import did_you_mean
 
-
-class _Range(NamedTuple):
-    least: float
-    most: float = float("inf")
-    open_below: bool = False
-    """Whether the least value itself is out."""
-
-    def __contains__(self, value: object) -> bool:
-        if not isinstance(value, int | float):
-            return False
-        return (self.least < value if self.open_below else self.least <= value) and value <= self.most
-
-    def __str__(self) -> str:
-        lower = f"above {self.least:g}" if self.open_below else f"{self.least:g} or more"
-        return lower if self.most == float("inf") else f"{lower}, and {self.most:g} at most"
-
-
-_COUNT, _NOT_NEGATIVE, _POSITIVE = _Range(1), _Range(0), _Range(0, open_below=True)
-_RANGES = {
-    "per_device_train_batch_size": _COUNT,
-    "per_device_eval_batch_size": _COUNT,
-    "gradient_accumulation_steps": _COUNT,
-    "steps_per_generation": _COUNT,
-    "num_iterations": _COUNT,
-    "max_completion_length": _COUNT,
-    "learning_rate": _NOT_NEGATIVE,
-    "weight_decay": _NOT_NEGATIVE,
-    "max_grad_norm": _NOT_NEGATIVE,
-    "adam_epsilon": _NOT_NEGATIVE,
-    "adam_beta1": _Range(0, 1),
-    "adam_beta2": _Range(0, 1),
-    "temperature": _POSITIVE,
-    "repetition_penalty": _POSITIVE,
-    "top_p": _Range(0, 1, open_below=True),
-    "min_p": _Range(0, 1),
-}
-_OF_TRANSFORMERS = {"top_k": _NOT_NEGATIVE}  # vLLM takes -1
+# What a number must be, in words and as a test, by the settings that must.
+_RANGES: tuple[tuple[str, Callable[[float], bool], tuple[str, ...]], ...] = (
+    (
+        "1 or more",
+        lambda value: value >= 1,
+        (
+            *("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"),
+            *("steps_per_generation", "num_iterations", "max_completion_length"),
+        ),
+    ),
+    ("0 or more", lambda value: value >= 0, ("learning_rate", "weight_decay", "max_grad_norm", "adam_epsilon")),
+    ("above 0", lambda value: value > 0, ("temperature", "repetition_penalty")),
+    ("0 or more, and 1 at most", lambda value: 0 <= value <= 1, ("adam_beta1", "adam_beta2", "min_p")),
+    ("above 0, and 1 at most", lambda value: 0 < value <= 1, ("top_p",)),
+)
+_OF_TRANSFORMERS = (("0 or more", lambda value: value >= 0, ("top_k",)),)  # vLLM takes -1
 _CHOICES = ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation")
 _QUOTED = re.compile(r"\b(\w+)'(?!\w)")
 
@@ -64,11 +43,11 @@ def check_settings(settings: Any) -> None:
             ...
         ValueError: `temperature` must be above 0, got 0.0.
     """
-    ranges = _RANGES if getattr(settings, "use_vllm", False) else _RANGES | _OF_TRANSFORMERS
-    for name, wanted in ranges.items():
-        value = getattr(settings, name, None)
-        if value is not None and value not in wanted:
-            raise ValueError(f"`{name}` must be {wanted}, got {value!r}.")
+    for wanted, test, names in _RANGES if getattr(settings, "use_vllm", False) else (*_RANGES, *_OF_TRANSFORMERS):
+        for name in names:
+            value = getattr(settings, name, None)
+            if value is not None and not (isinstance(value, int | float) and test(value)):
+                raise ValueError(f"`{name}` must be {wanted}, got {value!r}.")
     if getattr(settings, "max_steps", None) == 0:
         raise ValueError(
             "`max_steps` must be 1 or more, or -1 to train for num_train_epochs: with 0, TRL trains one step. To train "

@@ -39,7 +39,6 @@ from trl_grpo_ext.trainer.judge import (
 from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
-from trl_grpo_ext.trainer.reward_card import RewardCard
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.samples import end_token_ids, samples_of, template_prefill
 from trl_grpo_ext.trainer.trl_contract import check_trl, expect_unknown_figures, void_rows_expected
@@ -120,17 +119,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
 
     def _listen(self, args: Any) -> None:
         """Have the run recorded, watched and reported, as far as it is asked for."""
-        recorder = add_listeners(self.run_callback, args, self._run_settings, has_verdicts=self.mix is not None)
-        if self.mix is not None and getattr(args, "measure_noise", True):
-            self._noise = NoiseMeter(self.mix, args.output_dir)
-            self.run_callback.listeners.append(self._noise)
+        recorder, self._noise = add_listeners(self.run_callback, args, self._run_settings, self.mix)
         if recorder is not None:
             self._groups_seen = ask_main(self.accelerator, recorder.groups_recorded)
-        # After those that record what it says.
-        checks = getattr(args, "run_checks", True)
-        self.run_callback.listeners.append(
-            RewardCard(args.output_dir, self._run_settings, self.mix, has_log=recorder is not None, has_checks=checks)
-        )
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write TRL's model card, with a section on how the model was rewarded."""

@@ -74,7 +74,7 @@ function completionBrowser(runs) {
   const all = completionsOf(runs);
   if (!all.length)
     return {
-      element: el("p", { class: "note", text: "No completion has been recorded yet." }),
+      element: note("No completion has been recorded yet."),
       show() {},
       showPair() {},
       showPrompt() {},
@@ -123,9 +123,7 @@ function completionBrowser(runs) {
 
   function showDetail() {
     detail.replaceChildren(
-      state.chosen
-        ? completionDetail(state.chosen, choose)
-        : el("p", { class: "note", text: "No completion fits these filters." }),
+      state.chosen ? completionDetail(state.chosen, choose) : note("No completion fits these filters."),
     );
     detail.scrollTop = 0;
   }
@@ -260,7 +258,6 @@ function browserParts(runs, all, state, refresh) {
     el(
       "button",
       {
-        type: "button",
         title,
         "data-view": key,
         onclick: () => changed({ view: key, order: ORDER_OF_VIEW[key] || "late", extra: null }),
@@ -316,7 +313,6 @@ function browserParts(runs, all, state, refresh) {
     },
   });
   const extra = el("button", {
-    type: "button",
     class: "extra",
     "aria-pressed": "true",
     onclick: () => changed({ extra: null }),
@@ -330,8 +326,8 @@ function browserParts(runs, all, state, refresh) {
   const detail = el("article", { class: "detail", tabindex: "0", "aria-label": "The completion" });
   const told = el("span", { class: "note" });
   const pager = {
-    back: el("button", { type: "button", text: "Previous" }),
-    on: el("button", { type: "button", text: "Next" }),
+    back: el("button", { text: "Previous" }),
+    on: el("button", { text: "Next" }),
   };
   const element = el(
     "div",
@@ -489,7 +485,6 @@ function siblings(one, choose) {
       return el(
         "button",
         {
-          type: "button",
           "aria-current": member === one ? "true" : null,
           title: name,
           "aria-label": name,
@@ -585,7 +580,6 @@ function block(text, label, main) {
   if (text.length > FIRST_CHARACTERS) {
     parts.push(
       el("button", {
-        type: "button",
         class: "whole",
         text: `Show all ${count(text.length)} characters`,
         onclick: (event) => {

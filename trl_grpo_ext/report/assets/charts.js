@@ -11,9 +11,7 @@ const FEW_POINTS = 3;
 function chartFigure(spec) {
   const legend = el("ul", { class: "legend" });
   const lone = lonePlace(spec);
-  const canvas = lone
-    ? el("p", { class: "note", text: lone })
-    : el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
+  const canvas = lone ? note(lone) : el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
   const figure = el(
     "figure",
     { class: "panel", id: spec.id },
@@ -22,7 +20,7 @@ function chartFigure(spec) {
       {},
       spec.run ? el("p", { class: "stacked", text: spec.run }) : null,
       el("h3", { text: spec.title }),
-      spec.note ? el("p", { class: "note", text: spec.note }) : null,
+      spec.note ? note(spec.note) : null,
     ),
     legend,
     canvas,

@@ -68,7 +68,6 @@ function stepBar() {
           { class: "choice", role: "group", "aria-label": "Algorithm" },
           runs.map((run) =>
             el("button", {
-              type: "button",
               text: run.title,
               "data-run": run.name,
               "aria-pressed": String(run === shownNow.run),
@@ -80,15 +79,13 @@ function stepBar() {
     "div",
     { class: "steps" },
     choice,
-    el("button", { type: "button", id: "play", text: "Play", onclick: playOrStop }),
+    el("button", { id: "play", text: "Play", onclick: playOrStop }),
     el("button", {
-      type: "button",
       text: "\u2212",
       "aria-label": "One update back",
       onclick: () => stepTo(shownNow.update - 1),
     }),
     el("button", {
-      type: "button",
       text: "+",
       "aria-label": "One update on",
       onclick: () => stepTo(shownNow.update + 1),
@@ -291,17 +288,14 @@ new ResizeObserver(() => {
 function detail() {
   const { run, update } = shownNow;
   if (update === LAST) {
-    return [
-      el("h3", { text: "Training is over" }),
-      el("p", { class: "note", text: "Go back to see what an update was made of." }),
-    ];
+    return [el("h3", { text: "Training is over" }), note("Go back to see what an update was made of.")];
   }
   const { samples, sampled } = run.updates[update];
   const groups = new Set(samples.map((sample) => sample[1])).size > 1;
   const names = ["action", groups ? "group" : null, "reward", "advantage", "ratio"].filter(Boolean);
   return [
     el("h3", { text: `What update ${update + 1} is made of` }),
-    el("p", { class: "note", text: summary(samples, sampled, update) }),
+    note(summary(samples, sampled, update)),
     el(
       "div",
       { class: "scroll" },
@@ -419,12 +413,10 @@ function comparison() {
     "section",
     { class: "lab", id: "comparison" },
     el("h2", { text: "GRPO against REINFORCE" }),
-    el("p", {
-      class: "note",
-      text:
-        "One seed, one learning rate for advantages of different sizes: an illustration, no ranking. " +
+    note(
+      "One seed, one learning rate for advantages of different sizes: an illustration, no ranking. " +
         "GRPO uses a group for several updates, so it has sampled fewer.",
-    }),
+    ),
     runTable(),
     el("div", { class: "lab-grid" }, specs.map(chartFigure)),
   );

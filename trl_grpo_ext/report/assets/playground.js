@@ -147,8 +147,8 @@ function ownRun(lab, steps, changed) {
     settings.seed += 1;
     again();
   };
-  const button = el("button", { type: "button", text: "New samples", onclick: newSeed });
-  const note =
+  const button = el("button", { text: "New samples", onclick: newSeed });
+  const about =
     "The page computes this run, by the update that TRL makes. With the chance of the noise, a reward is that of any " +
     `action. As in the run of ${lab.runs[0].title}: epsilon ${settings.epsilon}, ` +
     `${plural(settings.num_iterations, "update")} a group.`;
@@ -158,7 +158,7 @@ function ownRun(lab, steps, changed) {
       "section",
       { class: "controls", id: "controls", hidden: "", "aria-label": "Settings of your own run" },
       el("div", {}, landscape, sliders, button),
-      el("p", { class: "note", text: note }),
+      note(about),
     ),
   };
 }

@@ -111,18 +111,13 @@ function sideBySide(runs, build) {
         "div",
         { class: "sides" },
         ...parts.map((part, place) =>
-          el(
-            "div",
-            {},
-            el("p", { class: "stacked", text: runs[place].name }),
-            part || el("p", { class: "note", text: "Not in this run." }),
-          ),
+          el("div", {}, el("p", { class: "stacked", text: runs[place].name }), part || note("Not in this run.")),
         ),
       );
 }
 
 function notes(lines) {
-  return lines.length ? el("p", { class: "note", text: lines.join(" ") }) : null;
+  return lines.length ? note(lines.join(" ")) : null;
 }
 
 // --- the answer -----------------------------------------------------------------------------------------------------
@@ -132,7 +127,7 @@ function answerOf(run) {
     "div",
     { class: "answer" },
     el("h1", {}, ...withCode(run.sentence || "This run could not be diagnosed.")),
-    el("p", { class: "note", text: factsOf(run).join(" \u00b7 ") }),
+    note(factsOf(run).join(" \u00b7 ")),
     keyFigures(run),
   );
 }
@@ -190,12 +185,7 @@ function findingsOf(run, span) {
       )
     : null;
   if (!items.length)
-    return el(
-      "div",
-      {},
-      el("p", { class: "note", text: run.batches ? "No finding was recorded." : "Nothing to check yet." }),
-      lacking,
-    );
+    return el("div", {}, note(run.batches ? "No finding was recorded." : "Nothing to check yet."), lacking);
   return el(
     "div",
     {},
@@ -232,7 +222,6 @@ function findingTimeline([low, high], items) {
   const dots = ({ found, row }) => {
     const dot = el("button", {
       class: `dot ${SEVERITIES[found.severity]}`,
-      type: "button",
       title: `step ${found.step}`,
       "aria-label": `${found.code}, step ${found.step}`,
       onclick: () => {
@@ -327,7 +316,7 @@ function chartGrid(runs, panels) {
     const panel = panels[place].find((own) => own.id === id);
     return panel
       ? chartFigure({ ...panel, id: `${id}-${place}`, run: runs[place].name })
-      : el("div", { class: "panel" }, el("p", { class: "note", text: "Not in this run." }));
+      : el("div", { class: "panel" }, note("Not in this run."));
   };
   return el("div", { class: "grid" }, ...ids.flatMap((id) => runs.map((_, place) => cell(id, place))));
 }
@@ -351,7 +340,6 @@ function shadowTable(run, { term, table, kappa }, browser) {
     const button = el(
       "button",
       {
-        type: "button",
         class: passed === shadowPassed ? "agree" : "differ",
         title: "Read them",
         onclick: () => browser.showPair(run, passed, term, shadowPassed),
@@ -369,11 +357,7 @@ function shadowTable(run, { term, table, kappa }, browser) {
       "caption",
       {},
       el("h3", { text: `Training against the shadow ${term}` }),
-      el("p", {
-        class: "note",
-        text:
-          kappa === null ? "Kappa is not defined: each says one thing only." : `Cohen\u2019s kappa ${number(kappa)}`,
-      }),
+      note(kappa === null ? "Kappa is not defined: each says one thing only." : `Cohen\u2019s kappa ${number(kappa)}`),
     ),
     tableHead(["", "shadow passes", "shadow fails"]),
     el(
@@ -404,10 +388,7 @@ function correlations(run) {
       "caption",
       {},
       el("h3", { text: "How values go together within groups" }),
-      el("p", {
-        class: "note",
-        text: "Correlation, less each group\u2019s mean; a dash where one of them never differs.",
-      }),
+      note("Correlation, less each group\u2019s mean; a dash where one of them never differs."),
     ),
     tableHead(["", ...terms]),
     el("tbody", {}, ...terms.map((a) => tableRow(a, ...terms.map((b) => cell(a, b))))),
@@ -436,10 +417,9 @@ function promptsOf(run, browser) {
     from = Math.max(0, from + by);
     show();
   };
-  const back = el("button", { type: "button", text: "Previous", onclick: () => turn(-PROMPTS_A_PAGE) });
-  const on = el("button", { type: "button", text: "Next", onclick: () => turn(PROMPTS_A_PAGE) });
+  const back = el("button", { text: "Previous", onclick: () => turn(-PROMPTS_A_PAGE) });
+  const on = el("button", { text: "Next", onclick: () => turn(PROMPTS_A_PAGE) });
   const turned = el("button", {
-    type: "button",
     text: "Easiest first",
     onclick: () => {
       order = -order;
@@ -485,7 +465,7 @@ function passRates(shown, bins) {
       role: "img",
       "aria-label": `Prompts by pass rate: ${names.map((name, place) => `${name}: ${bins[place]}`).join(", ")}`,
     },
-    el("figcaption", {}, el("h3", { text: "Pass rates" }), el("p", { class: "note", text: plural(shown, "prompt") })),
+    el("figcaption", {}, el("h3", { text: "Pass rates" }), note(plural(shown, "prompt"))),
     ...bins.map((n, place) => {
       const bar = el("span", { class: "bar" });
       bar.style.width = `${most ? (n / most) * 100 : 0}%`;
@@ -508,7 +488,6 @@ function promptRow(run, row, browser) {
       : el(
           "button",
           {
-            type: "button",
             class: "link",
             title: "Read its completions",
             onclick: () => browser.showPrompt(run, row.prompt),

@@ -7,6 +7,7 @@ function readData() {
 /** An element. `given` holds its class, text, attributes and listeners (`onclick`); a child may be null. */
 function el(tag, given = {}, ...children) {
   const node = document.createElement(tag);
+  if (tag === "button") node.type = "button"; // no form is sent
   for (const [key, value] of Object.entries(given)) {
     if (value === null || value === undefined || value === false) continue;
     if (key === "text") node.textContent = shown(value);
@@ -80,6 +81,8 @@ function words(name) {
   return name.replace(/_/g, " ");
 }
 
+const note = (text) => el("p", { class: "note", text });
+
 /** The head of a table: a cell a name, and an empty one where there is none. */
 function tableHead(names) {
   const cell = (name) => (name ? el("th", { scope: "col", text: name }) : el("td"));
@@ -112,7 +115,6 @@ function isDark() {
 function themeButton() {
   const button = el("button", {
     class: "quiet",
-    type: "button",
     onclick: () => {
       document.documentElement.dataset.theme = isDark() ? "light" : "dark";
       told();
