@@ -77,11 +77,6 @@ def completion_text(completion: Completion) -> str:
     return f"<think>{thinking}</think>{content}" if content else f"<think>{thinking}"
 
 
-def holds_think_tag(completion: Completion) -> bool:
-    """Whether `completion_text` puts a `<think>` tag back that TRL took away, so that no prefill comes before it."""
-    return not isinstance(completion, str) and bool(_parsed_thinking(_last_spoken(completion)))
-
-
 def _last_spoken(completion: Sequence[Message]) -> Message:
     spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
     return spoken[-1] if spoken else {}
@@ -97,6 +92,17 @@ def _content_text(content: object) -> str:
     if isinstance(content, Sequence):
         return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
     return str(content)
+
+
+def prefill_of(prompt: Prompt | None, completion: Completion, of_template: str | None = None) -> str | None:
+    """The start of the assistant's turn that a completion lacks: the prompt's, else the chat template's, if known.
+
+    Where `completion_text` puts a `<think>` tag back that TRL took away, no prefill comes before it.
+    """
+    if not isinstance(completion, str) and _parsed_thinking(_last_spoken(completion)):
+        return ""
+    known = prompt_prefill(prompt)
+    return of_template if known is None else known
 
 
 def prompt_prefill(prompt: Prompt | None) -> str | None:
@@ -178,7 +184,7 @@ def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str
             prompt=prompt,
             completion_ids=completion_ids,
             row=row,
-            prefill="" if holds_think_tag(completion) else prompt_prefill(prompt),
+            prefill=prefill_of(prompt, completion),
         )
         for completion, prompt, completion_ids, row in zip(completions, prompts, ids, _rows(columns, size), strict=True)
     ]

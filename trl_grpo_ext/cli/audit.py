@@ -27,12 +27,13 @@ EXAMPLES = (
 )
 BUNDLED = ("bundled:sums", "bundled:functions")
 
+HELP = "attack a reward before it is trained on"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "audit",
-        help="attack a reward before it is trained on",
         usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--prompt COLUMN] [--gold COLUMN] "
         "[--limit ROWS] [--attack] [--seed N] [--cases | --json]",
         description=DESCRIPTION,

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 MAX_CHARS = 300  # of a message, or of a column
 SHOWN_WEAK = 10  # rows whose tests miss most
 
+HELP = "show some prompts of a recipe's data, and list the rows that cannot be judged"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "check-data",
-        help="show some prompts of a recipe's data, and list the rows that cannot be judged",
         usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
         description="Show three prompts of a recipe's data, as the model gets them, with the other columns. Then judge "
         "every gold against itself, and list those that fail, and let every verifier judge a row, to see whether it "

@@ -14,12 +14,13 @@ HOW_TO_RECORD = (
     "the same arguments."
 )
 
+HELP = "say in one sentence what holds a run's reward back"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "diagnose",
-        help="say in one sentence what holds a run's reward back",
         description="Read what a run has recorded, and say what holds its reward back: the sentence, the findings in "
         "order of cause, and a few completions. The run may be going on.",
     )

@@ -9,12 +9,13 @@ from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
 from trl_grpo_ext.diagnostics.finding import MERGED, PAGE
 from trl_grpo_ext.support.documentation import page_titles, read_docs
 
+HELP = "print a page of the documentation, or a finding's explanation"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "docs",
-        help="print a page of the documentation, or a finding's explanation",
         description="Print a page of the documentation, or a section of one: `trl-grpo-ext docs metrics`, "
         "`trl-grpo-ext docs findings#bad_data`. Without a page, list them.",
     )

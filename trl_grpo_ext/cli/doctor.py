@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+HELP = "try attacks on this machine's sandbox, and print what holds"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "doctor",
-        help="try attacks on this machine's sandbox, and print what holds",
         description="Try to get through the walls that programs are run behind on this machine, and print what holds. "
         "Ends with status 1 if an attack gets through a wall that is there, 2 if there is no sandbox.",
     )

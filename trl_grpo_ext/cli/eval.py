@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 EXTRA = "Every flag of train can be given too, such as --max_completion_length 2048, --seed 1 or --use_vllm true."
 
+HELP = "evaluate a model, or compare two"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "eval",
-        help="evaluate a model, or compare two",
         usage="trl-grpo-ext eval --config RECIPE [--model MODEL [MODEL]] [--samples N] [--FLAG VALUE ...]",
         description="Generate completions as training does, judge them by a recipe's rewards, and train nothing. Ends "
         "with status 2 if it cannot begin, and with 1 if the grader failed on more than a tenth of the completions.",

@@ -6,16 +6,11 @@ import os
 import sys
 
 FINE = 0
-FOUND = 1
-"""What was looked for was found: rows that cannot be judged, walls that do not hold, a grader that fails."""
-REFUSED = 2
-"""The command cannot do it; a sentence on stderr says why. Nothing was begun."""
-HALTED = 3
-"""A finding that `halt_on` names ended the training."""
-NOTHING_LEARNED = 4
-"""None of the training's completions could be judged."""
-INTERRUPTED = 130
-"""Ctrl-C ended it; a line on stderr says what is left. It is the status that shells give."""
+FOUND = 1  # what was looked for was found: rows that cannot be judged, walls that do not hold, a grader that fails
+REFUSED = 2  # the command cannot do it; a sentence on stderr says why. Nothing was begun.
+HALTED = 3  # a finding that `halt_on` names ended the training
+NOTHING_LEARNED = 4  # none of the training's completions could be judged
+INTERRUPTED = 130  # Ctrl-C ended it; a line on stderr says what is left. It is the status that shells give.
 
 
 def refuse(reason: object) -> int:

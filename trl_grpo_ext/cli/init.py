@@ -17,12 +17,13 @@ PLACEHOLDER = "PROJECT"
 ROWS = {"train": 500, "test": 100}
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
+HELP = "make a project to begin with: data, a verifier and its test, a recipe, scripts"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "init",
-        help="make a project to begin with: data, a verifier and its test, a recipe, scripts",
         description="Make a folder with a small project that trains as it is, on a CPU and without a download, to be "
         "changed into your own.",
     )

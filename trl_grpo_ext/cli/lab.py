@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 PAGE = "lab.html"
 
+HELP = "train a policy of ten actions in seconds, and see each step"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to the subparsers of an argparse parser; nothing heavy is loaded."""
     parser = commands.add_parser(
         "lab",
-        help="train a policy of ten actions in seconds, and see each step",
         description="Train a softmax over ten actions by TRL's GRPO, and by REINFORCE with and without a baseline, and "
         "write a page that shows every step. The flags bear the names of TRL's own.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

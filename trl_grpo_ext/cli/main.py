@@ -7,7 +7,6 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
 
 from trl_grpo_ext.cli import audit, check_data, diagnose, docs, doctor, init, lab, recipes, replay, report, score, train
 from trl_grpo_ext.cli import eval as evaluate
@@ -15,7 +14,7 @@ from trl_grpo_ext.cli.exit_status import INTERRUPTED
 from trl_grpo_ext.support.version import __version__
 
 # Each module has `add_parser`, which adds to `argparse`'s sub-commands what the command takes, without loading anything
-# heavy, and `run`, which does it and returns the exit status.
+# heavy, `HELP`, a line on it, and `run`, which does it and returns the exit status.
 GROUPS: Mapping[str, Mapping[str, ModuleType]] = {
     "train and measure": {"train": train, "eval": evaluate, "audit": audit},
     "data": {"check-data": check_data, "score": score},
@@ -52,36 +51,20 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"trl-grpo-ext {__version__}")
-    commands = _Commands(
-        parser.add_subparsers(
-            prog=parser.prog, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
-        )
+    commands = parser.add_subparsers(
+        prog=parser.prog, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
     )
     for command in COMMANDS.values():
         command.add_parser(commands)
-    parser.epilog = commands.listed()
+    for own in commands.choices.values():
+        own.allow_abbrev = False
+    listed = [  # in groups, which argparse cannot do
+        "\n".join([f"{title}:", *(f"  {name:<12}{command.HELP}" for name, command in group.items())])
+        for title, group in GROUPS.items()
+    ]
+    parser.epilog = "\n\n".join([*listed, "`trl-grpo-ext COMMAND --help` says what a command takes."])
     arguments, flags = parser.parse_known_args(argv)
     if flags and arguments.command not in PARSE_FLAGS:
         parser.error(f"unrecognized arguments: {' '.join(flags)}")
     arguments.flags = flags
     return arguments
-
-
-class _Commands:
-    """`argparse`'s sub-commands, whose helps it cannot list in groups."""
-
-    def __init__(self, commands: Any) -> None:
-        self.commands = commands
-        self.helps: dict[str, str] = {}
-
-    def add_parser(self, name: str, *, help: str, **rest: Any) -> argparse.ArgumentParser:  # noqa: A002  # its name there
-        self.helps[name] = help
-        parser: argparse.ArgumentParser = self.commands.add_parser(name, allow_abbrev=False, **rest)
-        return parser
-
-    def listed(self) -> str:
-        groups = (
-            "\n".join([f"{title}:", *(f"  {name:<12}{self.helps[name]}" for name in group)])
-            for title, group in GROUPS.items()
-        )
-        return "\n\n".join([*groups, "`trl-grpo-ext COMMAND --help` says what a command takes."])

@@ -8,12 +8,13 @@ from typing import Any
 
 from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
 
+HELP = "list the shipped recipes, or print one"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "recipes",
-        help="list the shipped recipes, or print one",
         description="List the shipped recipes. With --show, print one as its file is, to begin your own with: "
         "trl-grpo-ext recipes --show quickstart > my.yaml",
     )

@@ -17,12 +17,13 @@ DESCRIPTION = (
     "`multi_objective_aggregation` of the recipe."
 )
 
+HELP = "score a run's recorded completions by other rewards"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "replay",
-        help="score a run's recorded completions by other rewards",
         usage="trl-grpo-ext replay RUN --config RECIPE [--steps A:B] [--limit N] [--rescore] [--json FILE]",
         description=DESCRIPTION,
     )

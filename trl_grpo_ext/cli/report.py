@@ -7,12 +7,13 @@ from typing import Any
 
 from trl_grpo_ext.cli.exit_status import FINE, refuse
 
+HELP = "write a run's report, or one of two runs side by side"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "report",
-        help="write a run's report, or one of two runs side by side",
         usage="trl-grpo-ext report RUN [RUN] [--output FILE] [--completions N]",
         description="Write what a run has recorded as one HTML file that opens offline: RUN/report.html. The run may "
         "be going on. For two runs, FIRST/report-vs-SECOND.html shows them side by side.",

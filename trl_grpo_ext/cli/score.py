@@ -28,12 +28,13 @@ HELP_OF_VERIFIER = (
     f"such as {EXAMPLE}. It can be given several times"
 )
 
+HELP = "judge the completions of a file"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "score",
-        help="judge the completions of a file",
         usage="trl-grpo-ext score FILE.jsonl (--verifier NAME ... | --config RECIPE) [--output FILE] [--overwrite] "
         "[--completion COLUMN] [--json]",
         description=DESCRIPTION,

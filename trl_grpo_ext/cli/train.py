@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 REPORT_SECONDS = 20.0  # for the report of a run that Ctrl-C has ended
 
+HELP = "train by a recipe"
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "train",
-        help="train by a recipe",
         usage="trl-grpo-ext train --config RECIPE [--FLAG VALUE ...]",
         description="Train by a recipe, shipped or your own. Ends with status 2 if it cannot begin, 3 if a finding "
         "that halt_on names has ended it, and 4 if nothing could be judged.",

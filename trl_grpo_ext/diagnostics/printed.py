@@ -14,11 +14,7 @@ from trl_grpo_ext.diagnostics.finding import Finding
 def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = None, *, short: bool = False) -> None:
     """Print the answer.
 
-    Args:
-        diagnosis: The answer.
-        drivers: Each term's share of the advantages, as `recent_drivers` gives them; empty if they are unknown.
-        short: Only the sentence and what to do; else also where the advantages come from, the other findings, examples
-            and what was not checked.
+    Drivers are as `recent_drivers` gives them. `short` prints only the sentence and what to do.
     """
     page = _Page()
     page.line(diagnosis.sentence, style="bold")

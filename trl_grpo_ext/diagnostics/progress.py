@@ -136,12 +136,9 @@ def is_known_flat(window: Window) -> bool:
 def has_risen(window: Window, level: LevelOf = score_level) -> bool:
     """Whether the score, or another level, has surely risen since the opening."""
     found = gain(window.opening, window.later, level)
-    return found.is_sure or (level is score_level and found.mean > 0 and _rises_slowly(window))
-
-
-def _rises_slowly(window: Window) -> bool:
-    """Whether the scores of the whole run surely show a rise, which the opening is too short to tell."""
-    fitted = fitted_rise(window.history)
+    if found.is_sure or level is not score_level or not found.mean > 0:
+        return found.is_sure
+    fitted = fitted_rise(window.history)  # the opening is too short to tell a slow rise
     return fitted is not None and fitted.is_sure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console, Group
@@ -58,9 +59,16 @@ def _panel(finding: Finding) -> Panel:
 ALERTS = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}  # of both trackers
 
 
+# Whether a run is active in a tracker that is loaded.
+HAS_RUN: Mapping[str, Callable[[Any], bool]] = {
+    "wandb": lambda wandb: getattr(wandb, "run", None) is not None,
+    "trackio": lambda trackio: hasattr(trackio, "alert") and trackio.context_vars.current_run.get() is not None,
+}
+
+
 def alert_trackers(finding: Finding) -> None:
     """Raise an alert in wandb and trackio where they are loaded and a run is active; never raises."""
-    for name, has_run in (("wandb", _has_wandb_run), ("trackio", _has_trackio_run)):
+    for name, has_run in HAS_RUN.items():
         tracker: Any = sys.modules.get(name)
         try:
             if tracker is not None and has_run(tracker):
@@ -68,11 +76,3 @@ def alert_trackers(finding: Finding) -> None:
                 tracker.alert(title=finding.code, text=text, level=getattr(tracker.AlertLevel, level))
         except Exception as error:
             logger.debug("No alert in %s for %s: %s", name, finding.code, error)
-
-
-def _has_wandb_run(wandb: Any) -> bool:
-    return getattr(wandb, "run", None) is not None
-
-
-def _has_trackio_run(trackio: Any) -> bool:
-    return hasattr(trackio, "alert") and trackio.context_vars.current_run.get() is not None

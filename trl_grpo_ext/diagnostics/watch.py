@@ -33,12 +33,9 @@ Cite = Callable[[Collection[int]], None]
 class Watch(RunListener):
     """Takes scorecards and logs in, and tells what begins to be wrong: file, console, trackers.
 
-    Args:
-        run_folder: The run's `output_dir`; findings are appended to its `findings.jsonl`.
-        settings: The run's, as `run_settings` gives them.
-        cite: Told the steps that findings are about, so that their batches are kept.
-        halt_on: The codes of findings that should end the run.
-        log_level: Findings below are not shown on the console: `logging.INFO` shows all.
+    Findings are appended to the run's `findings.jsonl`. `cite` is told the steps that they are about, so that their
+    batches are kept, `halt_on` has the codes of those that should end the run, and those below `log_level` are not
+    shown on the console.
 
     Attributes:
         halted_by: The finding that should end the training that goes on; None where there is none.
@@ -155,18 +152,16 @@ class Onsets:
                 self._told.pop(code, None)
             return None
         self._missed[code] = 0
-        self._held[code] = self._held.get(code, 0) + 1 if self._is_news(code, found) else 0
+        told = self._told.get(code)
+        # Not told yet, or more severe now and asking for something else: it has another cause.
+        is_news = told is None or (found.severity.rank > told.severity.rank and found.action != told.action)
+        self._held[code] = self._held.get(code, 0) + 1 if is_news else 0
         begins = self._held[code] >= HOLD
         if begins:
             self._told[code] = found
         if begins or code in self.active:
             self.active[code] = found
         return found if begins else None
-
-    def _is_news(self, code: str, found: Finding) -> bool:
-        """Whether it was not told, or is more severe now and asks for something else: it has another cause."""
-        told = self._told.get(code)
-        return told is None or (found.severity.rank > told.severity.rank and found.action != told.action)
 
 
 MOST_BATCHES = 512  # that are read after the first ones; ours: it bounds the time that `diagnose` takes
@@ -177,12 +172,9 @@ def look_back(
 ) -> tuple[list[Finding], int]:
     """Show a run's batches and logs to the checks, in the order in which they were made.
 
-    Args:
-        run: The run.
-        view: Takes the batches and logs in.
-        onsets: Looks at the view after each training batch.
-        before: Only what was made before this optimizer step; None for all.
-        seconds: How long it may take, about: of a run that takes longer, fewer batches are read.
+    `view` takes the batches and logs in, and `onsets` looks at it after each training batch. With `before`, only what
+    was made before this optimizer step is shown. It takes `seconds`, about: of a run that takes longer, fewer batches
+    are read.
 
     Returns:
         The findings as they began, and the number of training batches.

@@ -156,12 +156,7 @@ MOST_BETWEEN_LOGS = 32
 
 
 class RunView:
-    """Keeps what checks need of a run, bounded, whether it is live or read from disk.
-
-    Args:
-        settings: The run's, as `run_settings` or `RecordedRun.settings` give them.
-        folder: The run's, for its checkpoints; None where there is none.
-    """
+    """Keeps what checks need of a run, bounded, whether it is live or read from disk."""
 
     def __init__(self, settings: Mapping[str, Any], folder: str | os.PathLike[str] | None = None) -> None:
         self.settings = dict(settings)

@@ -65,9 +65,8 @@ class AdvantageSettings:
     def read(cls, settings: Mapping[str, Any], otherwise: AdvantageSettings | None = None) -> AdvantageSettings:
         """The settings among those of a run or a recipe.
 
-        Args:
-            settings: Any mapping; TRL's `true` and `false` for `scale_rewards` are understood.
-            otherwise: What holds where a key is missing or null.
+        TRL's `true` and `false` for `scale_rewards` are understood, and `otherwise` holds where a key is missing or
+        null.
 
         Raises:
             ValueError: for a value that TRL does not have.
@@ -189,10 +188,7 @@ def _known(values: SingleArray) -> SingleArray:
 def driver_shares(card: Scorecard, settings: AdvantageSettings, groups: Flags | None = None) -> dict[str, float]:
     """Each term's share of the advantages; what the shares lack of 1 is due to reward functions beside the mix.
 
-    Args:
-        card: A batch.
-        settings: How TRL makes advantages of its rewards.
-        groups: (G,) the groups that count; all by default.
+    `groups`, (G,), are those that count; all by default.
 
     Returns:
         A share a term; NaN for all if no group is live, or if it cannot be told. A shadow's is 0.

@@ -53,12 +53,6 @@ def deviation(values: Array) -> Array:
     return deviations
 
 
-def overall(values: npt.NDArray[np.float64]) -> float:
-    """The mean of all values that are not NaN; NaN if there are none."""
-    present = values[~np.isnan(values)]
-    return float(present.mean()) if present.size else float("nan")
-
-
 def in_unit(values: npt.NDArray[np.float64]) -> bool:
     """Whether all values that are not NaN are in [0, 1]."""
     return bool(((values >= 0) & (values <= 1) | np.isnan(values)).all())

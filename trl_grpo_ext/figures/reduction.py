@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
-from trl_grpo_ext.figures.arrays import centred, overall, ranks
+from trl_grpo_ext.figures.arrays import centred, ranks
 from trl_grpo_ext.figures.primary import (
     Agreement,
     PrimaryFigures,
@@ -108,10 +108,8 @@ class BatchFigures:
 def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     """The figures of a whole batch, of all ranks.
 
-    Args:
-        card: A scorecard, with advantages if they are known.
-        settings: The run's, as `run_settings` or `RecordedRun.settings` give them. TRL's defaults stand in for those
-            that are missing.
+    Settings are the run's, as `run_settings` or `RecordedRun.settings` give them; TRL's defaults stand in for those
+    that are missing.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -127,7 +125,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
     median, high = quantiles(verdicts)
     wrong = _wrong_groups(card)
-    totals = column_of(card.totals)
+    totals, firsts = column_of(card.totals), [card.samples[rows[0]] for rows in card.members]
     return BatchFigures(
         step=card.step,
         mode=card.mode,
@@ -146,7 +144,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         seconds_p50=median,
         seconds_p95=high,
         outcomes=Counter(card.outcomes),
-        prompts=_prompts(card),
+        prompts=frozenset(prompt_key(one.prompt) for one in firsts if one.prompt is not None),
         misread_groups=sum(_is_misread(card, rows) for rows in _groups(card, GroupOutcome.ALL_WRONG)),
         wrong_groups=len(wrong),
         agreeing_wrong_groups=sum(_is_agreed(card, rows) for rows in wrong),
@@ -183,17 +181,13 @@ def _length_correlation(card: Scorecard, totals: Any) -> float:
     )
     spread = np.sqrt((length_ranks**2).sum(axis=1) * (reward_ranks**2).sum(axis=1))
     varies = spread > 0
-    return overall((length_ranks * reward_ranks).sum(axis=1)[varies] / spread[varies])
+    found = (length_ranks * reward_ranks).sum(axis=1)[varies] / spread[varies]
+    return float(found.mean()) if found.size else math.nan
 
 
 def _groups(card: Scorecard, *kinds: GroupOutcome) -> list[tuple[int, ...]]:
     """The rows of the members of each group of these kinds."""
     return [rows for rows, kind in zip(card.members, card.outcomes, strict=True) if kind in kinds]
-
-
-def _prompts(card: Scorecard) -> frozenset[int]:
-    prompts = (card.samples[rows[0]].prompt for rows in card.members)
-    return frozenset(prompt_key(prompt) for prompt in prompts if prompt is not None)
 
 
 def _wrong_groups(card: Scorecard) -> list[tuple[int, ...]]:

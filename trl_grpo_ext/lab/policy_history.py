@@ -18,8 +18,7 @@ Floats = npt.NDArray[np.float64]
 class PolicyHistory:
     """The logits over u updates; logarithms are natural, so entropy and KL are in nats.
 
-    Attributes:
-        logits: (u + 1, 10): row i is the policy before update i, the last row is the one that was learned.
+    Row i of the logits, (u + 1, 10), is the policy before update i; the last row is the one that was learned.
 
     Raises:
         ValueError: for an array of another shape, or one without a row.

@@ -98,27 +98,18 @@ ALGORITHMS: Mapping[str, Algorithm] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
-    """What a run of the lab has left, live and on disk.
+    """What a run of the lab has left, live and on disk."""
 
-    Attributes:
-        folder: The run's folder; `RecordedRun(folder)` reads its scorecards.
-        algorithm: What it was trained by.
-        trainer: The trainer, after training.
-        cards: The scorecards, one a generation batch, in order; an evaluation's among them.
-        logs: TRL's logs, a dict a logging step.
-        history: The policy before each update, and after the last; with a `temperature`, the one that is sampled from.
-        rewards: What each of the ten actions earns; None where rewards come from a mix, not a landscape.
-        seconds: Wall time of training, without imports and the making of the trainer.
-    """
-
-    folder: Path
-    algorithm: Algorithm
-    trainer: VerifiedGRPOTrainer
-    cards: tuple[Scorecard, ...]
-    logs: tuple[Mapping[str, Any], ...]
+    folder: Path  # the run's folder; `RecordedRun(folder)` reads its scorecards
+    algorithm: Algorithm  # what it was trained by
+    trainer: VerifiedGRPOTrainer  # the trainer, after training
+    cards: tuple[Scorecard, ...]  # the scorecards, one a generation batch, in order; an evaluation's among them
+    logs: tuple[Mapping[str, Any], ...]  # TRL's logs, a dict a logging step
+    # The policy before each update, and after the last; with a `temperature`, the one that is sampled from.
     history: PolicyHistory
+    # What each of the ten actions earns; None where rewards come from a mix, not a landscape.
     rewards: tuple[float, ...] | None
-    seconds: float
+    seconds: float  # wall time of training, without imports and the making of the trainer
 
     @property
     def steps(self) -> int:

@@ -75,16 +75,13 @@ Condition = tuple[str, tuple[Any, ...]]
 class When:
     """The rows that a term applies to: each named column equals the value, or is one of the values.
 
-    Attributes:
-        conditions: Pairs of a column and the values that it may have; all of them must hold.
-
     Examples:
         >>> when = When.parse({"task": ["math", "physics"], "level": 1})
         >>> when.applies({"task": "math", "level": 1}), when.applies({"task": "code", "level": 1})
         (True, False)
     """
 
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]  # pairs of a column and the values that it may have; all of them must hold
 
     @classmethod
     def parse(cls, described: object) -> When:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trl_grpo_ext.figures.logged import verdict_figures
@@ -42,18 +43,16 @@ class TermReward:
         return f"<reward term {self.__name__}>"
 
 
+@dataclass(eq=False)
 class _OpenBatch:
     """A batch that not every term has read yet."""
 
-    def __init__(
-        self, completions: Sequence[Completion], unread: Collection[str], card: Scorecard | None = None
-    ) -> None:
-        self.completions = completions  # held, because the id of a list that is gone is used again
-        self.unread = set(unread)
-        self.card = card
-        self.logs_figures = card is None
-        self.logged = False
-        self.lock = threading.Lock()
+    completions: Sequence[Completion]  # held, because the id of a list that is gone is used again
+    unread: set[str]
+    card: Scorecard | None
+    logs_figures: bool
+    logged: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class BatchScorer:
@@ -105,7 +104,7 @@ class BatchScorer:
         return batch.card
 
     def _open(self, completions: Sequence[Completion], card: Scorecard | None) -> _OpenBatch:
-        batch = _OpenBatch(completions, [term.name for term in self.mix.terms], card)
+        batch = _OpenBatch(completions, {term.name for term in self.mix.terms}, card, logs_figures=card is None)
         self._batches[id(completions)] = batch
         while len(self._batches) > MAX_OPEN_BATCHES:
             self._batches.popitem(last=False)

@@ -77,9 +77,8 @@ class Schedule:
     def at(self, progress: float, step: int | None = None) -> float:
         """The weight at this moment.
 
-        Args:
-            progress: The share of training that is done, in [0, 1].
-            step: The optimizer steps that are done; needed by a schedule over steps.
+        Progress is the share of training that is done, in [0, 1]; a schedule over steps needs the optimizer steps that
+        are done.
 
         Raises:
             ValueError: for a schedule over steps if the step is unknown.

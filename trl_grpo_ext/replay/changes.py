@@ -133,21 +133,10 @@ class Comparison:
     Both sides' advantages are computed by the same formulas, the old ones from the recorded values, so that nothing but
     the rewards tells them apart; they are checked against the recorded ones.
 
-    Args:
-        new_terms: The terms of the new mix, in order.
-        old_settings: How the run made advantages of rewards.
-        new_settings: How the new one would.
-        examples: How many examples to keep of each kind of verdict change, and of turned advantages.
-
-    Attributes:
-        settings: The old settings and the new.
-        old, new: The two sides in numbers.
-        changed: How many completions have another total, or are void on one side only.
-        batches: How many batches there are.
-        not_reproduced: In how many of them the recorded advantages are others than those computed from the recorded
-            values: something else went into them.
-        largest_difference: The largest difference between the two.
-        without_advantages: In how many none were recorded.
+    `examples` are kept of each kind of verdict change, and of turned advantages. `changed` completions have another
+    total, or are void on one side only. In `not_reproduced` batches the recorded advantages are others than those
+    computed from the recorded values: something else went into them. `largest_difference` is the largest between the
+    two, and in `without_advantages` batches none were recorded.
     """
 
     def __init__(

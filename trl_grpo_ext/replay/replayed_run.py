@@ -58,13 +58,8 @@ def replay_run(
 ) -> ReplayedRun:
     """Score the recorded completions of a run by other rewards, and compare.
 
-    Args:
-        run: The run; it may be going on.
-        rewards: The rewards to try out; their verifiers stay open.
-        selection: Which batches; all of training by default.
-        rescore: Judge again what the same verifier has judged already.
-        examples: How many examples to keep of each kind of change, 0 or more.
-        watch: Wraps the batches' numbers, for a progress bar.
+    The run may be going on. By default all batches of training are selected. `rescore` judges again what the same
+    verifier has judged already, and `watch` wraps the batches' numbers, for a progress bar.
 
     Raises:
         ValueError: for a run without batches of this kind, for rewards that cannot be trained on, and for rewards

@@ -19,10 +19,8 @@ from trl_grpo_ext.verdict import Blame, Verdict
 class Rescorer:
     """Scores recorded batches by another mix.
 
-    Args:
-        mix: The mix.
-        recorded: The identities of the verifiers that the run had, by term; None where it is not known.
-        rescore: Judge everything again, even where a recorded verdict is that of the same verifier.
+    `recorded` has the identities of the verifiers that the run had, by term; None where one is not known. `rescore`
+    judges everything again, even where a recorded verdict is that of the same verifier.
 
     Attributes:
         same: For each term of the mix, the recorded term with the same verifier, which has the same verdicts. Terms

@@ -27,13 +27,8 @@ def standalone_page(*, title: str, data: Any, scripts: Sequence[str], styles: Se
 
     The Content-Security-Policy allows these scripts and styles by their hashes and nothing else: no inline handler, no
     network, no form. `require-trusted-types-for` makes the browser refuse text where markup is expected, so scripts
-    must build the page by `textContent`.
-
-    Args:
-        title: The page's title, any text.
-        data: Values that JSON holds; NaN is refused. Scripts get them by `readData()` of `theme.js`.
-        scripts: Names of assets, in order.
-        styles: Names of assets, in order.
+    must build the page by `textContent`. Scripts and styles are names of assets, in order. Scripts get the data by
+    `readData()` of `theme.js`.
 
     Returns:
         The page, in ASCII.

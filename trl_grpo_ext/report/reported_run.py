@@ -33,13 +33,8 @@ FLAT = 1e-12  # a sum of squares of values that never differ within a group, but
 class ReportedRun:
     """What the page shows of one run.
 
-    Args:
-        name: What the run is called in the page.
-        settings: Its settings, as `RecordedRun.settings` has them.
-        findings: What the checks have found.
-        kept: Takes the groups whose completions can be read in the page.
-        weights: Those in force in each batch of the run, in order, whether it will be added or not. They tell the
-            terms, and which of them have been trained on.
+    `weights` are those in force in each batch of the run, in order, whether it will be added or not: they tell the
+    terms, and which of them have been trained on.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample

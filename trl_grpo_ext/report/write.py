@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from trl_grpo_ext.diagnostics.levels import ends_of, score_level
 from trl_grpo_ext.figures.reduction import reduce_card
@@ -69,30 +69,23 @@ def write_report(
 
 def report_page(runs: Sequence[RecordedRun], *, completions: int = MOST_COMPLETIONS, seconds: float = math.inf) -> str:
     """The page of one run, or of two side by side."""
-    room = Room(completions // len(runs), MOST_CHARACTERS // len(runs), seconds)
+    room = (completions // len(runs), MOST_CHARACTERS // len(runs))
     names = _names(runs)
     data = {
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "comparison": comparison(runs, names) if len(runs) == 2 else None,
-        "runs": [_run_data(run, name, room) for run, name in zip(runs, names, strict=True)],
+        "runs": [_run_data(run, name, room, seconds) for run, name in zip(runs, names, strict=True)],
     }
     return standalone_page(title=f"{' | '.join(names)} - report", data=data, scripts=SCRIPTS, styles=STYLES)
 
 
-class Room(NamedTuple):
-    """What a run may take: of the page, and of time."""
-
-    completions: int
-    characters: int
-    seconds: float
-
-
-def _run_data(run: RecordedRun, name: str, room: Room) -> dict[str, Any]:
-    end = time.monotonic() + room.seconds
-    findings = findings_of(run, seconds=room.seconds * DIAGNOSIS_SHARE)
+def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float) -> dict[str, Any]:
+    """What the page shows of a run, which has room for so many completions and characters."""
+    end = time.monotonic() + seconds
+    findings = findings_of(run, seconds=seconds * DIAGNOSIS_SHARE)
     parts = run.parts()
-    kept = KeptGroups(room.completions, room.characters, findings.steps)
+    kept = KeptGroups(*room, findings.steps)
     reported = ReportedRun(name, run.settings, findings, kept, weights=(about.weights for _, about in parts))
     left = deque(number for number, about in parts if about.step in findings.steps)
     left += spread_out([number for number, about in parts if about.step not in findings.steps])

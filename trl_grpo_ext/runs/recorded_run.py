@@ -45,14 +45,11 @@ Columns = Mapping[str, Sequence[Any]]
 class RecordedRun:
     """A run's folder.
 
-    Attributes:
-        folder: The run's `output_dir`.
-
     Raises:
         FileNotFoundError: if there are no scorecards in it.
     """
 
-    folder: Path
+    folder: Path  # the run's `output_dir`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))

@@ -54,15 +54,6 @@ def _tokens(card: Scorecard, row: int) -> int | None:
     return None if ids is None else len(ids)
 
 
-def _ids(card: Scorecard, row: int) -> list[int] | None:
-    ids = card.samples[row].completion_ids
-    return None if ids is None else list(ids)
-
-
-def _advantage(card: Scorecard, row: int) -> float | None:
-    return None if card.advantages is None else card.advantages[row]
-
-
 INTEGER, NUMBER, TEXT, FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 
 SAMPLE_COLUMNS = (
@@ -76,13 +67,17 @@ SAMPLE_COLUMNS = (
     SampleColumn("tokens", INTEGER, _tokens, page="tokens"),
     SampleColumn("truncated", FLAG, lambda card, row: card.samples[row].truncated, is_read=True, page="cut"),
     SampleColumn("total", NUMBER, lambda card, row: card.totals[row], is_read=True, page="total"),
-    SampleColumn("advantage", NUMBER, _advantage, is_read=True, page="advantage"),
+    SampleColumn(
+        "advantage", NUMBER, lambda card, row: card.advantages and card.advantages[row], is_read=True, page="advantage"
+    ),
     SampleColumn("void", FLAG, lambda card, row: card.void[row], page="void"),
     # The dataset's columns as JSON.
     SampleColumn("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),
     # The start of the assistant's turn that was part of the prompt.
     SampleColumn("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
-    SampleColumn("completion_ids", pa.list_(pa.int32()), _ids, is_read=True),
+    SampleColumn(
+        "completion_ids", pa.list_(pa.int32()), lambda card, row: card.samples[row].completion_ids, is_read=True
+    ),
 )
 
 VERDICT_COLUMNS = (
@@ -139,6 +134,8 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
     """Values that parquet holds: null for NaN and infinity, and JSON for other values in a text column."""
     if pa.types.is_floating(kind):
         return [value if value is not None and math.isfinite(value) else None for value in values]
+    if pa.types.is_list(kind):
+        return [None if value is None else list(value) for value in values]
     return [_text(value) for value in values] if pa.types.is_string(kind) else values
 
 

@@ -13,8 +13,7 @@ HEADING = re.compile(r"^## (.*)$")
 def read_docs(reference: str) -> str:
     """The text of a page, or of a section of it.
 
-    Args:
-        reference: `"math"`, `"findings#bad_data"`, or as a docstring has it, `"docs/findings.md#bad_data"`.
+    A reference is `"math"`, `"findings#bad_data"`, or as a docstring has it, `"docs/findings.md#bad_data"`.
 
     Raises:
         ValueError: for an unknown page or section; the message names the nearest.

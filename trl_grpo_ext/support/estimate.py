@@ -139,12 +139,8 @@ def score_interval(scores: Estimate, prompts: Estimate, *, in_unit: bool) -> Int
 
     Scores in [0, 1] get Wilson's interval (Wilson 1927) with the number of prompts, not of scores, as its sample size.
     That is on the safe side: a mean of scores in [0, 1] varies no more than a score that is 0 or 1. Other scores get
-    the normal interval over the prompts' means.
-
-    Args:
-        scores: All scores.
-        prompts: The mean score of each prompt that has one.
-        in_unit: Whether all scores are in [0, 1].
+    the normal interval over the prompts' means. `prompts` is of the mean score of each prompt, and `in_unit` says
+    whether all scores are in [0, 1].
 
     Returns:
         None if there is no score, or too few prompts to say how they vary.

@@ -55,11 +55,8 @@ Scored = Scorecard | UnscoredError  # what scoring this rank's samples came to
 class Judge:
     """Judges batches by a run's rewards.
 
-    Args:
-        plan: The rewards.
-        accelerator: The run's.
-        weights: TRL's weights, (f,), one a reward function; the mix's own entries are moved by its schedules.
-        budget: Seconds that this rank may judge a batch; None is no limit.
+    Schedules move the mix's own entries of TRL's weights, (f,), one a reward function. A rank may judge a batch for
+    `budget` seconds; None is no limit.
 
     Attributes:
         whereabouts: Which reward each rank is in.

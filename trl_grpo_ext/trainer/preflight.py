@@ -24,13 +24,8 @@ NOT_LISTED = ("azure_ml", "flyte")  # trackers that transformers does not always
 def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any, *, needs_prompt: bool = True) -> None:
     """Raise a ValueError, or an OSError for a folder or a model, that says what is wrong, why, and what to do.
 
-    Args:
-        plan: The rewards. The columns of its verifiers must be in the data, and its reward models must be there.
-        train_dataset: A datasets object; one whose columns are not known (a stream) is not checked.
-        eval_dataset: The same, a dict of them, or None.
-        args: The trainer's configuration.
-        needs_prompt: Whether prompts come from the data, as they do unless environments make them. These may own all
-            of the data: verifiers then have no columns to read.
+    A stream, whose columns are not known, is not checked. Without `needs_prompt`, environments make the prompts and may
+    own all of the data: verifiers then have no columns to read.
     """
     choose_executor(getattr(args, "executor", None))
     check_writable(args.output_dir)

@@ -49,12 +49,8 @@ MOST_CHARS = 300  # of a text in the model card
 class RewardCard(RunListener):
     """Writes the card when training ends, with each model card of TRL's, and once the run is summed up.
 
-    Args:
-        run_folder: The run's `output_dir`.
-        settings: The run's, as `run_settings` gives them.
-        mix: The verifiers' terms; None if there are none.
-        has_log: Whether the run's logs are recorded; else those on disk are another run's.
-        has_checks: Whether the run is checked; else findings on disk are another run's.
+    Without `has_log`, or `has_checks`, the run's logs are not recorded, or it is not checked: what is on disk is
+    another run's.
     """
 
     def __init__(

@@ -6,15 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.sample import (
-    Completion,
-    Prompt,
-    Sample,
-    completion_text,
-    holds_think_tag,
-    prompt_prefill,
-    think_prefill,
-)
+from trl_grpo_ext.sample import Completion, Prompt, Sample, completion_text, prefill_of, think_prefill
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +26,9 @@ def samples_of(
 ) -> list[Sample]:
     """This rank's samples. Groups are numbered over all ranks, since TRL may split one between two.
 
-    Args:
-        rows: The dataset's rows of what this rank has generated.
-        prompts: As many prompts.
-        completions: As many completions.
-        completion_ids: Their token ids.
-        first_group: The number of the batch's first group.
-        place: How many completions of the batch other ranks have before this one.
-        group_size: Completions a group.
-        step: The optimizer steps that are done.
-        ends: The tokens that a completion which was not cut ends with.
-        prefill: What the chat template puts at the start of the assistant's turn; None if it is unknown.
+    Other ranks have `place` completions of the batch before this rank's, and its groups begin at `first_group`. A
+    completion that was not cut ends with one of `ends`. `prefill` is what the chat template puts at the start of the
+    assistant's turn; None if it is unknown.
     """
     columns = zip(rows, prompts, completions, completion_ids, strict=True)
     return [
@@ -56,17 +40,10 @@ def samples_of(
             row={key: value for key, value in row.items() if key != "prompt"},
             group=first_group + (place + index) // group_size,
             step=step,
-            prefill=_prefill(prompt, completion, prefill),
+            prefill=prefill_of(prompt, completion, prefill),
         )
         for index, (row, prompt, completion, ids) in enumerate(columns)
     ]
-
-
-def _prefill(prompt: Prompt, completion: Completion, of_template: str | None) -> str | None:
-    if holds_think_tag(completion):
-        return ""
-    known = prompt_prefill(prompt)
-    return of_template if known is None else known
 
 
 def end_token_ids(processing_class: Any, generation_config: Any) -> set[int]:
