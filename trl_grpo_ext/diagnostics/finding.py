@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.support.files import append_lines
+from trl_grpo_ext.support.files import append_lines, read_lines
 
 PAGE = "findings"
 FILE = "findings.jsonl"
@@ -123,13 +123,8 @@ def append_finding(run_folder: str | os.PathLike[str], finding: Finding) -> None
 
 def read_findings(run_folder: str | os.PathLike[str]) -> list[Finding]:
     """The findings of a run's `findings.jsonl`, in order; lines that are no findings are passed over."""
-    path = Path(run_folder) / FILE
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    return [finding for line in lines if (finding := _read(line)) is not None]
-
-
-def _read(line: str) -> Finding | None:
-    try:
-        return Finding.from_record(json.loads(line))
-    except (ValueError, TypeError, KeyError, AttributeError):  # cut off in the middle of writing, or not ours
-        return None
+    found = []
+    for record in read_lines(Path(run_folder) / FILE):
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            found.append(Finding.from_record(record))
+    return found

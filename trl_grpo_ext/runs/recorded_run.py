@@ -18,8 +18,7 @@ from trl_grpo_ext.runs.schema import (
     SAMPLE_COLUMNS,
     VERDICT_COLUMNS,
     About,
-    SampleColumn,
-    VerdictColumn,
+    Column,
     about_of,
     is_repeated,
     read_about,
@@ -28,6 +27,7 @@ from trl_grpo_ext.runs.schema import (
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.estimate import ROUNDING
+from trl_grpo_ext.support.files import read_lines
 from trl_grpo_ext.verdict import Verdict
 
 logger = logging.getLogger(__name__)
@@ -143,23 +143,11 @@ def _part(path: Path) -> tuple[int, About] | None:
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The entries of a log, of which there may be none yet."""
-    if path.exists():
-        with open(path, encoding="utf-8", errors="replace") as file:
-            yield from (entry for line in file if (entry := _entry(line)) is not None)
+    """The entries of a log that this package has written."""
+    return (one for one in read_lines(path) if all(isinstance(one.get(name), int) for name in ("step", "session")))
 
 
-def _entry(line: str) -> dict[str, Any] | None:
-    """A line of the log; None for one that was cut off in the middle of writing, or is no entry."""
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    is_ours = isinstance(entry, dict) and all(isinstance(entry.get(name), int) for name in ("step", "session"))
-    return entry if is_ours else None
-
-
-def _read(path: Path, columns: Sequence[SampleColumn] | Sequence[VerdictColumn]) -> tuple[About, Columns]:
+def _read(path: Path, columns: Sequence[Column]) -> tuple[About, Columns]:
     """What a part says of its batch, and its columns."""
     with pq.ParquetFile(path) as file:
         names = [column.name for column in columns if column.is_read]

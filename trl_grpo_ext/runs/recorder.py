@@ -25,8 +25,7 @@ from trl_grpo_ext.runs.schema import (
     SAMPLE_COLUMNS,
     VERDICT_COLUMNS,
     About,
-    SampleColumn,
-    VerdictColumn,
+    Column,
     arrow_table,
     is_repeated,
     read_about,
@@ -189,7 +188,7 @@ def _about(card: Scorecard, session: int) -> About:
 def _write_part(
     path: Path,
     table: Mapping[str, Sequence[Any]],
-    columns: Sequence[SampleColumn] | Sequence[VerdictColumn],
+    columns: Sequence[Column],
     about: About,
 ) -> None:
     values = arrow_table(table, columns).replace_schema_metadata({ABOUT: json.dumps(asdict(about))})

@@ -20,33 +20,21 @@ import pyarrow.parquet as pq
 
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
-from trl_grpo_ext.verdict import Verdict
 
 ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True)
-class SampleColumn:
-    """A column with one value a completion."""
+class Column:
+    """A column with one value a completion, or one a verdict."""
 
     name: str  # its name in the parquet file
     type: pa.DataType  # its type there
-    of: Callable[[Scorecard, int], Any]  # its value, of a scorecard and a row
+    of: Callable[..., Any]  # its value, of a scorecard and a row; a verdict's of a scorecard, a term, a row and it
     # Whether a scorecard is made of it again; the others repeat what is known, for people who read files.
     is_read: bool = False
     page: str = ""  # its key in the page; empty if it is not shown, or not for each completion
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictColumn:
-    """A column with one value a verdict; see `SampleColumn`. `of` takes a scorecard, a term, a row and its verdict."""
-
-    name: str
-    type: pa.DataType
-    of: Callable[[Scorecard, str, int, Verdict], Any]
-    is_read: bool = False
-    page: str = ""
 
 
 def _tokens(card: Scorecard, row: int) -> int | None:
@@ -57,47 +45,45 @@ def _tokens(card: Scorecard, row: int) -> int | None:
 INTEGER, NUMBER, TEXT, FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 
 SAMPLE_COLUMNS = (
-    SampleColumn("step", INTEGER, lambda card, row: card.samples[row].step, is_read=True),
-    SampleColumn("mode", TEXT, lambda card, row: card.mode),
-    SampleColumn("group", INTEGER, lambda card, row: card.samples[row].group, is_read=True),
-    SampleColumn("sample", INTEGER, lambda card, row: row, page="sample"),
+    Column("step", INTEGER, lambda card, row: card.samples[row].step, is_read=True),
+    Column("mode", TEXT, lambda card, row: card.mode),
+    Column("group", INTEGER, lambda card, row: card.samples[row].group, is_read=True),
+    Column("sample", INTEGER, lambda card, row: row, page="sample"),
     # A text as it is, a conversation as JSON.
-    SampleColumn("prompt", TEXT, lambda card, row: card.samples[row].prompt, is_read=True),
-    SampleColumn("text", TEXT, lambda card, row: card.samples[row].text, is_read=True, page="text"),
-    SampleColumn("tokens", INTEGER, _tokens, page="tokens"),
-    SampleColumn("truncated", FLAG, lambda card, row: card.samples[row].truncated, is_read=True, page="cut"),
-    SampleColumn("total", NUMBER, lambda card, row: card.totals[row], is_read=True, page="total"),
-    SampleColumn(
+    Column("prompt", TEXT, lambda card, row: card.samples[row].prompt, is_read=True),
+    Column("text", TEXT, lambda card, row: card.samples[row].text, is_read=True, page="text"),
+    Column("tokens", INTEGER, _tokens, page="tokens"),
+    Column("truncated", FLAG, lambda card, row: card.samples[row].truncated, is_read=True, page="cut"),
+    Column("total", NUMBER, lambda card, row: card.totals[row], is_read=True, page="total"),
+    Column(
         "advantage", NUMBER, lambda card, row: card.advantages and card.advantages[row], is_read=True, page="advantage"
     ),
-    SampleColumn("void", FLAG, lambda card, row: card.void[row], page="void"),
+    Column("void", FLAG, lambda card, row: card.void[row], page="void"),
     # The dataset's columns as JSON.
-    SampleColumn("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),
+    Column("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),
     # The start of the assistant's turn that was part of the prompt.
-    SampleColumn("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
-    SampleColumn(
-        "completion_ids", pa.list_(pa.int32()), lambda card, row: card.samples[row].completion_ids, is_read=True
-    ),
+    Column("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
+    Column("completion_ids", pa.list_(pa.int32()), lambda card, row: card.samples[row].completion_ids, is_read=True),
 )
 
 VERDICT_COLUMNS = (
-    VerdictColumn("step", INTEGER, lambda card, term, row, verdict: card.samples[row].step),
-    VerdictColumn("mode", TEXT, lambda card, term, row, verdict: card.mode),
-    VerdictColumn("group", INTEGER, lambda card, term, row, verdict: card.samples[row].group),
-    VerdictColumn("sample", INTEGER, lambda card, term, row, verdict: row, is_read=True),
-    VerdictColumn("term", TEXT, lambda card, term, row, verdict: term, is_read=True),
-    VerdictColumn("status", TEXT, lambda card, term, row, verdict: str(verdict.status), is_read=True, page="status"),
-    VerdictColumn("blame", TEXT, lambda card, term, row, verdict: str(verdict.blame), is_read=True, page="blame"),
-    VerdictColumn("score", NUMBER, lambda card, term, row, verdict: verdict.score, is_read=True, page="score"),
-    VerdictColumn("value", NUMBER, lambda card, term, row, verdict: card.values[term][row], is_read=True, page="value"),
+    Column("step", INTEGER, lambda card, term, row, verdict: card.samples[row].step),
+    Column("mode", TEXT, lambda card, term, row, verdict: card.mode),
+    Column("group", INTEGER, lambda card, term, row, verdict: card.samples[row].group),
+    Column("sample", INTEGER, lambda card, term, row, verdict: row, is_read=True),
+    Column("term", TEXT, lambda card, term, row, verdict: term, is_read=True),
+    Column("status", TEXT, lambda card, term, row, verdict: str(verdict.status), is_read=True, page="status"),
+    Column("blame", TEXT, lambda card, term, row, verdict: str(verdict.blame), is_read=True, page="blame"),
+    Column("score", NUMBER, lambda card, term, row, verdict: verdict.score, is_read=True, page="score"),
+    Column("value", NUMBER, lambda card, term, row, verdict: card.values[term][row], is_read=True, page="value"),
     # Whether a closed gate has set the value.
-    VerdictColumn("gated", FLAG, lambda card, term, row, verdict: card.gated[term][row], is_read=True, page="gated"),
-    VerdictColumn("weight", NUMBER, lambda card, term, row, verdict: card.weights[term], is_read=True),
-    VerdictColumn("answer", TEXT, lambda card, term, row, verdict: verdict.answer, is_read=True, page="answer"),
-    VerdictColumn("reason", TEXT, lambda card, term, row, verdict: verdict.reason, is_read=True, page="reason"),
-    VerdictColumn("seconds", NUMBER, lambda card, term, row, verdict: verdict.seconds, is_read=True, page="seconds"),
+    Column("gated", FLAG, lambda card, term, row, verdict: card.gated[term][row], is_read=True, page="gated"),
+    Column("weight", NUMBER, lambda card, term, row, verdict: card.weights[term], is_read=True),
+    Column("answer", TEXT, lambda card, term, row, verdict: verdict.answer, is_read=True, page="answer"),
+    Column("reason", TEXT, lambda card, term, row, verdict: verdict.reason, is_read=True, page="reason"),
+    Column("seconds", NUMBER, lambda card, term, row, verdict: verdict.seconds, is_read=True, page="seconds"),
     # How the verdict came about, as JSON.
-    VerdictColumn("details", TEXT, lambda card, term, row, verdict: verdict.details, is_read=True, page="details"),
+    Column("details", TEXT, lambda card, term, row, verdict: verdict.details, is_read=True, page="details"),
 )
 
 
@@ -119,12 +105,12 @@ def verdict_table(card: Scorecard) -> dict[str, list[Any]]:
     }
 
 
-def arrow_schema(columns: Sequence[SampleColumn | VerdictColumn]) -> pa.Schema:
+def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     """The names and types of these columns."""
     return pa.schema([(column.name, column.type) for column in columns])
 
 
-def arrow_table(table: Mapping[str, Sequence[Any]], columns: Sequence[SampleColumn | VerdictColumn]) -> pa.Table:
+def arrow_table(table: Mapping[str, Sequence[Any]], columns: Sequence[Column]) -> pa.Table:
     """These columns of a table for a parquet file: null for NaN and infinity, mappings and lists as JSON."""
     schema = arrow_schema(columns)
     return pa.table({field.name: _column(table[field.name], field.type) for field in schema}, schema=schema)

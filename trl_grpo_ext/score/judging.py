@@ -21,8 +21,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.runs.schema import (
     SAMPLE_COLUMNS,
     VERDICT_COLUMNS,
-    SampleColumn,
-    VerdictColumn,
+    Column,
     arrow_schema,
     arrow_table,
     sample_table,
@@ -96,7 +95,7 @@ KINDS = (".jsonl", ".parquet")
 OF_VERDICTS = tuple(column for column in VERDICT_COLUMNS if column.name not in ("step", "mode"))
 # What a sample's verdicts come to together, repeated with each.
 OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total", "void"))
-COLUMNS: tuple[SampleColumn | VerdictColumn, ...] = (*OF_VERDICTS, *OF_SAMPLES)
+COLUMNS: tuple[Column, ...] = (*OF_VERDICTS, *OF_SAMPLES)
 
 
 Write = Callable[[pa.Table], None]

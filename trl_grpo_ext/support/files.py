@@ -7,7 +7,7 @@ import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -68,6 +68,19 @@ def append_lines(path: Path, values: Iterable[Any]) -> None:
         if path.is_file():
             os.truncate(path, size)
         raise
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file that `append_lines` has written, of which there may be none yet.
+
+    Lines that were cut off in the middle of writing, or are no objects, are passed over.
+    """
+    if path.exists():
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with suppress(ValueError):
+                    if isinstance(value := json.loads(line), dict):
+                        yield value
 
 
 def plain(value: Any, digits: int | None = None) -> Any:

@@ -54,19 +54,12 @@ function completionsOf(runs) {
   return found;
 }
 
+const SAID = ["total", "advantage", "cut", "void", "hack", "disagrees", "primary"];
+
 /** Whether two of a group say the same, and the same is said of them: they have a row together. */
 function same(one, other) {
-  const said = ({ total, advantage, cut, void: isVoid, hack, disagrees, primary, verdicts }) =>
-    JSON.stringify([
-      total,
-      advantage,
-      cut,
-      isVoid,
-      hack,
-      disagrees,
-      primary,
-      Object.entries(verdicts).map(([term, verdict]) => [term, verdict.status]),
-    ]);
+  const statuses = ({ verdicts }) => Object.entries(verdicts).map(([term, verdict]) => [term, verdict.status]);
+  const said = (one) => JSON.stringify([...SAID.map((key) => one[key]), statuses(one)]);
   return one.text === other.text && said(one) === said(other);
 }
 
