@@ -81,6 +81,7 @@ def test_isolated_verifiers_are_ended_and_the_next_batch_is_judged() -> None:
     assert [verdict.score for verdict in in_worker.judge(["right", "wrong"])] == [1.0, 0.0]
 
 
+@pytest.mark.slow  # waits for the budget
 def test_programs_are_ended_and_the_next_batch_is_judged() -> None:
     code = UnitTestVerifier(timeout=60.0)
     assert code([RIGHT], tests=TESTS) == [1.0]

@@ -162,6 +162,7 @@ def test_what_is_printed_in_a_million_small_pieces_is_read_in_few(
     assert len(reads) < 100 + 2 * (time.monotonic() - started) / 0.005
 
 
+@pytest.mark.slow  # waits for the deadline
 def test_one_programs_deadline_delays_no_other(sandbox: LocalSandbox) -> None:
     slow = job("while True: pass", limits=Limits(wall_seconds=3.0, cpu_seconds=3.0))
     outcomes = sandbox.run([slow, *[job(f"{RIGHT}# {number}") for number in range(40)]])
