@@ -136,6 +136,18 @@ def test_an_evaluation_that_has_risen_is_told_where_training_is_flat(steps: int,
     assert "0.50 in the first" in sentence
 
 
+def test_a_score_that_has_risen_to_where_most_groups_are_all_wrong_is_not_called_fine() -> None:
+    def scores(right: int) -> list[float]:  # of 32 groups of four: all right, one live, and all wrong
+        return [1.0] * 4 * right + [1.0, 0.0, 0.0, 0.0] + [0.0] * 4 * (31 - right)
+
+    cards = [batch({"answer": scores(step // 4)}, step=step, size=4) for step in range(40)]
+    sentence = seen(cards).sentence
+    assert sentence.startswith("The score of `answer` has risen from 0.0")
+    assert re.search(
+        r"Now few groups have anything to teach \(7\d % all wrong, 2\d % all right, 3.1 % live\)", sentence
+    )
+
+
 def test_training_that_rises_while_the_evaluation_falls_is_not_called_fine() -> None:
     rng = random.Random(0)
     training = [scored(0.2 + step / 40, rng, step, 8) for step in range(24)]
