@@ -116,6 +116,26 @@ time.sleep(60)
     assert prints(sandbox, holds, "", Limits(wall_seconds=30, memory_mb=128))[0] is Ending.MEMORY
 
 
+def test_shared_memory_of_no_file_is_refused(sandbox: LocalSandbox) -> None:
+    maps = """
+import mmap
+try: print("shared", len(mmap.mmap(-1, 4096)))
+except PermissionError: print("refused")
+print(len(mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)))
+"""
+    assert prints(sandbox, maps, "refused\n4096") == (Ending.PASSED, "")
+
+
+def test_pairs_of_sockets_are_streams_which_can_send_to_no_address(sandbox: LocalSandbox) -> None:
+    pairs = """
+import socket
+for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
+    try: print(len(socket.socketpair(socket.AF_UNIX, kind)))
+    except PermissionError: print("refused")
+"""
+    assert prints(sandbox, pairs, "refused\nrefused\n2") == (Ending.PASSED, "")
+
+
 def test_flags_that_a_program_sets_on_its_standard_streams_are_its_own(sandbox: LocalSandbox) -> None:
     suite = CallSuite(tests=("assert f() is True",), names=("f",))
     sets = "import fcntl, os\ndef f():\n    for n in range(3):\n        fcntl.fcntl(n, fcntl.F_SETFL, os.O_APPEND)\n"

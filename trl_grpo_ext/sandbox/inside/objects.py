@@ -59,8 +59,7 @@ class Objects:
 
     def number(self, value: Any) -> int:
         """The number that the judge knows it by."""
-        number = self._handles.number(value)
-        return self._handles.add(value) if number is None else number
+        return self._handles.add(value)
 
     def known(self, encoder: Encoder, value: Any) -> Json | None:
         """The JSON for a member of an enumeration, or an instance of a subclass of a plain type that keeps its class.

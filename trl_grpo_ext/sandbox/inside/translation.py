@@ -87,7 +87,7 @@ class Translation:
         if isinstance(value, FunctionType | BuiltinFunctionType):
             specials = ["__call__", "__get__"] if isinstance(value, FunctionType) else ["__call__"]
             named = map(encoder.encode, (value.__name__, value.__doc__))
-            return {"object": [self._number(value), "function", specials, *named]}
+            return {"object": [self.given.add(value), "function", specials, *named]}
         plain = plain_scalar(value)
         if plain is not MISSING:
             return encoder.encode(plain)
@@ -95,20 +95,14 @@ class Translation:
             return write_container("instance", encoder, value)
         if isinstance(value, _NEVER):
             raise TypeError(f"a test cannot pass a {type(value).__name__} to the program")
-        return {"object": [self._number(value), type(value).__name__, specials_of(value)]}
+        return {"object": [self.given.add(value), type(value).__name__, specials_of(value)]}
 
     def write_refusal(self, encoder: Encoder, error: BaseException) -> Json:
         """The JSON for an exception that a callback raised, which may come back as itself."""
         known = self.first(encoder, error)
         if known is not None:
             return known
-        errors = encoder.shared.errors
-        number = errors.number(error)
-        return self._exceptions.encode_error(error, encoder, errors.add(error) if number is None else number)
-
-    def _number(self, value: Any) -> int:
-        number = self.given.number(value)
-        return self.given.add(value) if number is None else number
+        return self._exceptions.encode_error(error, encoder, encoder.shared.errors.add(error))
 
     def _write_class(self, encoder: Encoder, kind: Any) -> Json:
         if isinstance(kind, RemoteClass):

@@ -74,9 +74,7 @@ class Exceptions:
 
     def encode_own(self, kind: type[BaseException], encoder: Encoder) -> Json:
         """The JSON for an exception class of the tests."""
-        number = self.of_tests.number(kind)
-        if number is None:
-            number = self.of_tests.add(kind)
+        number = self.of_tests.add(kind)
         bases = [base for base in kind.__bases__ if issubclass(base, BaseException)][:_MAX_BASES]
         return {"exception": [number, kind.__name__, [self.encode_class(base, encoder) for base in bases]]}
 

@@ -117,10 +117,10 @@ class Table:
         return self._numbers.get(id(value))
 
     def add(self, value: Any) -> int:
-        """The number that `value` has from now on."""
-        number = len(self.objects)
-        self.objects.append(value)
-        self._numbers[id(value)] = number
+        """The number of `value`, a new one unless it has one."""
+        number = self._numbers.setdefault(id(value), len(self.objects))
+        if number == len(self.objects):
+            self.objects.append(value)
         return number
 
     def truncate(self, length: int) -> None:
