@@ -136,6 +136,11 @@ for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
     assert prints(sandbox, pairs, "refused\nrefused\n2") == (Ending.PASSED, "")
 
 
+def test_the_environment_says_nothing_of_this_machine(sandbox: LocalSandbox) -> None:
+    usual = {"HOME", "PATH", "LANG", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}
+    assert prints(sandbox, f"import os\nprint(set(os.environ) - {usual})", "set()") == (Ending.PASSED, "")
+
+
 def test_flags_that_a_program_sets_on_its_standard_streams_are_its_own(sandbox: LocalSandbox) -> None:
     suite = CallSuite(tests=("assert f() is True",), names=("f",))
     sets = "import fcntl, os\ndef f():\n    for n in range(3):\n        fcntl.fcntl(n, fcntl.F_SETFL, os.O_APPEND)\n"
