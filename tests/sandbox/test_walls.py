@@ -136,6 +136,21 @@ for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
     assert prints(sandbox, pairs, "refused\nrefused\n2") == (Ending.PASSED, "")
 
 
+def test_packages_that_a_python_here_has_installed_cannot_be_read(sandbox: LocalSandbox) -> None:
+    bases, kinds = (sys.base_prefix, "/usr", "/usr/local"), ("site-packages", "dist-packages")
+    folders = [each for base in bases for kind in kinds for each in Path(base).glob(f"lib/python3*/{kind}")]
+    found = (next((file for file in each.rglob("*.py") if "numpy" not in str(file)), None) for each in folders)
+    files = [str(each) for each in found if each is not None]
+    if not files:
+        pytest.skip("no package is installed outside the virtual environment")
+    reads = f"""
+for path in {files}:
+    try: print(open(path).read(1))
+    except OSError: pass
+"""
+    assert prints(sandbox, reads, "") == (Ending.PASSED, "")
+
+
 def test_the_environment_says_nothing_of_this_machine(sandbox: LocalSandbox) -> None:
     usual = {"HOME", "PATH", "LANG", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}
     assert prints(sandbox, f"import os\nprint(set(os.environ) - {usual})", "set()") == (Ending.PASSED, "")
