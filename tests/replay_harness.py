@@ -106,7 +106,7 @@ def nothing_changed(replayed: ReplayedRun) -> None:
     """Assert that a replay has found no difference, and its old advantages to be the recorded ones."""
     comparison = replayed.comparison
     assert comparison.not_reproduced == comparison.without_advantages == 0
-    assert [changes.changed for changes in comparison.terms.values()] == [0] * len(replayed.sources)
+    assert [changes.changed for changes in comparison.verdicts.terms.values()] == [0] * len(replayed.sources)
     assert comparison.changed == 0
     assert comparison.advantages.turned == 0
     assert comparison.groups.changes == []

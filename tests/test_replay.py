@@ -256,7 +256,7 @@ def test_sessions_that_had_other_verifiers_under_one_name_are_judged_again(tmp_p
     run = record(tmp_path, [term("says", HOLDS, word="yes"), term("right", NUMBER)], [TEXTS], first_step=1)
     replayed = replay_run(run, new_rewards([term("says", HOLDS, word="yes"), term("right", NUMBER)]))
     assert replayed.sources == {"says": "judged again", "right": "recorded"}
-    assert replayed.comparison.terms["says"].changed == 8  # those of the first session
+    assert replayed.comparison.verdicts.terms["says"].changed == 8  # those of the first session
 
 
 def test_rows_that_a_recorded_term_was_not_for_are_judged(tmp_path: Path) -> None:

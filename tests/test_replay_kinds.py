@@ -119,6 +119,6 @@ def test_rankings_of_groups_are_made_again_behind_their_gate(tiny_model: str, su
     VerifiedGRPOTrainer(tiny_model, mix(0.05), args, sums["train"]).train()
     run = RecordedRun(Path(args.output_dir))
     nothing_changed(replay_run(run, new_rewards(mix(0.05))))
-    lenient = replay_run(run, new_rewards(mix(1000.0))).comparison.terms["short"]
+    lenient = replay_run(run, new_rewards(mix(1000.0))).comparison.verdicts.terms["short"]
     assert lenient.changed > 0
     assert {after for _, after in lenient.kinds} <= {"correct", "correct, other score"}

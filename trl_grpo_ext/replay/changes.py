@@ -13,7 +13,7 @@ import numpy as np
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.replay.completion_changes import AdvantageChanges, Pull, TermChanges
+from trl_grpo_ext.replay.completion_changes import AdvantageChanges, Pull, VerdictChanges
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
@@ -148,9 +148,7 @@ class Comparison:
         examples: int = 2,
     ) -> None:
         self.settings = (old_settings, new_settings)
-        # First those of the new mix, in order, then those that are gone.
-        self.terms = {term: TermChanges(examples) for term in new_terms}
-        self._examples = examples
+        self.verdicts = VerdictChanges(new_terms, examples)
         self.old, self.new = Side(), Side()
         self.changed = 0
         self.advantages = AdvantageChanges(examples)
@@ -163,8 +161,7 @@ class Comparison:
     def add(self, old: Scorecard, new: Scorecard) -> None:
         """Take in a batch: the recorded one, and what the new rewards make of it."""
         self.batches += 1
-        for term in dict.fromkeys((*new.terms, *old.terms)):
-            self.terms.setdefault(term, TermChanges(self._examples)).add(term, old, new)
+        self.verdicts.add(old, new)
         self.changed += sum(map(_differs, old.totals, new.totals))
         self.groups.add(old, new)
         sides = zip((old, new), self.settings, strict=True)
@@ -192,7 +189,7 @@ class Comparison:
             "batches": self.batches,
             "terms": {
                 name: {"old": self.old.term_record(name), "new": self.new.term_record(name), **term.to_record()}
-                for name, term in self.terms.items()
+                for name, term in self.verdicts.terms.items()
             },
             "totals": {
                 "completions": self.old.completions,

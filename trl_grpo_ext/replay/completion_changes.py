@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,6 +59,18 @@ class TermChanges:
                 for kind, count in self.kinds.most_common()
             ],
         }
+
+
+class VerdictChanges:
+    """The changes of all terms, by name: first those of the new mix, in order, then those that are gone."""
+
+    def __init__(self, new_terms: Sequence[str], examples_a_kind: int) -> None:
+        self._examples_a_kind = examples_a_kind
+        self.terms = {term: TermChanges(examples_a_kind) for term in new_terms}
+
+    def add(self, old: Scorecard, new: Scorecard) -> None:
+        for term in dict.fromkeys((*new.terms, *old.terms)):
+            self.terms.setdefault(term, TermChanges(self._examples_a_kind)).add(term, old, new)
 
 
 def is_other(before: Verdict | None, after: Verdict | None) -> bool:

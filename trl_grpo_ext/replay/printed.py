@@ -48,7 +48,7 @@ def _terms(replayed: ReplayedRun) -> Table:
     table = _table("term", "weight", "share of\nadvantages", "mean value", "verdicts")
     old, new = replayed.comparison.old, replayed.comparison.new
     old_shares, new_shares = old.shares, new.shares
-    for name, term in replayed.comparison.terms.items():
+    for name, term in replayed.comparison.verdicts.terms.items():
         table.add_row(
             name,
             _both(_weight(old, name), _weight(new, name)),
@@ -69,7 +69,8 @@ def _terms(replayed: ReplayedRun) -> Table:
 
 def _kinds(comparison: Comparison) -> Iterator[Table]:
     """The kinds of verdict changes, the most frequent first; no table if there are none."""
-    kinds = [(count, name, kind) for name, term in comparison.terms.items() for kind, count in term.kinds.items()]
+    changes = comparison.verdicts.terms.items()
+    kinds = [(count, name, kind) for name, term in changes for kind, count in term.kinds.items()]
     if not kinds:
         return
     table = _table("verdicts that change", "from", "to", "completions")
@@ -118,7 +119,7 @@ def _examples(comparison: Comparison) -> Iterator[str]:
             f"  total:  {_made_up(example, 'old')} -> {_made_up(example, 'new')}"
             f"{_what_was_said(example)}"
         )
-    for term in comparison.terms.values():
+    for term in comparison.verdicts.terms.values():
         yield from _verdict_examples(term)
 
 

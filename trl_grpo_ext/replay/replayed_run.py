@@ -148,7 +148,7 @@ class _Replay:
         """What a reader must know, a sentence each."""
         yield from self._notes_on_advantages()
         yield from self._notes_on_others()
-        moving = [repr(name) for name in self.comparison.terms if self.comparison.weight_moves(name)]
+        moving = [repr(name) for name in self.comparison.verdicts.terms if self.comparison.weight_moves(name)]
         if moving:
             yield (
                 f"The weight of {listed(moving)} moves with training: each batch is compared under the weights of its "
@@ -159,7 +159,7 @@ class _Replay:
         if self.clock.last_step is None and moves:
             yield "The length of the run is unknown, so weights over the progress are those of its beginning."
         for term, old_term in self.rescorer.same.items():
-            changed = self.comparison.terms[term].changed
+            changed = self.comparison.verdicts.terms[term].changed
             if changed and term == old_term and term not in self.rescorer.reused:
                 yield (
                     f"{changed} verdicts of {term!r} change, though its verifier is the same: it is not deterministic, "

@@ -349,21 +349,42 @@ function sampleRow([action, group, reward, advantage, ratio, clipped], groups) {
 
 // --- over all updates -----------------------------------------------------------------------------------------------
 
+const FIGURES = {
+  reward: {
+    title: "Expected reward",
+    key: "expected_reward",
+    note: "What the policy earns on average: exact, not the mean of samples.",
+  },
+  max: { title: "Largest probability", key: "max_probability", note: "Of the likeliest action.", range: [0, 1] },
+  entropy: {
+    title: "Entropy",
+    key: "entropy",
+    note: "In nats: ln 10 = 2.30 for the uniform policy, 0 for a single action.",
+  },
+  kl: {
+    title: "KL divergence from the start",
+    key: "kl",
+    note: "In nats. TRL's penalty uses an estimate from the samples.",
+  },
+};
+
+/** What all charts over the updates share. */
+function overUpdates(run) {
+  return { kind: "lines", unit: "update", x: updates(run.probabilities), span: [0, LAST], format: number };
+}
+
+/** The chart of a figure of some runs. */
+function figureChart(id, { key, ...more }, runs) {
+  const series = runs.map((run) => ({ label: run.title, color: COLORS[run.name], values: run[key] }));
+  return { ...overUpdates(runs[0]), id, ...more, series };
+}
+
 function runCharts() {
   const { run } = shownNow;
-  const x = updates(run.probabilities);
-  const base = { kind: "lines", unit: "update", x, span: [0, LAST], format: number };
-  const line = (id, title, note, values, more = {}) => ({
-    ...base,
-    id,
-    title,
-    note,
-    series: [{ label: run.title, color: COLORS[run.name] || "--term-1", values }],
-    ...more,
-  });
+  const figures = Object.entries(FIGURES).filter(([, { key }]) => run[key]);
   return [
     {
-      ...base,
+      ...overUpdates(run),
       id: "policy-over-updates",
       kind: "stack",
       title: "The policy over updates",
@@ -376,39 +397,13 @@ function runCharts() {
         values: run.probabilities.map((row) => row[action - 1]),
       })),
     },
-    run.expected_reward
-      ? line(
-          "reward",
-          "Expected reward",
-          "What the policy earns on average: exact, not the mean of samples.",
-          run.expected_reward,
-        )
-      : null,
-    line("max", "Largest probability", "Of the likeliest action.", run.max_probability, { range: [0, 1] }),
-    line("entropy", "Entropy", "In nats: ln 10 = 2.30 for the uniform policy, 0 for a single action.", run.entropy),
-    line("kl", "KL divergence from the start", "In nats. TRL's penalty uses an estimate from the samples.", run.kl),
-  ].filter(Boolean);
+    ...figures.map(([id, figure]) => figureChart(id, figure, [run])),
+  ];
 }
 
 function comparison() {
-  const x = updates(lab.runs[0].probabilities);
-  const chart = (id, title, key, more) => ({
-    id: `compare-${id}`,
-    title,
-    kind: "lines",
-    unit: "update",
-    x,
-    span: [0, LAST],
-    format: number,
-    ...more,
-    series: lab.runs.map((run) => ({ label: run.title, color: COLORS[run.name] || "--term-4", values: run[key] })),
-  });
-  const specs = [
-    chart("max", "Largest probability", "max_probability", { range: [0, 1] }),
-    chart("entropy", "Entropy", "entropy"),
-  ];
-  if (lab.rewards) specs.push(chart("reward", "Expected reward", "expected_reward"));
-  specs.push(chart("kl", "KL divergence from the start", "kl"));
+  const ids = ["max", "entropy", ...(lab.rewards ? ["reward"] : []), "kl"];
+  const specs = ids.map((id) => figureChart(`compare-${id}`, { ...FIGURES[id], note: null }, lab.runs));
   return el(
     "section",
     { class: "lab", id: "comparison" },
