@@ -24,7 +24,7 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
-from trl_grpo_ext.recipe.file import DATACLASSES, field_names, load_recipe, set_environment, shipped_recipes
+from trl_grpo_ext.recipe.file import DATACLASSES, field_types, load_recipe, set_environment, shipped_recipes
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
 from trl_grpo_ext.recipe.run import set_up
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
@@ -126,6 +126,9 @@ REFUSED_EARLY: list[tuple[dict[str, Any], list[str], str]] = [
     ({}, ["--temperature=0"], "`temperature` must be above 0, got 0."),
     ({"per_device_train_batch_size": 12}, [], "Set num_generations: 6, or per_device_train_batch_size: 16."),
     ({"num_generations": 1}, [], "`num_generations` must be 2 or more"),
+    ({"max_steps": "three"}, [], "`max_steps` must be a number, got 'three'."),
+    ({}, ["--num-generations", "eight"], "`num_generations` must be a number, got 'eight'."),
+    ({"rows": True}, [], "`rows` is a number of 1 or more"),
 ]
 
 
@@ -187,7 +190,7 @@ def test_the_fields_that_the_sources_say_are_those_of_the_dataclasses() -> None:
         DATACLASSES, (RecipeArguments, VerifiedGRPOConfig, ModelConfig), strict=True
     ):
         assert class_name == imported.__name__
-        assert set(field_names(module, class_name)) == {each.name for each in dataclasses.fields(imported) if each.init}
+        assert set(field_types(module, class_name)) == {each.name for each in dataclasses.fields(imported) if each.init}
 
 
 def test_the_help_of_our_flags_is_what_the_docstrings_say() -> None:
@@ -234,8 +237,8 @@ def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path
         ({"model_name_or_path": None}, "names no model"),
         ({"dataset_name": None}, "names no data"),
         ({"model_name_or_path": "bundled:tiny_reasonr"}, "Did you mean `bundled:tiny_reasoner`"),
-        ({"num_generations": "eight"}, "invalid int value: 'eight'"),
-        ({"num_generations": [8]}, "wrong type"),
+        ({"halt_on": 5}, "wrong type"),
+        ({"num_generations": [8]}, r"`num_generations` must be a number, got \[8\]"),
         ({"torch_threads": 0}, "must be 1 or more"),
         ({"learning_rate": -1.0}, "`learning_rate` must be 0 or more, got -1.0"),
         ({"learning_rate": float("nan")}, "`learning_rate` must be"),

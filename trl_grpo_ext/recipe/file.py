@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -94,6 +95,7 @@ def set_environment(file: RecipeFile) -> None:
 
 # Keys of the file that are not flags: nested, or done before the flags are read.
 FILE_ONLY_KEYS = ("rewards", "datasets", "when", "few_shot", "env")
+_WORD = re.compile(r"\w+")
 # What people write from memory, and no comparison of letters finds.
 SHORT = {
     "lr": "learning_rate",
@@ -115,7 +117,7 @@ DATACLASSES = (
 def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     """Raise a ValueError for an unknown key or flag that names the nearest valid one."""
     fields = _all_fields()
-    keys = fields | set(FILE_ONLY_KEYS)
+    keys = {*fields, *FILE_ONLY_KEYS}
     for key in file.keys:
         if key not in keys:
             nearest = f"Did you mean `{SHORT[key]}`?" if key in SHORT else did_you_mean(key, keys)
@@ -127,10 +129,26 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
             raise ValueError(_unknown_flag(flag.partition("=")[0].removeprefix("--"), written))
 
 
+def check_numbers(written: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a value that is no number though its field takes numbers only.
+
+    Examples:
+        >>> check_numbers({"max_steps": "three"})
+        Traceback (most recent call last):
+        ValueError: `max_steps` must be a number, got 'three'.
+    """
+    types = _all_fields()
+    for name, value in written.items():
+        allowed = set(_WORD.findall(types.get(name, ""))) - {"Optional"}
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if allowed and allowed <= {"int", "float", "None"} and not is_number and value is not None:
+            raise ValueError(f"`{name}` must be a number, got {value!r}.")
+
+
 @cache
-def _all_fields() -> frozenset[str]:
+def _all_fields() -> Mapping[str, str]:
     """Read once a process, since parsing the sources of TRL and transformers takes longest."""
-    return frozenset(name for module, class_name in DATACLASSES for name in field_names(module, class_name))
+    return {name: of for module, class_name in DATACLASSES for name, of in field_types(module, class_name).items()}
 
 
 def _unknown_flag(name: str, written: set[str]) -> str:
@@ -140,27 +158,29 @@ def _unknown_flag(name: str, written: set[str]) -> str:
     return f"Unknown flag `--{name}`. {nearest}"
 
 
-def field_names(module: str, class_name: str) -> Iterable[str]:
-    """The fields of a dataclass, read from its source; where that does not say them, the dataclass is imported.
+def field_types(module: str, class_name: str) -> dict[str, str]:
+    """The fields of a dataclass and their types, as its source says them; where it does not, the class is imported.
 
     Examples:
-        >>> "lora_r" in field_names("trl", "ModelConfig")
-        True
+        >>> field_types("trl", "ModelConfig")["lora_r"]
+        'int'
     """
     try:
-        return set(_written_fields(module, class_name))
+        return dict(_written_fields(module, class_name))
     except LookupError:
-        return {field.name for field in dataclasses.fields(find_object(module, class_name)) if field.init}  # type: ignore[arg-type]
+        fields = dataclasses.fields(find_object(module, class_name))  # type: ignore[arg-type]
+        return {field.name: str(field.type) for field in fields if field.init}
 
 
-def _written_fields(module: str, class_name: str) -> Iterator[str]:
-    """The fields that stand in a class and those that it extends; an import is followed to where the class is."""
+def _written_fields(module: str, class_name: str) -> Iterator[tuple[str, str]]:
+    """The fields that a class extends, and those that stand in it; an import is followed to where the class is."""
     path = _path(module)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ClassDef) and node.name == class_name:
-            yield from (line.target.id for line in node.body if _is_field(line))  # type: ignore[attr-defined]
             for base in node.bases:
                 yield from _written_fields(module, ast.unparse(base))
+            for line in filter(_is_field, node.body):
+                yield line.target.id, ast.unparse(line.annotation)  # type: ignore[attr-defined]
             return
         if isinstance(node, ast.ImportFrom):
             names = {alias.asname or alias.name: alias.name for alias in node.names}

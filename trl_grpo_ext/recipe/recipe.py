@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import check_source, number_or_text
-from trl_grpo_ext.recipe.file import RecipeFile, check_names
+from trl_grpo_ext.recipe.file import RecipeFile, check_names, check_numbers
 from trl_grpo_ext.recipe.rows import check_mixture, check_selection
 from trl_grpo_ext.trainer.settings import check_batches, check_settings
 
@@ -79,6 +79,7 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
     check_selection(file.keys, f"The recipe {file.name!r}")
     _check_data(file, written.get("dataset_name"))
+    check_numbers(written)
     check_settings(SimpleNamespace(**written))
     if processes != 0:
         check_batches(written, processes)
