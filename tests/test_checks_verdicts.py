@@ -9,9 +9,10 @@ import pytest
 from windows import Planted, batch, codes, needs, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict
-from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.checks import CHECKS, grader_trouble
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.scorecard import Scorecard
 
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
@@ -233,6 +234,15 @@ def test_timeouts_that_completions_cause_are_not_laid_on_the_grader() -> None:
     assert "longer timeout" in graders.action
     each = [batch({"answer": [late if step % 2 else slow, *MIXED[1:]]}, step=step) for step in range(6)]
     assert codes(window_of(each)) == []  # three of each kind are too few of either
+    assert grader_trouble.timeouts_of_the_policy(window_of([batch({"answer": [late] * 8 + MIXED[8:]})])) is None
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.2, []), (0.8, ["grader_trouble"])])
+def test_a_grader_that_takes_most_of_a_step_is_told_and_one_that_takes_little_is_not(
+    share: float, told: list[str]
+) -> None:
+    cards = [batch({"answer": MIXED}, step=step) for step in range(4)]
+    assert codes(window_of(cards, [{SHARE_OF_STEP: share}] * 4)) == told
 
 
 def test_a_shadow_that_fails_is_information_and_comes_after_a_term_in_force() -> None:
