@@ -30,8 +30,6 @@ help:  ## list the targets
 quickstart: .venv/installed  ## train the bundled model, minutes on two cores; ARGS="--max_steps 5" for less
 	$(BIN)/trl-grpo-ext train --config quickstart $(ARGS)
 
-# The quick tests often wait for other processes: one more of them than there are cores fills the time.
-test: JOBS = $(shell expr $$(nproc) + 1)
 test: .venv/installed-dev  ## run the quick tests, minutes on two cores; ARGS="-k mix" for some of them
 	$(PYTEST) $(QUICK) $(ARGS)
 

@@ -98,14 +98,13 @@ def test_what_counts_as_paid_depends_on_what_the_gold_earns(gold: float, paid: t
 
 def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_rewards.py").write_text(
-        "import time\n"
         "def raises(completions, **_): raise RuntimeError('no model')\n"
         "def too_few(completions, **_): return [1.0]\n"
         "def nan(completions, **_): return [float('nan')] * len(completions)\n"
         "def none(completions, **_): return [None] * len(completions)\n"
         "def needs(completions, label, **_): return [1.0] * len(completions)\n"
         "def hangs(completions, **_):\n"
-        "    while any('hang' in one for one in completions): time.sleep(0.01)\n"
+        "    while any('hang' in one for one in completions): pass\n"
         "    return [1.0] * len(completions)\n"
         "async def waits(completions, solution, **_): return [float(g in c) for c, g in zip(completions, solution)]\n"
         "def ends(completions, **_): import os; os._exit(0)\n"
