@@ -115,17 +115,17 @@ def _of_training(window: Window, ends: Ends, score: str) -> str:
         return f"{EARLY} {score} is {ends}."
     live = live_share(window)
     is_scarce = live is not None and live < LEAST_LIVE and not window.is_solved
-    few = f"ew groups have anything to teach ({group_mix(window)})"
+    few = f"few groups have anything to teach ({group_mix(window)})"
     if has_risen(window) and start != end:
         if (ends.end - ends.start).mean < LEAST_GAIN and not window.is_solved:
             return f"T{score[1:]} rises slowly: {ends}, over {steps_so_far(window):.0f} steps."
         if is_scarce and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
-            return f"T{score[1:]} has risen {ends.change}. Now f{few}: {TAKE}."
+            return f"T{score[1:]} has risen {ends.change}. Now {few}: {TAKE}."
         return f"{FINE} {score} has risen {ends.change}."
     if window.is_solved:
         return f"{FINE} {score} is {ends}."
     if is_scarce:
-        return f"F{few}, and {score} is {ends}: {TAKE}."
+        return f"F{few[1:]}, and {score} is {ends}: {TAKE}."
     return _does_not_rise(window, ends, score, live) if is_known_flat(window) else _may_rise(window, ends, score)
 
 
