@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.protocol import DataProblem, Verifier
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Verdict, grader_error
 
@@ -136,7 +136,7 @@ def _as_member(entry: object, number: int, whole: str) -> Verifier:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Composition(Verifier):
+class Composition(BatchVerifier):
     """What `AllOf`, `AnyOf` and `FirstScored` share: they differ in when a sample is decided, and in how."""
 
     verifiers: Sequence[Verifier]
@@ -161,9 +161,6 @@ class Composition(Verifier):
     def read(self, verdict: Verdict) -> Verdict:
         """A verifier's verdict, as this composition takes it."""
         return verdict
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         parts: list[dict[str, Verdict]] = [{} for _ in samples]
@@ -217,7 +214,7 @@ class Composition(Verifier):
                 stack.callback(member.close)
 
 
-class Rescored(Verifier):
+class Rescored(BatchVerifier):
     """A score that follows from the verdict of another verifier, `correctness`, a field of the class, and the sample.
 
     What `correctness` cannot judge stays without a score.
@@ -254,9 +251,6 @@ class Rescored(Verifier):
     def close(self) -> None:
         """Close `correctness`."""
         self.correctness.close()
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         judged = self.guarded_batch(self.correctness.judge_samples, [self.asked(sample) for sample in samples])

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, problems_of, required_column
 from trl_grpo_ext.rewards.answers.said import after_thinking
+from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.language_detection import check_installed, foreign_words, language_code, main_language, shares
 from trl_grpo_ext.rewards.lengths import is_number, is_whole_number
 from trl_grpo_ext.rewards.prose import Passage, passages, prose, word_count
 from trl_grpo_ext.sample import Prompt, Sample, completion_text
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import Status, Verdict, skipped
+from trl_grpo_ext.verdict import Verdict, skipped
 
 MIN_FOREIGN_WORDS = 2  # in another script: one may be a name
 PARTS = ("completion", "thinking", "answer")
@@ -111,12 +112,7 @@ class LanguageVerifier(Verifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose language is missing or not known."""
-        problems = [(position, self._row_problem(row)) for position, row in enumerate(rows)]
-        return [
-            DataProblem(row=row, reason=reason, value=str(rows[row].get(self.column or "")), advice=ADVICE[reason])
-            for row, reason in problems
-            if reason
-        ]
+        return problems_of(map(self._row_problem, rows), (row.get(self.column or "") for row in rows), ADVICE)
 
     def verify(self, sample: Sample) -> Verdict:
         problem = self._row_problem(sample.row)
@@ -128,7 +124,7 @@ class LanguageVerifier(Verifier):
         found = passages(prose(text))
         wanted = self._wanted(sample) or main_language(found)
         if wanted is None or (word_count(found) < self.min_words and foreign_words(found, wanted) < MIN_FOREIGN_WORDS):
-            return _verdict(self.too_little, reason="too_little_prose")
+            return graded(self.too_little, reason="too_little_prose")
         return self._scored(wanted, found)
 
     def _row_problem(self, row: Mapping[str, Any]) -> str:
@@ -156,7 +152,7 @@ class LanguageVerifier(Verifier):
             problem = "unclosed_think"
         else:
             answer, problem = _thinking(text), "no_think"
-        return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=problem) if answer is None else answer
+        return unreadable(problem) if answer is None else answer
 
     def _scored(self, wanted: str, found: Sequence[Passage]) -> Verdict:
         words = shares(found, wanted)
@@ -164,11 +160,8 @@ class LanguageVerifier(Verifier):
         reason = "" if share == 1 else "mixed_languages" if share else "other_language"
         score = share if self.threshold is None else float(share >= self.threshold)
         others = sorted((language for language in words if language != wanted), key=words.__getitem__, reverse=True)
-        return _verdict(
-            score,
-            reason=reason,
-            details={"wanted": wanted, "share": f"{share:.2f}", "others": " ".join(others)},
-        )
+        details = {"wanted": wanted, "share": f"{share:.2f}", "others": " ".join(others)}
+        return graded(score, reason=reason, details=details)
 
 
 def _thinking(text: str) -> str | None:
@@ -192,11 +185,6 @@ def _asked(prompt: Prompt | None) -> str:
 def _prompt_language(asked: str) -> str | None:
     # A group shares its prompt.
     return main_language(passages(prose(asked)))
-
-
-def _verdict(score: float, *, reason: str, details: Mapping[str, str] | None = None) -> Verdict:
-    status = Status.CORRECT if score == 1 else Status.PARTIAL if score else Status.INCORRECT
-    return Verdict(status=status, score=score, reason=reason, details=details or {})
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any, Literal, TypeGuard
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, problems_of, required_column
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
@@ -111,12 +111,9 @@ class TokenBudgetVerifier(Verifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose budget is missing or no number of tokens."""
-        found = [(position, row.get(self.column or ""), self._row_budget(row)) for position, row in enumerate(rows)]
-        return [
-            DataProblem(row=position, reason=budget, value=str(value), advice=ADVICE[budget])
-            for position, value, budget in found
-            if isinstance(budget, str)
-        ]
+        budgets = map(self._row_budget, rows)
+        reasons = (budget if isinstance(budget, str) else "" for budget in budgets)
+        return problems_of(reasons, (row.get(self.column or "") for row in rows), ADVICE)
 
     def verify(self, sample: Sample) -> Verdict:
         budget = self._row_budget(sample.row)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, get_args
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
 from trl_grpo_ext.rewards.answers.spelling import strip_delimiters, without_text_commands
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, unreadable, wrong
+from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, graded, unreadable, wrong
 from trl_grpo_ext.rewards.exact_text import normal_text
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import Status, Verdict
+from trl_grpo_ext.verdict import Verdict
 
 Measure = Literal["f1", "jaccard", "recall", "precision", "exact"]
 Order = Literal["ignored", "subsequence", "position"]
@@ -130,7 +130,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         score = max(scores)
         if score == 0:
             return wrong("no_overlap" if self.measure != "exact" else "not_equal")
-        return Verdict(status=Status.CORRECT if score == 1 else Status.PARTIAL, score=score)
+        return graded(score)
 
     def _score(self, items: Sequence[str], gold: Sequence[str]) -> float:
         if self.order == "ignored":

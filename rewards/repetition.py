@@ -10,6 +10,7 @@ from typing import Literal
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.lengths import is_number, is_whole_number
 from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
 from trl_grpo_ext.sample import Sample
@@ -167,12 +168,12 @@ class DiversityVerifier(GroupVerifier):
         if self.of == "answer":
             answer = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
             if answer.problem:
-                return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=answer.problem)
+                return unreadable(answer.problem)
             return {answer.answers}
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
         if not len(sample.completion_ids):
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="empty")
+            return unreadable("empty")
         tokens = [int(token) for token in sample.completion_ids]
         # As hashes, which take a fraction of the memory; fewer tokens are one n-gram.
         return set(map(hash, ngrams(tokens, min(self.ngram_size, len(tokens)))))
@@ -180,13 +181,9 @@ class DiversityVerifier(GroupVerifier):
 
 def _verdict(features: set[Hashable], holders: Counter[Hashable], others: int) -> Verdict:
     if not others:
-        return Verdict(status=Status.PARTIAL, score=0.5, reason="no_others")
+        return graded(0.5, reason="no_others")
     shared = sum(holders[feature] - 1 for feature in features) / (len(features) * others)
-    if shared == 0:
-        return Verdict(status=Status.CORRECT, score=1.0)
-    if shared == 1:
-        return Verdict(status=Status.INCORRECT, score=0.0, reason="same_as_others")
-    return Verdict(status=Status.PARTIAL, score=1 - shared)
+    return graded(1 - shared, reason="same_as_others" if shared == 1 else "")
 
 
 diversity_reward = DiversityVerifier(name="diversity_reward")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import BatchVerifier
 from trl_grpo_ext.rewards.unit_tests.trials import passed_naively
 from trl_grpo_ext.rewards.unit_tests.verifier import LOCAL, SHOWN_PROGRAM, UnitTestVerifier, program_of
 from trl_grpo_ext.sample import Sample
@@ -15,7 +15,7 @@ from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunWithoutErrorVerifier(Verifier):
+class RunWithoutErrorVerifier(BatchVerifier):
     """Runs the completion's program, without input, and asks only that it ends by itself with status 0.
 
     It says nothing of what the program does: `pass` earns as much as a solution, and so does `sys.exit(0)`. Let it be a
@@ -70,14 +70,11 @@ class RunWithoutErrorVerifier(Verifier):
     def check_columns(self, columns: Collection[str]) -> None:
         self._tests.runner().check()
 
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
-
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        jobs = [self.guarded(self._job, sample) for sample in samples]
-        asked = [job for job in jobs if isinstance(job, Job)]
-        outcomes = iter(self._tests.runner().run(asked) if asked else ())
-        return [job if isinstance(job, Verdict) else _verdict(job, next(outcomes)) for job in jobs]
+        return self.judge_questions(samples, self._job, self._run)
+
+    def _run(self, jobs: Sequence[Job]) -> list[Verdict]:
+        return [_verdict(job, outcome) for job, outcome in zip(jobs, self._tests.runner().run(jobs), strict=True)]
 
     def _job(self, sample: Sample) -> Job | Verdict:
         program = program_of(sample)

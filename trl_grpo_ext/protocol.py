@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
 logger = logging.getLogger(__name__)
 
 
+Q = TypeVar("Q")
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -39,6 +40,16 @@ class DataProblem:
     value: str
     advice: str
     term: str = ""
+
+
+def problems_of(reasons: Iterable[str], values: Iterable[object], advice: Mapping[str, str]) -> list[DataProblem]:
+    """The problems of rows: their reason codes, empty for a row without one, and what they have."""
+    rows = enumerate(zip(reasons, values, strict=True))
+    return [
+        DataProblem(row=row, reason=reason, value=str(value), advice=advice[reason])
+        for row, (reason, value) in rows
+        if reason
+    ]
 
 
 class Verifier(ABC):
@@ -150,6 +161,29 @@ class Verifier(ABC):
         started = time.perf_counter()
         verdict = as_verdict(self.verify(sample))
         return verdict if verdict.seconds else replace(verdict, seconds=time.perf_counter() - started)
+
+
+class BatchVerifier(Verifier):
+    """Judges a batch at once, as what asks workers or a server does. Subclasses implement `judge_samples`."""
+
+    @abstractmethod
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        """Judge a batch, one verdict a sample, in order. Never raises."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        return self.judge_samples([sample])[0]
+
+    def judge_questions(
+        self,
+        subjects: Sequence[S],
+        prepare: Callable[[S], Q | Verdict],
+        judge: Callable[[Sequence[Q]], Sequence[Verdict]],
+    ) -> list[Verdict]:
+        """A verdict a subject: that of `prepare`, or what `judge` says of its question, asked about all at once."""
+        prepared = [self.guarded(prepare, subject) for subject in subjects]
+        questions = [each for each in prepared if not isinstance(each, Verdict)]
+        judged = iter(judge(questions) if questions else ())
+        return [each if isinstance(each, Verdict) else next(judged) for each in prepared]
 
 
 def check_timeout(timeout: object) -> None:

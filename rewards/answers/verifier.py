@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, problems_of, required_column
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, final_answer
 from trl_grpo_ext.rewards.answers.marks import box_answers
 from trl_grpo_ext.rewards.answers.spelling import restored, strip_delimiters
@@ -27,14 +27,22 @@ ADVICE = {
 SHOWN_CHARS = 200  # of an answer, in a verdict
 
 
-def right(answer: str, *, details: dict[str, str] | None = None) -> Verdict:
+def graded(
+    score: float, *, reason: str = "", answer: str | None = None, details: dict[str, str] | None = None
+) -> Verdict:
+    """The verdict for an answer that was read: right by a score of 1, wrong by 0, right in part by one between."""
+    status = Status.CORRECT if score == 1 else Status.PARTIAL if score else Status.INCORRECT
+    return Verdict(status=status, score=score, reason=reason, answer=shown(answer), details=details or {})
+
+
+def right(answer: str | None = None, *, details: dict[str, str] | None = None) -> Verdict:
     """The verdict for an answer that is as asked."""
-    return Verdict(status=Status.CORRECT, score=1.0, answer=shown(answer), details=details or {})
+    return graded(1.0, answer=answer, details=details)
 
 
 def wrong(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
     """The verdict for an answer that was read and is not as asked."""
-    return Verdict(status=Status.INCORRECT, score=0.0, reason=reason, answer=shown(answer), details=details or {})
+    return graded(0.0, reason=reason, answer=answer, details=details)
 
 
 def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
@@ -142,14 +150,9 @@ class AnswerVerifier(Verifier, Generic[G]):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold is missing or cannot be read."""
-        problems = []
-        for position, row in enumerate(rows):
-            gold = self._gold_of(row)
-            if isinstance(gold, str):
-                value = str(first_value(row, self.gold_columns))
-                advice = ADVICE.get(gold) or self.advice.get(gold, ADVICE["gold_missing"])
-                problems.append(DataProblem(row=position, reason=gold, value=value, advice=advice))
-        return problems
+        golds = [self._gold_of(row) for row in rows]
+        reasons = (gold if isinstance(gold, str) else "" for gold in golds)
+        return problems_of(reasons, (first_value(row, self.gold_columns) for row in rows), {**ADVICE, **self.advice})
 
     def verify(self, sample: Sample) -> Verdict:
         gold = self._gold_of(sample.row)

@@ -6,9 +6,10 @@ import ast
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.protocol import Verifier, check_timeout
+from trl_grpo_ext.protocol import BatchVerifier, check_timeout
 from trl_grpo_ext.rewards.answers.said import visible
 from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import answer_part, closed_blocks
@@ -16,7 +17,7 @@ from trl_grpo_ext.rewards.unit_tests.program import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
-from trl_grpo_ext.workers.pool import close_workers
+from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 Blocks = Literal["one", "any"]
 BLOCKS: tuple[str, ...] = get_args(Blocks)
@@ -42,7 +43,7 @@ _LANGUAGE_OF = {tag: language for language, tags in TAGS.items() for tag in tags
 
 
 @dataclass(frozen=True, kw_only=True)
-class CodeFormatVerifier(Verifier):
+class CodeFormatVerifier(BatchVerifier):
     """Whether the answer has code in a fence of its language; Python must also compile and do something.
 
     It runs nothing and says nothing of whether the code is right: that is `UnitTestVerifier`'s. A small term beside
@@ -97,9 +98,6 @@ class CodeFormatVerifier(Verifier):
         language = _LANGUAGE_OF.get(self.language, self.language)
         return TAGS.get(language, frozenset({language}))
 
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
-
     def close(self) -> None:
         """End this process's workers; they are started again when they are needed."""
         if self._is_compiled:
@@ -110,17 +108,11 @@ class CodeFormatVerifier(Verifier):
         return self.compiles and self.tags == PYTHON_TAGS
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        from trl_grpo_ext.workers.pool import judge_in_workers
+        judge = partial(judge_in_workers, "trl_grpo_ext.rewards.formats.code_format:compile_here", timeout=self.timeout)
+        return self.judge_questions(samples, self._call, judge)
 
-        judged = [self.guarded(self._at_once, sample) for sample in samples]
-        programs = [(code,) for code in judged if isinstance(code, list)]
-        slow = iter(
-            judge_in_workers("trl_grpo_ext.rewards.formats.code_format:compile_here", programs, timeout=self.timeout)
-        )
-        return [verdict if isinstance(verdict, Verdict) else next(slow) for verdict in judged]
-
-    def _at_once(self, sample: Sample) -> list[str] | Verdict:
-        """The verdict; or the code that a worker must compile."""
+    def _call(self, sample: Sample) -> tuple[list[str]] | Verdict:
+        """The verdict; or, for `compile_here`, the code that a worker must compile."""
         answer = answer_part(sample)
         blocks = answer if isinstance(answer, Verdict) else closed_blocks(answer)
         if isinstance(blocks, Verdict):
@@ -134,7 +126,7 @@ class CodeFormatVerifier(Verifier):
             return wrong("empty_code")
         if sum(map(len, code)) > MAX_CHARS:
             return wrong("code_too_long", answer=code[-1])
-        return code if self._is_compiled else right(code[-1])
+        return (code,) if self._is_compiled else right(code[-1])
 
 
 def compile_here(programs: Sequence[str]) -> dict[str, Any]:

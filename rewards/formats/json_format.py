@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, problems_of, required_column
 from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, check_fence, unfenced
 from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, check_schema, judge_json, schema_text
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
-from trl_grpo_ext.workers.pool import close_workers
+from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 ADVICE = {
     "schema_missing": "Drop the row, or name the right column: schema_column=...",
@@ -26,7 +27,7 @@ _HERE = "trl_grpo_ext.rewards.formats.json_schema"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonVerifier(Verifier):
+class JsonVerifier(BatchVerifier):
     """Whether the answer is JSON and, if there is a schema, is valid by it.
 
     The answer is all that follows the thinking: one JSON text, bare or in one `json` fence, with nothing beside it. It
@@ -116,15 +117,9 @@ class JsonVerifier(Verifier):
         if self.schema_column is None:
             return []
         values = [row.get(self.schema_column) for row in rows]
-        return [
-            DataProblem(row=position, reason=reason, value=str(value), advice=ADVICE[reason])
-            for position, (value, found) in enumerate(zip(values, self._schemas(values), strict=True))
-            if isinstance(found, Verdict)
-            for reason in [found.reason if found.reason in ADVICE else "grader"]
-        ]
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
+        problems = [found.reason if isinstance(found, Verdict) else "" for found in self._schemas(values)]
+        reasons = (reason if not reason or reason in ADVICE else "grader" for reason in problems)
+        return problems_of(reasons, values, ADVICE)
 
     def close(self) -> None:
         """End this process's workers; they are started again when they are needed."""
@@ -136,13 +131,10 @@ class JsonVerifier(Verifier):
             schemas = self._schemas([sample.row.get(self.schema_column) for sample in samples])
         else:
             schemas = [None if self.schema is None else schema_text(self.schema)] * len(samples)
-        judged = [self.guarded(self._at_once, pair) for pair in zip(samples, schemas, strict=True)]
-        asked = [(*pair, self.root, self.max_depth) for pair in judged if isinstance(pair, tuple)]
-        slow = iter(self._run("judge_here", asked))
-        return [verdict if isinstance(verdict, Verdict) else next(slow) for verdict in judged]
+        return self.judge_questions([*zip(samples, schemas, strict=True)], self._call, partial(self._run, "judge_here"))
 
-    def _at_once(self, pair: tuple[Sample, str | Verdict | None]) -> tuple[str, str] | Verdict:
-        """The verdict, if it needs no schema; else the answer and the schema that a worker must judge."""
+    def _call(self, pair: tuple[Sample, str | Verdict | None]) -> tuple[Any, ...] | Verdict:
+        """The verdict, if it needs no schema; else the arguments of `judge_here` for a worker."""
         sample, schema = pair
         if isinstance(schema, Verdict):
             return schema
@@ -151,7 +143,9 @@ class JsonVerifier(Verifier):
             answer = unfenced(answer, "json", fence=self.fence, text_around=self.text_around)
         if isinstance(answer, Verdict):
             return answer
-        return judge_json(answer, None, self.root, self.max_depth) if schema is None else (answer, schema)
+        if schema is None:
+            return judge_json(answer, None, self.root, self.max_depth)
+        return answer, schema, self.root, self.max_depth
 
     def _schemas(self, values: Sequence[object]) -> list[str | Verdict | None]:
         """The schema of each row; a verdict that blames the data where it cannot be used."""
@@ -161,8 +155,6 @@ class JsonVerifier(Verifier):
         return [text if isinstance(text, Verdict) else _usable(text, checked[text]) for text in texts]
 
     def _run(self, function: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.workers.pool import judge_in_workers
-
         return judge_in_workers(f"{_HERE}:{function}", arguments, timeout=self.timeout)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.protocol import Verifier, check_timeout
+from trl_grpo_ext.protocol import BatchVerifier, check_timeout
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
-from trl_grpo_ext.workers.pool import close_workers
+from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 Match = Literal["search", "fullmatch", "count"]
 MATCHES: tuple[str, ...] = get_args(Match)
@@ -23,7 +24,7 @@ PARTS: tuple[str, ...] = get_args(Part)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegexVerifier(Verifier):
+class RegexVerifier(BatchVerifier):
     r"""Searches the completion, matches all of it, or counts matches.
 
     For a format that no other verifier knows. A regular expression can take exponential time on a hostile text. So it
@@ -97,31 +98,24 @@ class RegexVerifier(Verifier):
         if self.at_most is None and self.at_least == 0:
             raise ValueError("With at_least=0 and no at_most, every completion matches; set at_most.")
 
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
-
     def close(self) -> None:
         """End this process's workers; they are started again when they are needed."""
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        from trl_grpo_ext.workers.pool import judge_in_workers
-
-        texts = [self.guarded(self._text, sample) for sample in samples]
-        asked = [
-            (self.pattern, self._flags, self.match, self.at_least, self.at_most, text)
-            for text in texts
-            if isinstance(text, str)
-        ]
-        judged = iter(judge_in_workers("trl_grpo_ext.rewards.formats.regex:match_here", asked, timeout=self.timeout))
-        return [text if isinstance(text, Verdict) else next(judged) for text in texts]
+        judge = partial(judge_in_workers, "trl_grpo_ext.rewards.formats.regex:match_here", timeout=self.timeout)
+        return self.judge_questions(samples, self._call, judge)
 
     @property
     def _flags(self) -> int:
         return int((re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0))
 
-    def _text(self, sample: Sample) -> str | Verdict:
-        return answer_part(sample) if self.part == "answer" else sample.text
+    def _call(self, sample: Sample) -> tuple[Any, ...] | Verdict:
+        """The arguments of `match_here`; a verdict if there is no answer to match."""
+        text = answer_part(sample) if self.part == "answer" else sample.text
+        if isinstance(text, Verdict):
+            return text
+        return self.pattern, self._flags, self.match, self.at_least, self.at_most, text
 
 
 def match_here(pattern: str, flags: int, match: Match, at_least: int, at_most: int | None, text: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.answers.said import visible
-from trl_grpo_ext.rewards.answers.verifier import shown
+from trl_grpo_ext.rewards.answers.verifier import graded
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.rewards.formats.tag_structure import Element, TagPart, read_structure, read_tags
 from trl_grpo_ext.sample import Sample, completion_text
-from trl_grpo_ext.verdict import Status, Verdict
+from trl_grpo_ext.verdict import Verdict
 
 THINK = "think"
 WRONG_ORDER, TEXT_OUTSIDE = ("wrong_order", ""), ("text_outside", "")
@@ -114,13 +114,11 @@ class TagsVerifier(Verifier):
         faults = [*reading.faults, *self._faults(text, structure, reading.elements)]
         if not faults:
             faults = list(self._faults_of_the_whole(text, reading.elements))
-        answer = shown(_content(text, reading.elements[-1])) if reading.elements else None
+        answer = _content(text, reading.elements[-1]) if reading.elements else None
         if not faults:
-            reason = "prefill_assumed" if assumed else ""
-            return Verdict(status=Status.CORRECT, score=1.0, answer=answer, reason=reason)
+            return graded(1.0, answer=answer, reason="prefill_assumed" if assumed else "")
         score = self._share(structure, faults) if self.graded else 0.0
-        status = Status.PARTIAL if score else Status.INCORRECT
-        return Verdict(status=status, score=score, answer=answer, reason="_".join(filter(None, faults[0])))
+        return graded(score, answer=answer, reason="_".join(filter(None, faults[0])))
 
     def _faults(
         self, text: str, structure: Mapping[str, TagPart], elements: Sequence[Element]
@@ -245,9 +243,8 @@ class ThinkFormatVerifier(Verifier):
             text = OPEN + text
         problem = self._problem(text)
         if not problem:
-            return Verdict(status=Status.CORRECT, score=1.0, reason="prefill_assumed" if assumed else "")
-        score = self._share(text, opened_by_prompt=bool(assumed or prefilled)) if self.graded else 0.0
-        return Verdict(status=Status.PARTIAL if score else Status.INCORRECT, score=score, reason=problem)
+            return graded(1.0, reason="prefill_assumed" if assumed else "")
+        return graded(self._share(text, opened_by_prompt=assumed or prefilled) if self.graded else 0.0, reason=problem)
 
     def _is_prefilled(self, sample: Sample) -> bool | None:
         if self.prefilled is not None:
@@ -274,7 +271,7 @@ class ThinkFormatVerifier(Verifier):
     def _is_short(self, thought: str) -> bool:
         return len(visible(thought)) < self.min_chars
 
-    def _share(self, text: str, *, opened_by_prompt: bool) -> float:
+    def _share(self, text: str, *, opened_by_prompt: bool | None) -> float:
         """The share of the parts that are right: an opening, a closing, an answer."""
         before, opening, after = text.partition(OPEN)
         thought, closing, answer = after.partition(CLOSE)

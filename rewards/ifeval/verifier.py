@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
+from trl_grpo_ext.rewards.answers.verifier import graded
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.rewards.ifeval.instructions import CHECKS, FUNCTIONS, Settings
 from trl_grpo_ext.rewards.language_detection import check_installed
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.verdict import Status, Verdict, skipped
+from trl_grpo_ext.verdict import Verdict, skipped
 
 IDS, SETTINGS, GROUND_TRUTH = "instruction_id_list", "kwargs", "ground_truth"
 Scoring = Literal["all", "share"]
@@ -66,8 +67,8 @@ class IFEvalVerifier(Verifier):
             try:
                 _followed("A text.", instructions_of(row))
             except ValueError as error:
-                about = {"reason": "instructions_invalid", "value": str(error), "advice": ADVICE}
-                problems.append(DataProblem(row=place, **about))
+                reason = "instructions_invalid"
+                problems.append(DataProblem(row=place, reason=reason, value=str(error), advice=ADVICE))
             except ModuleNotFoundError:
                 check_installed("IFEvalVerifier")
                 raise
@@ -85,11 +86,8 @@ class IFEvalVerifier(Verifier):
         share = sum(followed.values()) / len(asked)
         failed = next((each for each, fine in followed.items() if not fine), "")
         details = {each: "followed" if fine else "not followed" for each, fine in followed.items()}
-        if not failed:
-            return Verdict(status=Status.CORRECT, score=1.0, details=details)
-        score = share if self.scoring == "share" else 0.0
-        status = Status.PARTIAL if score else Status.INCORRECT
-        return Verdict(status=status, score=score, reason=failed.partition("#")[0], details=details)
+        score = share if self.scoring == "share" or not failed else 0.0
+        return graded(score, reason=failed.partition("#")[0], details=details)
 
 
 def instructions_of(row: Mapping[str, Any]) -> list[tuple[str, Settings]]:

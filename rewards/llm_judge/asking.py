@@ -12,9 +12,7 @@ import json
 import logging
 import math
 import os
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +23,7 @@ from trl_grpo_ext.rewards.llm_judge.endpoint import Client, EndpointError
 from trl_grpo_ext.rewards.llm_judge.question import Question
 from trl_grpo_ext.rewards.llm_judge.reply import ReplyError
 from trl_grpo_ext.support.files import write_text
+from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.support.text import Once
 
 logger = logging.getLogger(__name__)
@@ -38,24 +37,17 @@ _once = Once()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotScored:
-    """A question that got no score, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What came of a question, and what it cost.
 
     Attributes:
-        outcome: The score, or why there is none.
+        outcome: The score, or the reason code why there is none.
         seconds: How long it took.
         calls: Replies of the endpoint; 0 for a score that was remembered.
         tokens: Tokens of these calls, both ways; 0 where the endpoint does not count them.
     """
 
-    outcome: Scored | NotScored
+    outcome: Scored | str
     seconds: float = 0.0
     calls: int = 0
     tokens: int = 0
@@ -86,25 +78,25 @@ async def ask_all(
         for task in tasks:
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    given_up = Reply(outcome=NotScored(reason=late), seconds=timeout)
+    given_up = Reply(outcome=late, seconds=timeout)
     return [given_up if task in pending else _result(task) for task in tasks]
 
 
 def _result(task: asyncio.Task[Reply]) -> Reply:
     error = task.exception()
-    return task.result() if error is None else Reply(outcome=NotScored(reason=f"raised_{type(error).__name__}"))
+    return task.result() if error is None else Reply(outcome=f"raised_{type(error).__name__}")
 
 
 async def _ask(client: Client, question: Question, body: Mapping[str, Any]) -> Reply:
     started = time.monotonic()
-    outcome: Scored | NotScored = NotScored(reason="")
+    outcome: Scored | str = ""
     calls = tokens = 0
-    while calls < ASKED and isinstance(outcome, NotScored):
+    while calls < ASKED and isinstance(outcome, str):
         mark = question.fresh_mark()
         try:
             completion = await client.chat({**body, "messages": question.messages(mark)})
         except EndpointError as error:
-            outcome = NotScored(reason=error.reason)
+            outcome = error.reason
             break
         calls += 1
         tokens += tokens_used(completion)
@@ -112,12 +104,12 @@ async def _ask(client: Client, question: Question, body: Mapping[str, Any]) -> R
     return Reply(outcome=outcome, seconds=time.monotonic() - started, calls=calls, tokens=tokens)
 
 
-def _outcome(completion: Any, question: Question, mark: str) -> Scored | NotScored:
+def _outcome(completion: Any, question: Question, mark: str) -> Scored | str:
     try:
         reply = reply_text(completion)
         return Scored(question.contract.read(reply, mark), excerpt(reply))
     except ReplyError as error:
-        return NotScored(reason=str(error))
+        return str(error)
 
 
 def tokens_used(completion: Any) -> int:
@@ -185,25 +177,19 @@ class ScoreCache:
     """
 
     def __init__(self, size: int, folder: str | None = None) -> None:
-        self._size = size
         self._folder = Path(folder) if folder else None
-        self._lock = threading.Lock()
-        self._held: OrderedDict[str, Scored] = OrderedDict()
+        self._memory: Memo[str, Scored] = Memo(size)
 
     def get(self, key: str) -> Scored | None:
         """The score that was put under this key, or None."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
-        found = self._read(key)
-        if found is not None:
-            self._hold(key, found)
+        found = self._memory.get(key)
+        if found is None and (found := self._read(key)) is not None:
+            self._memory.put(key, found)
         return found
 
     def put(self, key: str, scored: Scored) -> None:
         """Remember a score."""
-        self._hold(key, scored)
+        self._memory.put(key, scored)
         if self._folder is not None:
             try:
                 path = self._path(self._folder, key)
@@ -212,13 +198,6 @@ class ScoreCache:
             except OSError as error:
                 message = "A judge's scores cannot be kept in %s (%s)."
                 _once.warn(logger, (self._folder, type(error)), message, self._folder, type(error).__name__)
-
-    def _hold(self, key: str, scored: Scored) -> None:
-        with self._lock:
-            self._held[key] = scored
-            self._held.move_to_end(key)
-            while len(self._held) > self._size:
-                self._held.popitem(last=False)
 
     def _path(self, folder: Path, key: str) -> Path:
         return folder / key[:2] / f"{key}.json"

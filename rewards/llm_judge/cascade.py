@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, Verifier, first_value
 from trl_grpo_ext.rewards.answers.finder import FinalAnswer, final_answer
 from trl_grpo_ext.rewards.answers.verifier import gold_texts
 from trl_grpo_ext.rewards.llm_judge import settings
@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[-+]?[0-9]+|[A-Za-z]")  # whole numbers and choices, which
 
 
 @dataclass(frozen=True, kw_only=True)
-class CascadeVerifier(Verifier):
+class CascadeVerifier(BatchVerifier):
     r"""Compares answers by rules, and asks a model about those that the rules cannot decide.
 
     A model is asked where the rules have compared an answer to the end and said `not_equal`, and where the gold is a
@@ -104,9 +104,6 @@ class CascadeVerifier(Verifier):
         """The rows that neither the rules nor a model can judge."""
         found = self.rules.check_rows(rows, thorough=thorough)
         return [problem for problem in found if problem.reason not in TEXT_GOLDS]
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         ruled = self.guarded_batch(self.rules.judge_samples, samples)

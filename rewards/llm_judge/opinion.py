@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trl_grpo_ext.rewards.llm_judge.asking import NotScored, Reply, Scored
+from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored
 from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question
 from trl_grpo_ext.rewards.llm_judge.reply import Contract
 from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
@@ -128,8 +128,8 @@ def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> 
 def _opinion(*replies: Reply) -> Opinion:
     """What the reply to the first question comes to, or to both."""
     for reply in replies:
-        if isinstance(reply.outcome, NotScored):
-            return Opinion("failed", replies, reply.outcome.reason)
+        if isinstance(reply.outcome, str):
+            return Opinion("failed", replies, reply.outcome)
     scores = [reply.outcome.score for reply in replies if isinstance(reply.outcome, Scored)]
     if scores[0] != 1:
         return Opinion("different", replies)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trl_grpo_ext.protocol import DataProblem, Verifier
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of
 from trl_grpo_ext.rewards.answers.said import after_thinking
+from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.llm_judge import settings
-from trl_grpo_ext.rewards.llm_judge.asking import NotScored, Reply, Scored, ask_all, request_key, shared_cache
+from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored, ask_all, request_key, shared_cache
 from trl_grpo_ext.rewards.llm_judge.endpoint import REST_SECONDS, Endpoint, EndpointError, close_client, shared_client
 from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
 from trl_grpo_ext.rewards.llm_judge.reply import Contract, Form
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
-from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
+from trl_grpo_ext.verdict import Verdict, grader_error, skipped
 
 ADVICE = {
     "gold_missing": "Drop the row, or name the right column: column=...",
@@ -26,7 +27,7 @@ ADVICE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmJudgeVerifier(Verifier):
+class LlmJudgeVerifier(BatchVerifier):
     """Asks a model, behind any OpenAI-compatible endpoint (vLLM, TGI, llama.cpp, OpenAI), to grade by a rubric.
 
     Use it for what no rule can check, and never alone: **a judge can be talked over.** A policy under RL finds the
@@ -158,17 +159,9 @@ class LlmJudgeVerifier(Verifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows without what the judge is to be shown of them."""
-        prompt, found = self._prompt(), []
-        for number, row in enumerate(rows):
-            try:
-                prompt.check_row(row)
-            except QuestionError as error:
-                reason, value = str(error), {column: row.get(column) for column in prompt.row_columns}
-                found.append(DataProblem(row=number, reason=reason, value=str(value), advice=ADVICE[reason]))
-        return found
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
+        prompt = self._prompt()
+        values = ({column: row.get(column) for column in prompt.row_columns} for row in rows)
+        return problems_of(map(prompt.row_problem, rows), values, ADVICE)
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         prompt = self._prompt()
@@ -218,9 +211,9 @@ class LlmJudgeVerifier(Verifier):
         """The question about a sample, or the verdict on one about which there is nothing to ask."""
         answer = sample.text if self.include_thinking else after_thinking((sample.prefill or "") + sample.text)
         if answer is None:
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="unclosed_think")
+            return unreadable("unclosed_think")
         if not harmless(answer).strip():
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_answer")
+            return unreadable("no_answer")
         contract = Contract(form=self.reply, low=self.min_score, high=self.max_score)
         try:
             return prompt.question(
@@ -268,12 +261,12 @@ class LlmJudgeVerifier(Verifier):
                 lambda: ask_all(client, questions, body=self._body, timeout=min(seconds, left), late=late)
             )
         except EndpointError as error:
-            failed = Reply(outcome=NotScored(reason=error.reason), seconds=time.monotonic() - started)
+            failed = Reply(outcome=error.reason, seconds=time.monotonic() - started)
             return [failed] * len(questions)
 
     def _verdict(self, question: Question, reply: Reply) -> Verdict:
-        if isinstance(reply.outcome, NotScored):
-            return grader_error(reply.outcome.reason, seconds=reply.seconds)
+        if isinstance(reply.outcome, str):
+            return grader_error(reply.outcome, seconds=reply.seconds)
         judged = reply.outcome.score
         details = {"judge": self.model, "judged": f"{judged:g}", "reply": reply.outcome.reply}
         details |= {"cached": "yes"} if not reply.calls else {}
@@ -283,5 +276,4 @@ class LlmJudgeVerifier(Verifier):
         if self.pass_mark is not None:
             share = float(judged >= self.pass_mark)
             reason = "" if share else "below_pass_mark"
-        status = Status.CORRECT if share == 1 else Status.PARTIAL if share else Status.INCORRECT
-        return Verdict(status=status, score=share, reason=reason, seconds=reply.seconds, details=details)
+        return replace(graded(share, reason=reason, details=details), seconds=reply.seconds)

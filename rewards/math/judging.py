@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,7 +14,9 @@ from trl_grpo_ext.rewards.answers.spelling import spelled, without_text_commands
 from trl_grpo_ext.rewards.answers.tree import Number, Words
 from trl_grpo_ext.rewards.math.comparison import Literal, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
+from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
+from trl_grpo_ext.workers.pool import judge_in_workers
 
 # An option with what it says: `B) A square`, `(B) 5`, `B. 5`.
 _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
@@ -45,41 +45,7 @@ class Pair(NamedTuple):
     echo: bool = False
 
 
-class Memo:
-    """Remembers verdicts, those of answers that were killed included; forgets the one unused for longest.
-
-    What was the grader's fault is not remembered: it may work the next time.
-    """
-
-    def __init__(self, size: int = MAX_REMEMBERED) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._verdicts: OrderedDict[Hashable, Verdict] = OrderedDict()
-
-    def get(self, key: Hashable) -> Verdict | None:
-        """The verdict of this key, or None."""
-        with self._lock:
-            if key in self._verdicts:
-                self._verdicts.move_to_end(key)
-            return self._verdicts.get(key)
-
-    def put(self, key: Hashable, verdict: Verdict) -> None:
-        """Remember a verdict, unless it blames the grader."""
-        if verdict.blame is Blame.GRADER:
-            return
-        with self._lock:
-            self._verdicts[key] = verdict
-            self._verdicts.move_to_end(key)
-            while len(self._verdicts) > self._size:
-                self._verdicts.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._verdicts.clear()
-
-
-_memo = Memo()
+_memo: Memo[Hashable, Verdict] = Memo(MAX_REMEMBERED)  # of answers that were killed, too
 
 
 def forget() -> None:
@@ -89,6 +55,12 @@ def forget() -> None:
     spelled.cache_clear()
 
 
+def _remember(key: Hashable, verdict: Verdict) -> None:
+    """Remember a verdict, unless it is the grader's fault: it may work the next time."""
+    if verdict.blame is not Blame.GRADER:
+        _memo.put(key, verdict)
+
+
 def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
     """The verdict on each distinct pair; one that needs mathematics is killed after `timeout` seconds."""
     known = {pair: _memo.get((pair, timeout)) or _try_at_once(_unlabelled(pair)) for pair in pairs}
@@ -96,7 +68,7 @@ def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
     for pair, verdict in zip(slow, in_workers(list(map(_unlabelled, slow)), timeout), strict=True):
         if verdict.status is Status.TIMEOUT:
             verdict = _whose_timeout(pair, verdict, timeout)  # noqa: PLW2901
-        _memo.put((pair, timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
+        _remember((pair, timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
         known[pair] = verdict
     return {pair: verdict for pair, verdict in known.items() if verdict is not None}
 
@@ -106,7 +78,7 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
     known = {gold: _memo.get(("itself", gold, timeout)) for gold in golds if not _is_plain(gold)}
     new = [gold for gold, verdict in known.items() if verdict is None]
     for gold, verdict in zip(new, _run("check_gold", [(gold,) for gold in new], timeout), strict=True):
-        _memo.put(("itself", gold, timeout), verdict)
+        _remember(("itself", gold, timeout), verdict)
         known[gold] = verdict
     return {gold: verdict for gold, verdict in known.items() if verdict is not None}
 
@@ -136,8 +108,6 @@ def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
 
 
 def _run(function: str, arguments: Sequence[tuple[Any, ...]], timeout: float) -> list[Verdict]:
-    from trl_grpo_ext.workers.pool import judge_in_workers
-
     return judge_in_workers(f"{_WORK}:{function}", arguments, timeout=timeout)
 
 
@@ -150,7 +120,7 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
     simplest = _memo.get(key)
     if simplest is None:
         (simplest,) = in_workers([Pair(pair.gold, "1", "boxed", SWITCHES, pair.decimals)], timeout)
-        _memo.put(key, simplest)
+        _remember(key, simplest)
     if simplest.status is Status.TIMEOUT:
         return replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)
     return replace(simplest, answer=pair.answer) if simplest.blame is Blame.GRADER else verdict
@@ -182,10 +152,6 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
 
 def _words(text: str) -> list[str]:
     return text.rstrip(". ").split()
-
-
-def _are_letters(text: str) -> bool:
-    return _SEVERAL.fullmatch(without_text_commands(text)) is not None
 
 
 def _letters(text: str) -> list[str]:

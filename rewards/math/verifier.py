@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, problems_of, required_column
 from trl_grpo_ext.rewards.answers.finder import HEDGES, AnswerFrom, FinalAnswer
 from trl_grpo_ext.rewards.answers.verifier import (
     ADVICE,
@@ -38,7 +38,7 @@ GOLD_ADVICE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class MathVerifier(Verifier):
+class MathVerifier(BatchVerifier):
     r"""Compares the completion's final answer with a gold answer.
 
     Numbers, words and choices are compared at once; what needs mathematics by math-verify and sympy, in a worker
@@ -121,14 +121,8 @@ class MathVerifier(Verifier):
         values = [first_value(row, self.gold_columns) for row in rows]
         golds = [() if holds_mapping(value) else gold_values(value) for value in values]
         verdicts = judge_golds([text for row in golds for text in row], self.timeout)
-        return [
-            DataProblem(row=position, reason=reason, value=str(value), advice=GOLD_ADVICE[reason])
-            for position, (value, row) in enumerate(zip(values, golds, strict=True))
-            for reason in _gold_problem(value, row, verdicts)
-        ]
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
+        reasons = (_gold_problem(value, row, verdicts) for value, row in zip(values, golds, strict=True))
+        return problems_of(reasons, values, GOLD_ADVICE)
 
     def close(self) -> None:
         """End this process's workers; they are started again when they are needed."""
@@ -209,22 +203,22 @@ class _Question:
         return agreed([replace(verdict, details={**where, **verdict.details}, seconds=seconds) for verdict in best])
 
 
-def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> list[str]:
-    """The reason why a row cannot be judged by its golds, if there is one; `verdicts` are those of the golds."""
+def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> str:
+    """The reason why a row cannot be judged by its golds, empty if it can; `verdicts` are those of the golds."""
     if value is None:
-        return ["gold_missing"]
+        return "gold_missing"
     if holds_mapping(value):
-        return [NOT_TEXT]
+        return NOT_TEXT
     if not golds:
-        return ["gold_empty"]
+        return "gold_empty"
     for gold in golds:
         verdict = verdicts.get(gold)
         if verdict is None or verdict.status is Status.CORRECT:
             continue
         if verdict.status is Status.TIMEOUT:
-            return ["gold_timeout"]
-        return ["grader" if verdict.blame is Blame.GRADER else verdict.reason]
-    return []
+            return "gold_timeout"
+        return "grader" if verdict.blame is Blame.GRADER else verdict.reason
+    return ""
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:

@@ -11,6 +11,7 @@ from typing import Any
 
 from reasoning_gym.factory import create_dataset
 
+from trl_grpo_ext.rewards.answers.verifier import graded, unreadable, wrong
 from trl_grpo_ext.rewards.reasoning_gym.checks import problem_with
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
@@ -53,18 +54,17 @@ def _score(task: str, options: str, entry: dict[str, Any], answer: str, least: f
     if problem and _gold_has_problem(task, entry):
         return skipped("gold_not_itself")
     if problem:
-        return Verdict(status=Status.INCORRECT, score=0.0, reason=problem)
+        return wrong(problem)
     try:
         score = score_of(task, options, entry, answer)
     except Exception as error:
         return _verdict_of_error(task, options, entry, error)
     details = {"scorer": repr(score)}
     if not 0 <= score <= 1:
-        return Verdict(status=Status.INCORRECT, score=0.0, reason="score_out_of_range", details=details)
+        return wrong("score_out_of_range", details=details)
     if score < least or score == 0:
-        reason = "wrong" if score == 0 else "below_least"
-        return Verdict(status=Status.INCORRECT, score=0.0, reason=reason, details=details)
-    return Verdict(status=Status.CORRECT if score == 1 else Status.PARTIAL, score=score, details=details)
+        return wrong("wrong" if score == 0 else "below_least", details=details)
+    return graded(score, details=details)
 
 
 def _gold_has_problem(task: str, entry: Mapping[str, Any]) -> bool:
@@ -88,8 +88,7 @@ def _verdict_of_error(task: str, options: str, entry: dict[str, Any], error: Exc
         score_of(task, options, entry, "" if gold is None else str(gold))
     except Exception:
         return skipped("entry_unscorable")
-    details = {"scorer": f"raised {type(error).__name__}"}
-    return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="scorer_raised", details=details)
+    return unreadable("scorer_raised", details={"scorer": f"raised {type(error).__name__}"})
 
 
 @lru_cache(maxsize=256)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, problems_of, required_column
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from, final_answer
+from trl_grpo_ext.rewards.answers.verifier import unreadable, wrong
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
-from trl_grpo_ext.workers.pool import close_workers
+from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 MAX_CHARS = 20_000  # of an answer; the boards of the largest tasks have some thousands
 SCORING = "trl_grpo_ext.rewards.reasoning_gym.scoring"
@@ -38,7 +39,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReasoningGymVerifier(Verifier):
+class ReasoningGymVerifier(BatchVerifier):
     r"""Asks the scorer of the reasoning-gym task that the problem comes from.
 
     For problems made with reasoning-gym (https://github.com/open-thought/reasoning-gym): a hundred tasks, many with
@@ -132,20 +133,13 @@ class ReasoningGymVerifier(Verifier):
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows without a problem; if `thorough`, those as well whose own answer their scorer does not accept."""
         found = [self._problem(row) for row in rows]
-        reasons = {place: problem for place, problem in enumerate(found) if isinstance(problem, str)}
-        asked = {place: problem for place, problem in enumerate(found) if not isinstance(problem, str)}
+        reasons = [problem if isinstance(problem, str) else "" for problem in found]
         if thorough:
+            asked = {place: problem for place, problem in enumerate(found) if not isinstance(problem, str)}
             calls = [(problem.task, self._options, problem.entry) for problem in asked.values()]
             for place, verdict in zip(asked, self._run("check_entry", calls), strict=True):
-                if verdict.status is not Status.CORRECT:
-                    reasons[place] = _data_reason(verdict)
-        return [
-            DataProblem(row=place, reason=reason, value=str(found[place])[:200], advice=ADVICE[reason])
-            for place, reason in sorted(reasons.items())
-        ]
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
+                reasons[place] = _data_reason(verdict)
+        return problems_of(reasons, (str(problem)[:200] for problem in found), ADVICE)
 
     def close(self) -> None:
         """End this process's workers; they are started again when they are needed."""
@@ -167,11 +161,11 @@ class ReasoningGymVerifier(Verifier):
             return skipped(problem)
         found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
         if found.problem:
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=found.problem)
+            return unreadable(found.problem)
         if len(found.answers) > 1:  # only its scorer could tell whether they mean the same
-            return Verdict(status=Status.INCORRECT, score=0.0, reason="ambiguous")
+            return wrong("ambiguous")
         if len(found.answers[0]) > MAX_CHARS:
-            return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="answer_too_long")
+            return unreadable("answer_too_long")
         return problem, found.answers[0]
 
     def _problem(self, row: Mapping[str, Any]) -> Problem | str:
@@ -200,8 +194,6 @@ class ReasoningGymVerifier(Verifier):
         return json.dumps(self.options or {}, sort_keys=True)
 
     def _run(self, function: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
-        from trl_grpo_ext.workers.pool import judge_in_workers
-
         return judge_in_workers(f"{SCORING}:{function}", arguments, timeout=self.timeout)
 
 
@@ -234,6 +226,9 @@ def _check_task(task: str, options: Mapping[str, Any]) -> None:
 
 
 def _data_reason(verdict: Verdict) -> str:
+    """Why an entry cannot be judged, by the verdict on its own answer; empty if it can."""
+    if verdict.status is Status.CORRECT:
+        return ""
     if verdict.blame is Blame.GRADER:
         return "grader"
     return "gold_timeout" if verdict.status is Status.TIMEOUT else verdict.reason

@@ -110,6 +110,7 @@ def test_a_row_without_a_gold_is_skipped_and_listed(gold: Any, settings: dict[st
     assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
     (problem,) = ExactTextVerifier(**settings).check_rows([{"answer": "x"}, {"answer": gold}])
     assert (problem.row, problem.reason) == (1, reason)
+    assert ("ignore less" in problem.advice) == (reason == "gold_empty")
 
 
 def test_an_answer_of_which_nothing_is_left_is_empty() -> None:

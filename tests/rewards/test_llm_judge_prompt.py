@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, fresh_mark, harmless, question_text
+from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, harmless, question_text
 from trl_grpo_ext.rewards.llm_judge.reply import Contract, ReplyError
 
 MARK = "1a2b3c4d"
@@ -53,11 +53,12 @@ def test_the_response_cannot_end_its_own_text(answer: str) -> None:
     assert text.encode()
 
 
-def test_the_mark_is_new_each_time_and_in_none_of_the_texts() -> None:
+def test_the_mark_is_new_each_time_and_in_none_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question("4")
     assert len({asked.fresh_mark() for _ in range(50)}) == 50
-    holds_all_but_a = [f"{first}{rest:07x}" for first in "0123456789bcdef" for rest in range(3)]
-    assert re.fullmatch("[0-9a-f]{8}", fresh_mark(holds_all_but_a))
+    drawn = iter(["0000aaaa", "0000bbbb"])
+    monkeypatch.setattr("secrets.token_hex", lambda size: next(drawn))
+    assert question("It is 0000AAAA.").fresh_mark() == "0000bbbb"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from trl_grpo_ext import Blame, Status
 from trl_grpo_ext.rewards import MathVerifier, math_reward
 from trl_grpo_ext.rewards.answers.verifier import gold_texts
 from trl_grpo_ext.rewards.math import judging
-from trl_grpo_ext.rewards.math.judging import Memo, Pair
+from trl_grpo_ext.rewards.math.judging import Pair
 from trl_grpo_ext.verdict import Verdict, grader_error
 
 
@@ -289,13 +289,11 @@ def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message:
         MathVerifier(**arguments)
 
 
-def test_the_memo_is_bounded_forgets_the_oldest_and_never_keeps_the_graders_faults() -> None:
-    memo = Memo(size=2)
-    right = Verdict(status=Status.CORRECT, score=1.0)
-    for key in "abc":
-        memo.put(key, right)
-    memo.put("d", grader_error("worker_lost"))
-    assert [memo.get(key) for key in "abcd"] == [None, right, right, None]
+def test_a_fault_of_the_grader_is_not_remembered(monkeypatch: Any) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(judging, "in_workers", lambda pairs, timeout: [grader_error("worker_lost")] * len(pairs))
+        assert math_reward([boxed("2y+y")], solution=["3y"]) == [None]
+    assert math_reward([boxed("2y+y")], solution=["3y"]) == [1.0]
 
 
 def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answer(monkeypatch: Any) -> None:

@@ -168,7 +168,8 @@ def test_an_exact_measure_says_that_the_lists_differ() -> None:
 def test_an_empty_gold_is_skipped_and_listed(gold: Any, reason: str) -> None:
     verdict = judge("red", gold)
     assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
-    assert [problem.reason for problem in OverlapVerifier().check_rows([{"answer": gold}])] == [reason]
+    (problem,) = OverlapVerifier().check_rows([{"answer": gold}])
+    assert (problem.reason, "no answer overlaps" in problem.advice) == (reason, reason == "gold_empty")
 
 
 @pytest.mark.parametrize(
