@@ -9,14 +9,12 @@ if no finding above information was told while it went on. The last lines, on st
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from diagnosed import Said, diagnosed  # the tests' own
-from diagnosis_cases import CASES
+from diagnosis_cases import CASES, FAULTY, HEALTHY, Said, diagnosed  # the tests' own
 
 
 def row(said: Said) -> str:
@@ -29,13 +27,13 @@ def row(said: Said) -> str:
 def main() -> None:
     """Print the table."""
     with ProcessPoolExecutor() as pool:
-        found = list(pool.map(diagnosed, [case.name for case in CASES]))
-    for kind in dict.fromkeys(said.case.kind for said in found):
+        found = {said.name: said for said in pool.map(diagnosed, [case.name for case in CASES])}
+    for kind, cases in {**FAULTY, "healthy": HEALTHY}.items():
         print(f"## {kind.capitalize()}\n\n| run | what happens | what is said | right |\n|---|---|---|---|")
-        print("\n".join(row(said) for said in found if said.case.kind == kind), end="\n\n")
-    counts = Counter((said.case.kind == "healthy", said.is_right) for said in found)
-    for healthy, name in ((False, "faulty"), (True, "healthy")):
-        print(f"{name}: {counts[healthy, True]} of {counts[healthy, True] + counts[healthy, False]}", file=sys.stderr)
+        print("\n".join(row(found[case.name]) for case in cases), end="\n\n")
+    for name, is_of in {"faulty": True, "healthy": False}.items():
+        rights = [said.is_right for said in found.values() if bool(said.case.expected) is is_of]
+        print(f"{name}: {sum(rights)} of {len(rights)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

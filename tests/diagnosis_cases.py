@@ -1,27 +1,50 @@
 """The cases of the diagnosis: simulated runs, and what a practitioner would want to be told of each.
 
 They were written from the issue and the list of codes, by someone who had not read the checks.
-
-    for case in CASES:
-        view = RunView(case.settings)
-        for event in case.events():
-            match event:
-                case Scorecard(): ...       # a batch; its `mode` tells training from evaluation
-                case (step, logs): ...      # what TRL logs at that step; of an evaluation, names begin with `eval_`
-
-A case is right if the finding that answers is one of `case.expected`, or is none above information where that is
-empty, and `case.missing(sentence)` is empty.
 """
 
 from __future__ import annotations
 
-import faulty_runs
+from dataclasses import dataclass
+
 import healthy_rewards
 import healthy_runs
-import wiring_runs
-import worse_runs
-from diagnosis_case import Case
+from diagnosis_simulator import Case
+from faulty_runs import RUNS as FAULTY_RUNS
+from windows import diagnosis_of
+from wiring_runs import RUNS as WIRING_RUNS
+from worse_runs import RUNS as WORSE_RUNS
 
-FAULTY: tuple[Case, ...] = (*worse_runs.RUNS, *faulty_runs.RUNS, *wiring_runs.RUNS)
-HEALTHY: tuple[Case, ...] = (*healthy_runs.RUNS, *healthy_rewards.RUNS)
-CASES = FAULTY + HEALTHY
+from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
+from trl_grpo_ext.diagnostics.finding import Severity
+
+FAULTY = WORSE_RUNS | FAULTY_RUNS | WIRING_RUNS  # by the kind of fault
+HEALTHY: list[Case] = healthy_runs.RUNS + healthy_rewards.RUNS
+CASES = [case for kind in FAULTY.values() for case in kind] + HEALTHY
+NAMED = {case.name: case for case in CASES}
+
+
+@dataclass(frozen=True)
+class Said:
+    """A case, and what was said of it."""
+
+    name: str
+    diagnosis: Diagnosis
+
+    @property
+    def case(self) -> Case:
+        return NAMED[self.name]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether a fault is named as expected, or nothing above information was told of a healthy run."""
+        if not self.case.expected:
+            return all(finding.severity is Severity.INFO for finding in self.diagnosis.findings)
+        first = [cause.code for cause in self.diagnosis.causes[:1]]
+        return bool(set(first) & set(self.case.expected)) and not self.case.missing(self.diagnosis.sentence)
+
+
+def diagnosed(name: str) -> Said:
+    """What is said of a case."""
+    case = NAMED[name]
+    return Said(name, diagnosis_of(case.events(), case.settings))

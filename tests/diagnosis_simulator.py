@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean, pstdev
+from typing import Any
 
 import numpy as np
 from simulated_run import Curve, Draw, Run, at
@@ -202,3 +203,35 @@ class _Simulation:
             if values:
                 logs |= {f"rewards/{term}/mean": fmean(values), f"rewards/{term}/std": pstdev(values)}
         return logs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A run and what should be said of it.
+
+    Attributes:
+        name: Unique.
+        story: What happens, as a practitioner would tell it.
+        expected: The codes that are right; none for a run about which nothing above information should be said.
+        says: What the sentence must contain, in lower case, all of them; `a|b` is either.
+    """
+
+    name: str
+    story: str
+    run: Run
+    expected: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The run's settings."""
+        return self.run.settings
+
+    def events(self) -> Iterator[Event]:
+        """Scorecards, of training and evaluation, and (step, logs), in order; the same every time."""
+        return simulate(self.name, self.run)
+
+    def missing(self, sentence: str) -> list[str]:
+        """Which of `says` a sentence lacks."""
+        said = sentence.lower()
+        return [words for words in self.says if not any(word in said for word in words.split("|"))]

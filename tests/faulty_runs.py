@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from diagnosis_case import (
+from diagnosis_simulator import Case
+from simulated_run import (
     ACCURACY,
     BREVITY,
     FORMAT,
-    Case,
+    Run,
+    Term,
     fooled,
     lenient,
     opinion,
@@ -19,7 +21,6 @@ from diagnosis_case import (
     unit_tests,
     wrong,
 )
-from simulated_run import Run, Term
 
 from trl_grpo_ext.mix import linear, piecewise
 
@@ -30,7 +31,6 @@ JUDGED = Term(name="tone", judge=opinion(0.05), weight=0.2)
 TERMS = [
     Case(
         name="brevity_outweighs",
-        kind="terms",
         story="A length penalty of weight 5 is worth more than being right: completions shrink, and so does accuracy.",
         run=Run(
             score=[(0, 0.5), (100, 0.15)],
@@ -45,7 +45,6 @@ TERMS = [
     ),
     Case(
         name="terms_cancel",
-        kind="terms",
         story="A term for hedging gives its mark where the answer is wrong, so the totals of a group are equal.",
         run=Run(
             score=0.4,
@@ -60,7 +59,6 @@ TERMS = [
     ),
     Case(
         name="schedule_undoes",
-        kind="terms",
         story="The weights fade the wrong way round, from accuracy to the format, and what was learned is lost.",
         run=Run(
             score=[(0, 0.25), (70, 0.7), (100, 0.65), (170, 0.3)],
@@ -76,7 +74,6 @@ TERMS = [
     ),
     Case(
         name="tie_breaker_alone",
-        kind="terms",
         story="Nearly all answers are wrong; a style mark of weight 0.01, scaled up by its group, is all that teaches.",
         run=Run(
             score=0.03,
@@ -88,7 +85,6 @@ TERMS = [
     ),
     Case(
         name="politeness_wins",
-        kind="terms",
         story="A politeness mark of weight 3 rises from .35 to .75 while accuracy stands at .4.",
         run=Run(
             score=0.4,
@@ -100,7 +96,6 @@ TERMS = [
     ),
     Case(
         name="penalty_switched_on",
-        kind="terms",
         story="At step 90 a length penalty comes into force, and within ten steps accuracy has halved.",
         run=Run(
             score=[(0, 0.4), (90, 0.7), (100, 0.35)],
@@ -113,7 +108,6 @@ TERMS = [
     ),
     Case(
         name="gate_never_opens",
-        kind="terms",
         story="Style counts only for perfect marks, and the judge's marks end at 0.99.",
         run=Run(
             score=[(0, 0.4), (110, 0.55)],
@@ -130,7 +124,6 @@ TERMS = [
 VERIFIERS = [
     Case(
         name="too_strict",
-        kind="verifier",
         story="The verifier accepts one spelling of a number; a lenient shadow finds six times as many answers right.",
         run=Run(score=0.6, terms=(Term(name="accuracy", judge=strict), LENIENT), shares={"strict": 0.85}),
         expected=("noisy_verifier",),
@@ -138,7 +131,6 @@ VERIFIERS = [
     ),
     Case(
         name="too_strict_about_the_form",
-        kind="verifier",
         story="Only boxed answers are read, seven in ten are not boxed, and a lenient shadow reads them all.",
         run=Run(score=0.55, terms=(ACCURACY, LENIENT), shares={"unread": 0.7}),
         expected=("unparseable_flood", "noisy_verifier"),
@@ -146,7 +138,6 @@ VERIFIERS = [
     ),
     Case(
         name="accepts_everything",
-        kind="verifier",
         story="The verifier reads the gold in the prompt: all is right from the first step, though answers differ.",
         run=Run(score=0.4, terms=(Term(name="accuracy", judge=lambda d: right(d.answer)),)),
         expected=("dead_groups", "inert_term", "noisy_verifier"),
@@ -154,7 +145,6 @@ VERIFIERS = [
     ),
     Case(
         name="reads_the_prompt",
-        kind="verifier",
         story="The score depends on the prompt only: half of the groups all right, half all wrong, answers differ.",
         run=Run(
             score=0.4,
@@ -166,7 +156,6 @@ VERIFIERS = [
     ),
     Case(
         name="tests_accept_all",
-        kind="verifier",
         story="The tests assert nothing, so every program passes; hidden tests, a shadow, pass one in five.",
         run=Run(
             score=0.2,
@@ -180,7 +169,6 @@ VERIFIERS = [
     ),
     Case(
         name="hacked_verifier",
-        kind="verifier",
         story="The policy has found what the verifier accepts: its score rises to .9, the strict shadow's falls to .1.",
         run=Run(
             score=[(0, 0.3), (110, 0.1)],
@@ -192,14 +180,12 @@ VERIFIERS = [
     ),
     Case(
         name="naive_hacks",
-        kind="verifier",
         story="More and more programs fail the tests in a way that would fool a naive grader.",
         run=Run(score=[(0, 0.3), (100, 0.35)], terms=(TESTS,), shares={"naive": [(0, 0.0), (100, 0.6)]}),
         expected=("label_hacks",),
     ),
     Case(
         name="judge_by_chance",
-        kind="verifier",
         story="An LLM judge at temperature 1 gives the same short answer .1 once and .9 the next time.",
         run=Run(
             score=0.5,
@@ -215,7 +201,6 @@ VERIFIERS = [
 CODE = [
     Case(
         name="wrong_entry_point",
-        kind="code",
         story="The tests call `add`, the prompt asks for `solution`: every program ends with a NameError.",
         run=Run(score=0.5, terms=(Term(name="tests", judge=raises("NameError: name 'add' is not defined")),)),
         expected=("dead_groups", "inert_term", "bad_data"),
@@ -223,7 +208,6 @@ CODE = [
     ),
     Case(
         name="module_missing",
-        kind="code",
         story="Every program imports pandas, which the sandbox does not have.",
         run=Run(score=0.5, terms=(Term(name="tests", judge=raises("ModuleNotFoundError: No module named 'pandas'")),)),
         expected=("dead_groups", "inert_term"),
@@ -231,7 +215,6 @@ CODE = [
     ),
     Case(
         name="programs_run_for_ever",
-        kind="code",
         story="Nine programs in ten run into the time limit of 5 seconds, and the share does not fall.",
         run=Run(score=0.3, terms=(TESTS,), shares={"slow": 0.9}),
         expected=("dead_groups", "grader_trouble"),
@@ -239,4 +222,4 @@ CODE = [
     ),
 ]
 
-RUNS = TERMS + VERIFIERS + CODE
+RUNS = {"terms": TERMS, "verifier": VERIFIERS, "code": CODE}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from diagnosis_case import (
+from diagnosis_simulator import Case
+from simulated_run import (
     ACCURACY,
     FORMAT,
-    Case,
+    Run,
+    Term,
     accuracy,
     brevity,
     lenient,
@@ -18,7 +20,6 @@ from diagnosis_case import (
     style,
     unit_tests,
 )
-from simulated_run import Run, Term
 
 from trl_grpo_ext.mix import linear
 
@@ -27,7 +28,6 @@ LEARNS = [(0, 0.3), (150, 0.65)]
 RUNS = [
     Case(
         name="judge_with_little_noise",
-        kind="healthy",
         story="An LLM judge whose marks vary by .03 for the same text, as marks do; its mean goes from .35 to .6.",
         run=Run(
             score=[(0, 0.35), (150, 0.6)],
@@ -40,13 +40,11 @@ RUNS = [
     ),
     Case(
         name="marks_only",
-        kind="healthy",
         story="No verdict is ever right, all are marks between 0 and 1; their mean goes from .4 to .6.",
         run=Run(score=[(0, 0.4), (150, 0.6)], terms=(Term(name="quality", judge=opinion(0.15)),), steps=150),
     ),
     Case(
         name="format_first",
-        kind="healthy",
         story="The format is learned in 30 steps, while accuracy is at .15; then accuracy goes to .5.",
         run=Run(
             score=[(0, 0.13), (40, 0.16), (180, 0.5)],
@@ -58,18 +56,11 @@ RUNS = [
     ),
     Case(
         name="boxes_are_learned",
-        kind="healthy",
         story="Six answers in ten cannot be read at first, one in fifty after 30 steps; the score goes from .2 to .6.",
-        run=Run(
-            score=[(0, 0.45), (140, 0.65)],
-            terms=(ACCURACY,),
-            steps=140,
-            shares={"unread": [(0, 0.6), (30, 0.02)]},
-        ),
+        run=Run(score=[(0, 0.45), (140, 0.65)], steps=140, shares={"unread": [(0, 0.6), (30, 0.02)]}),
     ),
     Case(
         name="format_faded_out",
-        kind="healthy",
         story="The format's weight goes from .3 to 0 by 40 % of the run, as planned; the format stays.",
         run=Run(
             score=LEARNS,
@@ -80,7 +71,6 @@ RUNS = [
     ),
     Case(
         name="penalty_faded_in",
-        kind="healthy",
         story="A small length penalty comes in between steps 50 and 100; completions shrink a little, accuracy rises.",
         run=Run(
             score=LEARNS,
@@ -91,7 +81,6 @@ RUNS = [
     ),
     Case(
         name="shadow_stricter_by_a_constant",
-        kind="healthy",
         story="A strict shadow is a tenth below the primary term, at the start as at the end; both rise.",
         run=Run(
             score=LEARNS,
@@ -102,7 +91,6 @@ RUNS = [
     ),
     Case(
         name="shadow_more_lenient_by_a_little",
-        kind="healthy",
         story="A lenient shadow finds what the primary term cannot read, 4 % of the answers; both rise.",
         run=Run(
             score=LEARNS,
@@ -113,7 +101,6 @@ RUNS = [
     ),
     Case(
         name="two_tasks",
-        kind="healthy",
         story="Math at .6 and code at .15, routed by `when`; both rise, by .2 and by .15.",
         run=Run(
             score={"math": [(0, 0.6), (150, 0.8)], "code": [(0, 0.15), (150, 0.3)]},
@@ -128,7 +115,6 @@ RUNS = [
     ),
     Case(
         name="rare_task",
-        kind="healthy",
         story="A term for the rows in French, one in twenty, beside accuracy for all; .3 to .65.",
         run=Run(
             score=LEARNS,
@@ -140,13 +126,11 @@ RUNS = [
     ),
     Case(
         name="nothing_to_punish",
-        kind="healthy",
         story="A penalty for repetition, of weight .5, has nothing to punish, and is 0 throughout.",
         run=Run(score=LEARNS, terms=(ACCURACY, Term(name="repetition", judge=no_penalty, weight=0.5)), steps=150),
     ),
     Case(
         name="tie_breaker_unscaled",
-        kind="healthy",
         story="A style mark of weight .01 under `scale_rewards: none`, where it is as small as it looks; .3 to .65.",
         run=Run(
             score=LEARNS,
@@ -158,7 +142,6 @@ RUNS = [
     ),
     Case(
         name="gated_style",
-        kind="healthy",
         story="Style counts for right answers only, weight .1, and both rise.",
         run=Run(
             score=LEARNS,
@@ -169,13 +152,11 @@ RUNS = [
     ),
     Case(
         name="share_of_tests",
-        kind="healthy",
         story="Code with partial credit: the share of tests goes from .3 to .6, whole programs from little to a fifth.",
         run=Run(score=[(0, 0.3), (150, 0.6)], terms=(Term(name="tests", judge=share_of_tests),), steps=150, spread=1.2),
     ),
     Case(
         name="code_with_some_endless_loops",
-        kind="healthy",
         story="One program in twelve runs for ever at first, one in fifty later; .25 to .5.",
         run=Run(
             score=[(0, 0.25), (150, 0.5)],
@@ -187,25 +168,21 @@ RUNS = [
     ),
     Case(
         name="some_are_cut",
-        kind="healthy",
         story="One completion in twenty is cut at the limit, as ever; .3 to .65.",
-        run=Run(score=LEARNS, terms=(ACCURACY,), steps=150, shares={"cut": 0.05}),
+        run=Run(score=LEARNS, steps=150, shares={"cut": 0.05}),
     ),
     Case(
         name="few_gold_errors",
-        kind="healthy",
         story="Three golds in a hundred are wrong, as in most data; .5 to .85.",
-        run=Run(score=[(0, 0.5), (150, 0.88)], terms=(ACCURACY,), steps=150, rows={"gold": 0.03}),
+        run=Run(score=[(0, 0.5), (150, 0.88)], steps=150, rows={"gold": 0.03}),
     ),
     Case(
         name="learned_with_gold_errors",
-        kind="healthy",
         story="Learned to .96 of what can be learned, with 3 % of the golds wrong, and there it stays.",
         run=Run(score=[(0, 0.4), (80, 0.97)], terms=(ACCURACY, FORMAT), steps=160, rows={"gold": 0.03}),
     ),
     Case(
         name="small_shadow_of_style",
-        kind="healthy",
         story="A style mark of weight 0 is watched, and falls a little while accuracy rises, which is what was asked.",
         run=Run(
             score=LEARNS,
@@ -216,7 +193,6 @@ RUNS = [
     ),
     Case(
         name="reason_and_evaluation_rise",
-        kind="healthy",
         story="The textbook: accuracy, format, beta .04, an evaluation that follows training, .3 to .6.",
         run=Run(
             score=LEARNS,

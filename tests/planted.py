@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardTerm, Sample, Status, Verdict, Verifier
+from trl_grpo_ext.lab import ActionVerifier
+from trl_grpo_ext.verdict import as_verdict
 
 
 class Column(Verifier):
@@ -59,3 +62,16 @@ class Positions(Verifier):
 
     def verify(self, sample: Sample) -> Verdict:
         raise AssertionError("judged by batch")
+
+
+class Gold(Verifier):
+    """Whether the lab's action is the row's gold answer."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        action = sample.text.strip()
+        return replace(as_verdict(action == sample.row["gold"]), answer=action)
+
+
+def lab_term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
+    """A term with a verdict for each of the lab's actions."""
+    return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)

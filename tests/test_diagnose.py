@@ -7,7 +7,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_cards import Planted, card, recorded
-from windows import Planted as FromColumn
-from windows import tell
+from windows import Planted, batch, card, recorded, tell
 
 from trl_grpo_ext import (
     Blame,
@@ -41,7 +39,6 @@ from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
-from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.trainer.run_callback import RunCallback
@@ -75,7 +72,7 @@ def test_a_run_of_void_rows_only_names_whose_fault_it_is(tmp_path: Path) -> None
 
 
 def test_a_run_in_which_no_term_applies_says_so(tmp_path: Path) -> None:
-    mix = RewardMix([RewardTerm(name="answer", verifier=Planted(), when={"task": "other"})])
+    mix = RewardMix([RewardTerm(name="answer", verifier=Planted("score"), when={"task": "other"})])
     samples = [Sample(text="x", row={"score": 1.0, "task": "sums"}, group=0, step=0)] * 4
     diagnosis = diagnose(recorded(tmp_path, [mix.score(samples)] * 3))
     assert diagnosis.sentence == (
@@ -328,10 +325,6 @@ def test_no_text_reaches_a_terminal_that_it_would_obey(text: str) -> None:
     assert len(shown) <= 300
 
 
-def test_an_empty_window_makes_no_check_fail() -> None:
-    assert all(check(Window(settings={})) is None for check in CHECKS.values())
-
-
 def test_every_code_is_explained_by_what_its_findings_name(capsys: pytest.CaptureFixture[str]) -> None:
     for code in CHECKS:
         finding = Finding(code=code, step=1, severity="info", sentence="a", action="b")
@@ -367,19 +360,6 @@ def test_what_was_learned_before_the_first_evaluation_is_not_held_against_it(tmp
     assert "reward_hacking" not in diagnosis.not_checked
 
 
-def planted_card(step: int, **columns: Sequence[Verdict]) -> Scorecard:
-    """A batch of one group, a term a column; those whose name begins with `shadow` have no weight."""
-    mix = RewardMix(
-        [
-            RewardTerm(name=name, verifier=FromColumn(name), weight=0.0 if name.startswith("shadow") else 1.0)
-            for name in columns
-        ]
-    )
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    samples = [Sample(text=f"row {index}", row=row, group=step, step=step) for index, row in enumerate(rows)]
-    return mix.score(samples)
-
-
 PASS = Verdict(status=Status.CORRECT, score=1.0)
 FAIL = Verdict(status=Status.INCORRECT, score=0.0)
 
@@ -408,7 +388,10 @@ def test_what_makes_a_run_a_waste_is_named_before_a_few_bad_rows(tmp_path: Path)
 
 def test_a_shadow_that_fails_is_told_beside_what_is_said_of_the_run(tmp_path: Path) -> None:
     failed = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
-    cards = [planted_card(step, answer=[PASS, FAIL] * 4, shadow=[failed] * 8) for step in range(16)]
+    cards = [
+        batch({"answer": [PASS, FAIL] * 4, "shadow": [failed] * 8}, step=step, weights={"shadow": 0})
+        for step in range(16)
+    ]
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert "Beside it: The grader, not the model: 100 % of the `shadow` verdicts" in diagnosis.sentence
     assert diagnosis.sentence.endswith("It has no weight, and holds nothing back.")
@@ -417,7 +400,7 @@ def test_a_shadow_that_fails_is_told_beside_what_is_said_of_the_run(tmp_path: Pa
 def test_rows_that_are_quoted_show_the_finding_and_nothing_else(tmp_path: Path) -> None:
     unread = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
     answers = [PASS] * 4 + [unread] * 4
-    cards = [planted_card(step, answer=answers, form=[unread, PASS] * 4) for step in range(32)]
+    cards = [batch({"answer": answers, "form": [unread, PASS] * 4}, step=step, text="row") for step in range(32)]
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert diagnosis.causes[0].code == "unparseable_flood"
     assert {example.text for example in diagnosis.examples} <= {f"row {index}" for index in range(4, 8)}
@@ -427,7 +410,9 @@ def test_a_dispute_is_between_the_primary_verdict_and_the_second_opinion(tmp_pat
     passed, failed = (replace(verdict, answer="4") for verdict in (PASS, FAIL))
     matched = replace(FAIL, answer="<think>")  # of another question: no second opinion
     answers, strict = [passed, failed] * 8, [failed, failed, passed, failed] * 4
-    cards = [planted_card(step, answer=answers, shadow_form=[matched] * 16, shadow_strict=strict) for step in range(16)]
+    terms = {"answer": answers, "form": [matched] * 16, "strict": strict}
+    shadows = {"form": 0.0, "strict": 0.0}
+    cards = [batch(terms, step=step, size=16, weights=shadows, text="row") for step in range(16)]
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert diagnosis.causes[0].code == "noisy_verifier"
     assert {example.text for example in diagnosis.examples} <= {f"row {index}" for index in range(0, 16, 4)}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planted import Gold
+from planted import lab_term as term
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier, verifier
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import read_findings
-from trl_grpo_ext.lab import ActionVerifier, Landscape, double_peak, linear, run_lab, single_peak
+from trl_grpo_ext.lab import Landscape, double_peak, linear, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier, NumericVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.verdict import as_verdict
@@ -34,17 +35,6 @@ TIMEOUT = Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=5.
 FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
 
 
-def term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
-    return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
-
-
-class Gold(Verifier):
-    """Whether the action is the row's gold answer."""
-
-    def verify(self, sample: Sample) -> Verdict:
-        return replace(as_verdict(sample.text == sample.row["gold"]), answer=sample.text)
-
-
 class Dice(Verifier):
     """Judges by chance."""
 
@@ -62,86 +52,61 @@ class MovingTarget(Verifier):
         return as_verdict((int(sample.text) + (sample.step or 0) // 2) % 3 == 0)
 
 
-def planted_in_the_lab(code: str) -> tuple[RewardMix | Landscape, dict[str, Any]]:
-    """A reward and the options of a run with one fault, by the finding that it should give."""
-    slow = {"learning_rate": 0.03, "groups": 4}  # the fault stays visible
-    return {
-        "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), slow),
-        "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), slow),
-        "bad_data: no gold for one action": (RewardMix([term("peak", PEAK | {3: None})]), slow),
-        "inert_term: a term that all pass": (
-            RewardMix([RewardTerm(name="answer", verifier=MovingTarget()), term("format", {}, 1.0, weight=0.5)]),
-            {"learning_rate": 0.01, "groups": 4, "steps": 160},
-        ),
-        "wrong_driver: a tie breaker": (
-            RewardMix(
-                [
-                    term("answer", {7: 1.0}),
-                    term("tie_breaker", BY_ACTION, weight=0.01),
-                ]
-            ),
-            {"learning_rate": 0.01},
-        ),
-        "wrong_driver: answers that are never right": (
-            RewardMix([term("answer", {}), term("tie_breaker", BY_ACTION, weight=0.01)]),
-            {"learning_rate": 0.5, "groups": 2},
-        ),
-        "wrong_driver: answers that are hardly ever right": (
-            RewardMix([term("answer", {7: 1.0}), term("tie_breaker", BY_ACTION, weight=0.01)]),
-            {"learning_rate": 0.3, "groups": 2, "logits": [0.5] * 6 + [-1.2] + [0.5] * 3},
-        ),
-        "entropy_collapse: a third of the gold answers are wrong": (
-            RewardMix([RewardTerm(name="answer", verifier=Gold())]),
-            {"groups": 4, "steps": 160, "rows": [{"gold": "7"}] * 7 + [{"gold": "none"}] * 3},
-        ),
-        "dead_groups: all wrong": (RewardMix([term("answer", {}, 0.0)]), {}),
-        "dead_groups: all right": (RewardMix([term("answer", {}, 1.0)]), {}),
-        "inert_term": (RewardMix([term("answer", {}, 0.5)]), {}),
-        "reward_hacking": (
-            RewardMix([term("loose", {2: 1, 3: 1, 4: 1, 7: 1}), term("strict", {7: 1}, weight=0)]),
-            {"groups": 2},
-        ),
-        "noisy_verifier: it judges by chance": (RewardMix([RewardTerm(name="judge", verifier=Dice())]), {"groups": 4}),
-        "zero_updates: no learning rate": (single_peak(7), {"learning_rate": 0.0}),
-        "zero_updates: no learning rate, few logs": (
-            single_peak(7),
-            {"learning_rate": 0.0, "beta": 0.0, "steps": 40, "logging_steps": 10},
-        ),
-        "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
-        "zero_updates: next to none, few logs": (single_peak(7), {"learning_rate": 1e-9, "logging_steps": 10}),
-        "zero_updates: next to none, without beta": (single_peak(7), {"learning_rate": 1e-9, "beta": 0.0}),
-        "kl_blowup": (single_peak(7), {"learning_rate": 100.0}),
-        "kl_blowup: few logs": (single_peak(7), {"learning_rate": 100.0, "logging_steps": 10}),
-        "wrong_driver": (
-            RewardMix([term("answer", {2: 1.0, 9: 1.0}), term("length", {4: 0.5, 9: 1.0, 10: 1.0}, weight=3.0)]),
-            {"learning_rate": 0.03, "groups": 4},
-        ),
-    }[code]
+SLOW = {"learning_rate": 0.03, "groups": 4}  # the fault stays visible
 
-
-LAB_FAULTS = (
-    "grader_trouble: timeouts for two actions",
-    "grader_trouble: failures for one action",
-    "bad_data: no gold for one action",
-    "inert_term: a term that all pass",
-    "wrong_driver: a tie breaker",
-    "wrong_driver: answers that are never right",
-    "wrong_driver: answers that are hardly ever right",
-    "entropy_collapse: a third of the gold answers are wrong",
-    "dead_groups: all wrong",
-    "dead_groups: all right",
-    "inert_term",
-    "reward_hacking",
-    "noisy_verifier: it judges by chance",
-    "zero_updates: no learning rate",
-    "zero_updates: no learning rate, few logs",
-    "zero_updates: next to none",
-    "zero_updates: next to none, few logs",
-    "zero_updates: next to none, without beta",
-    "kl_blowup",
-    "kl_blowup: few logs",
-    "wrong_driver",
-)
+# A reward and the options of a run with one fault, by the finding that it should give.
+LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
+    "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), SLOW),
+    "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), SLOW),
+    "bad_data: no gold for one action": (RewardMix([term("peak", PEAK | {3: None})]), SLOW),
+    "inert_term: a term that all pass": (
+        RewardMix([RewardTerm(name="answer", verifier=MovingTarget()), term("format", {}, 1.0, weight=0.5)]),
+        {"learning_rate": 0.01, "groups": 4, "steps": 160},
+    ),
+    "wrong_driver: a tie breaker": (
+        RewardMix(
+            [
+                term("answer", {7: 1.0}),
+                term("tie_breaker", BY_ACTION, weight=0.01),
+            ]
+        ),
+        {"learning_rate": 0.01},
+    ),
+    "wrong_driver: answers that are never right": (
+        RewardMix([term("answer", {}), term("tie_breaker", BY_ACTION, weight=0.01)]),
+        {"learning_rate": 0.5, "groups": 2},
+    ),
+    "wrong_driver: answers that are hardly ever right": (
+        RewardMix([term("answer", {7: 1.0}), term("tie_breaker", BY_ACTION, weight=0.01)]),
+        {"learning_rate": 0.3, "groups": 2, "logits": [0.5] * 6 + [-1.2] + [0.5] * 3},
+    ),
+    "entropy_collapse: a third of the gold answers are wrong": (
+        RewardMix([RewardTerm(name="answer", verifier=Gold())]),
+        {"groups": 4, "steps": 160, "rows": [{"gold": "7"}] * 7 + [{"gold": "none"}] * 3},
+    ),
+    "dead_groups: all wrong": (RewardMix([term("answer", {}, 0.0)]), {}),
+    "dead_groups: all right": (RewardMix([term("answer", {}, 1.0)]), {}),
+    "inert_term": (RewardMix([term("answer", {}, 0.5)]), {}),
+    "reward_hacking": (
+        RewardMix([term("loose", {2: 1, 3: 1, 4: 1, 7: 1}), term("strict", {7: 1}, weight=0)]),
+        {"groups": 2},
+    ),
+    "noisy_verifier: it judges by chance": (RewardMix([RewardTerm(name="judge", verifier=Dice())]), {"groups": 4}),
+    "zero_updates: no learning rate": (single_peak(7), {"learning_rate": 0.0}),
+    "zero_updates: no learning rate, few logs": (
+        single_peak(7),
+        {"learning_rate": 0.0, "beta": 0.0, "steps": 40, "logging_steps": 10},
+    ),
+    "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
+    "zero_updates: next to none, few logs": (single_peak(7), {"learning_rate": 1e-9, "logging_steps": 10}),
+    "zero_updates: next to none, without beta": (single_peak(7), {"learning_rate": 1e-9, "beta": 0.0}),
+    "kl_blowup": (single_peak(7), {"learning_rate": 100.0}),
+    "kl_blowup: few logs": (single_peak(7), {"learning_rate": 100.0, "logging_steps": 10}),
+    "wrong_driver": (
+        RewardMix([term("answer", {2: 1.0, 9: 1.0}), term("length", {4: 0.5, 9: 1.0, 10: 1.0}, weight=3.0)]),
+        {"learning_rate": 0.03, "groups": 4},
+    ),
+}
 
 
 def assert_names(diagnosis: Diagnosis, code: str) -> None:
@@ -158,7 +123,7 @@ QUICK_FAULTS = ("reward_hacking", "zero_updates: no learning rate")
 )
 def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(tmp_path: Path, fault: str) -> None:
     code = fault.split(":")[0]
-    reward, options = planted_in_the_lab(fault)
+    reward, options = LAB_FAULTS[fault]
     run_lab(reward, tmp_path, **({"steps": 80, "write_report": False} | options))
     told = [finding.code for finding in read_findings(tmp_path)]
     assert told.count(code) == 1

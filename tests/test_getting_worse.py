@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from diagnosed import diagnosed
+from diagnosis_cases import diagnosed
 from windows import batch
 
 from trl_grpo_ext.diagnostics.checks import CHECKS

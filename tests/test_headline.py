@@ -11,17 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from recorded_cards import recorded
-from windows import batch, window_of
+from windows import batch, diagnosis_of, recorded, window_of
 
 from trl_grpo_ext import Blame, Scorecard, Status, Verdict
 from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, conclude, diagnose
+from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.progress import two_digits
-from trl_grpo_ext.diagnostics.watch import Onsets
-from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.recipe.summary import summarise
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
@@ -40,13 +37,7 @@ def scored(share: float, rng: random.Random, step: int, size: int, mode: Mode = 
 
 
 def seen(cards: Sequence[Scorecard]) -> Diagnosis:
-    """The diagnosis of batches in order, without a disk."""
-    view, onsets, findings, count = RunView({}), Onsets(dict(CHECKS)), [], 0
-    for card in cards:
-        if view.add(reduce_card(card, {})):
-            count += 1
-            findings += onsets.look(view.window)
-    return conclude(view.window, onsets, findings, count)
+    return diagnosis_of(cards, {})
 
 
 def curves() -> st.SearchStrategy[list[Scorecard]]:

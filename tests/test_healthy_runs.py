@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planted import Gold
+from planted import lab_term as term
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
@@ -25,14 +26,6 @@ NOTHING_TO_PUNISH = Verdict(status=Status.CORRECT, score=0.0)
 WRONG_GOLD = [{"gold": "7"}] * 9 + [{"gold": "none"}]
 
 
-class Gold(Verifier):
-    """Whether the action is the row's gold answer."""
-
-    def verify(self, sample: Sample) -> Verdict:
-        action = sample.text.strip()
-        return replace(as_verdict(action == sample.row["gold"]), answer=action)
-
-
 class Graded(Verifier):
     """A score by action, of which no answer is known."""
 
@@ -47,10 +40,6 @@ class Graded(Verifier):
 def is_seven(completions: list[str], **_: Any) -> list[float]:
     """A reward as people write it for TRL."""
     return [float(completion.strip() == "7") for completion in completions]
-
-
-def term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
-    return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
 
 
 def only_seven(*others: RewardTerm) -> RewardMix:

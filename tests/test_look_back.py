@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from recorded_cards import card, recorded
-from windows import batch, tell
+from windows import batch, card, recorded, tell
 
-from trl_grpo_ext import Blame, Status, Verdict
+from trl_grpo_ext import Blame
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import Severity, read_findings
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.verdict import as_verdict
 
 
 def test_a_run_too_long_to_be_read_in_time_is_compared_with_how_it_began(tmp_path: Path) -> None:
@@ -60,16 +57,9 @@ def test_where_a_schedule_puts_another_term_first_the_scores_of_the_two_are_not_
 def test_what_was_found_of_a_term_that_is_primary_no_more_is_over(tmp_path: Path) -> None:
     def scheduled(step: int) -> Scorecard:
         early = float(step < 10)
-        outcomes = {"form": [Blame.GRADER] * 8 + [1.0] * 24, "answer": [1.0, 0.0] * 16}
-        planted = {name: [_planted(one) for one in column] for name, column in outcomes.items()}
-        return batch(planted, step=step, weights={"form": early, "answer": 1.0 - early})
+        outcomes: dict[str, list[object]] = {"form": [Blame.GRADER] * 8 + [1.0] * 24, "answer": [1.0, 0.0] * 16}
+        return batch(outcomes, step=step, weights={"form": early, "answer": 1.0 - early})
 
     diagnosis = diagnose(recorded(tmp_path, [scheduled(step) for step in range(14)]))
     assert diagnosis.findings[0].code == "grader_trouble"
     assert [cause.code for cause in diagnosis.causes if cause.severity is not Severity.INFO] == []
-
-
-def _planted(outcome: Any) -> Verdict:
-    if isinstance(outcome, Blame):
-        return Verdict(status=Status.ERROR, score=None, blame=outcome, reason="planted")
-    return as_verdict(outcome)

@@ -1,16 +1,22 @@
-"""Windows of planted batches, for tests of single checks."""
+"""Planted batches, windows and recorded runs of them, and what the diagnosis says of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, Verifier
 from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, conclude
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
+from trl_grpo_ext.diagnostics.watch import Onsets
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.verdict import as_verdict
 
@@ -18,13 +24,16 @@ Outcomes = Mapping[str, Sequence[object]]
 
 
 class Planted(Verifier):
-    """Reads its verdicts from a column: a `Verdict`, or what `as_verdict` reads as one."""
+    """Reads its verdicts from a column: a blame, a `Verdict`, or what `as_verdict` reads as one."""
 
     def __init__(self, column: str) -> None:
         self.column = column
 
     def verify(self, sample: Sample) -> Verdict:
-        return as_verdict(sample.row[self.column])
+        planted = sample.row[self.column]
+        if isinstance(planted, Blame):
+            return Verdict(status=Status.ERROR, score=None, blame=planted, reason="planted")
+        return as_verdict(planted)
 
 
 def batch(
@@ -53,6 +62,36 @@ def batch(
     terms = [RewardTerm(name=n, verifier=Planted(n), weight=(weights or {}).get(n, 1.0)) for n in outcomes]
     card = RewardMix(terms).score(samples)
     return card if advantages is None else card.with_advantages(advantages)
+
+
+def card(*scores: Any, step: int = 0, mode: Any = "train", text: str = "x", weight: float = 1.0) -> Scorecard:
+    """A batch of one group, judged by the term `answer`; without advantages."""
+    planted = batch({"answer": scores}, step=step, size=max(1, len(scores)), weights={"answer": weight}, text=text)
+    return replace(planted, mode=mode)
+
+
+def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
+    """A run folder that holds these batches."""
+    recorder = Recorder(folder)
+    (folder / "scorecards").mkdir(parents=True, exist_ok=True)
+    for one in cards:
+        recorder.on_batch(one)
+    return RecordedRun(folder)
+
+
+def diagnosis_of(events: Iterable[Scorecard | tuple[int, Mapping[str, Any]]], settings: Mapping[str, Any]) -> Diagnosis:
+    """The diagnosis of batches and of (step, logs) in order, as a trainer tells them, without a disk."""
+    view, onsets, batches = RunView(settings), Onsets(dict(CHECKS)), 0
+    findings: list[Finding] = []
+    for event in events:
+        if not isinstance(event, Scorecard):
+            view.add_logs(*event)
+        elif view.add(reduce_card(event, view.settings)):
+            batches += 1
+            findings += onsets.look(view.window)
+    if batches:
+        findings += onsets.look(view.window)
+    return conclude(view.window, onsets, findings, batches)
 
 
 def window_of(
