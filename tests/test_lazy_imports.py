@@ -35,6 +35,15 @@ def test_importing_loads_nothing_heavy(statement: str) -> None:
     assert not modules_after(statement) & set(HEAVY)
 
 
+def test_the_help_of_no_command_loads_anything_heavy() -> None:
+    statement = (
+        "import contextlib, io\nfrom trl_grpo_ext.cli.main import COMMANDS, main\n"
+        "for command in COMMANDS:\n"
+        " with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()): main([command, '--help'])"
+    )
+    assert not modules_after(statement) & {*HEAVY, "numpy", "pyarrow", "rich"}
+
+
 @pytest.mark.parametrize("package", [trl_grpo_ext, rewards], ids=lambda package: package.__name__)
 def test_every_exported_name_is_there_and_is_no_module(package: object) -> None:
     names = package.__all__  # type: ignore[attr-defined]

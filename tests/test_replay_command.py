@@ -159,17 +159,6 @@ def test_hostile_text_does_nothing_to_the_terminal(tmp_path: Path, capsys: pytes
     assert len(shown) < 20_000
 
 
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys\nfrom trl_grpo_ext.cli.main import main\n"
-        "try: main(['replay', '--help'])\nexcept SystemExit: pass\n"
-        "assert not {'torch', 'numpy', 'pyarrow', 'rich'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "--rescore" in done.stdout
-
-
 def test_a_replay_loads_neither_torch_nor_trl(run: str, tmp_path: Path) -> None:
     code = (
         "import sys\nfrom trl_grpo_ext.cli.main import main\n"

@@ -31,7 +31,6 @@ HELP = "attack a reward before it is trained on"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "audit",
         usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--prompt COLUMN] [--gold COLUMN] "
@@ -62,7 +61,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Audit and print; returns the exit status."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:
         reward, tasks = _read(arguments)

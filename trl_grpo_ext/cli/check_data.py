@@ -20,7 +20,6 @@ HELP = "show some prompts of a recipe's data, and list the rows that cannot be j
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "check-data",
         usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
@@ -37,7 +36,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is wrong with the data; returns the exit status."""
     try:
         mix, splits = _load(arguments.config, arguments.flags)
     except (ValueError, OSError, ImportError) as error:

@@ -18,7 +18,6 @@ HELP = "say in one sentence what holds a run's reward back"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "diagnose",
         description="Read what a run has recorded, and say what holds its reward back: the sentence, the findings in "
@@ -30,7 +29,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the answer; returns the exit status."""
     from trl_grpo_ext.diagnostics.diagnosis import diagnose, recent_drivers
     from trl_grpo_ext.diagnostics.printed import print_diagnosis
     from trl_grpo_ext.runs.recorded_run import RecordedRun

@@ -13,7 +13,6 @@ HELP = "print a page of the documentation, or a finding's explanation"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "docs",
         description="Print a page of the documentation, or a section of one: `trl-grpo-ext docs metrics`, "
@@ -23,7 +22,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the page, the section or the list; returns the exit status."""
     try:
         print_text(_list() if arguments.page is None else read_docs(_under_its_code(arguments.page)))
     except ValueError as error:

@@ -9,7 +9,6 @@ HELP = "try attacks on this machine's sandbox, and print what holds"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "doctor",
         description="Try to get through the walls that programs are run behind on this machine, and print what holds. "
@@ -19,7 +18,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what holds; returns the exit status."""
     from trl_grpo_ext.doctor import run_doctor
 
     return run_doctor(as_json=arguments.json)

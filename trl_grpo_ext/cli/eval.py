@@ -23,7 +23,6 @@ HELP = "evaluate a model, or compare two"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "eval",
         usage="trl-grpo-ext eval --config RECIPE [--model MODEL [MODEL]] [--samples N] [--FLAG VALUE ...]",
@@ -69,7 +68,6 @@ def _counts(text: str) -> list[int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Evaluate and print the figures; returns the exit status."""
     try:
         models = [model_name(name) for name in arguments.model or ()]
         recipe, plan = _read(arguments, models)

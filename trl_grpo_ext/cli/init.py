@@ -21,7 +21,6 @@ HELP = "make a project to begin with: data, a verifier and its test, a recipe, s
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "init",
         description="Make a folder with a small project that trains as it is, on a CPU and without a download, to be "
@@ -31,7 +30,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the project; returns the exit status."""
     folder = arguments.folder.expanduser()
     name = folder.absolute().name
     try:

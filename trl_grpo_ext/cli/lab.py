@@ -21,7 +21,6 @@ HELP = "train a policy of ten actions in seconds, and see each step"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to the subparsers of an argparse parser; nothing heavy is loaded."""
     parser = commands.add_parser(
         "lab",
         description="Train a softmax over ten actions by TRL's GRPO, and by REINFORCE with and without a baseline, and "
@@ -57,7 +56,6 @@ def _at_least(least: int | float) -> Callable[[str], int | float]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command; returns the exit status, 2 for what cannot be run."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:
         runs = _train(arguments)

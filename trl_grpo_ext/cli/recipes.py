@@ -12,7 +12,6 @@ HELP = "list the shipped recipes, or print one"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "recipes",
         description="List the shipped recipes. With --show, print one as its file is, to begin your own with: "
@@ -26,7 +25,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a list or the recipe; returns the exit status."""
     from trl_grpo_ext.recipe.file import load_recipe
 
     if arguments.verifiers:

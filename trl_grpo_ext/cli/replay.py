@@ -21,7 +21,6 @@ HELP = "score a run's recorded completions by other rewards"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "replay",
         usage="trl-grpo-ext replay RUN --config RECIPE [--steps A:B] [--limit N] [--rescore] [--json FILE]",
@@ -40,7 +39,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay, and print what comes of it; returns the exit status."""
     try:
         _replay(arguments)
     except (ValueError, OSError, ImportError) as error:

@@ -11,7 +11,6 @@ HELP = "write a run's report, or one of two runs side by side"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "report",
         usage="trl-grpo-ext report RUN [RUN] [--output FILE] [--completions N]",
@@ -30,7 +29,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the report and print where; returns the exit status."""
     from trl_grpo_ext.report.write import write_report
 
     try:

@@ -32,7 +32,6 @@ HELP = "judge the completions of a file"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "score",
         usage="trl-grpo-ext score FILE.jsonl (--verifier NAME ... | --config RECIPE) [--output FILE] [--overwrite] "
@@ -54,7 +53,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Judge, write and sum up; returns the exit status."""
     from trl_grpo_ext.mix.reward_mix import UnscoredError
     from trl_grpo_ext.score.tally import Tally
 

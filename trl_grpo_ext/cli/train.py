@@ -25,7 +25,6 @@ HELP = "train by a recipe"
 
 
 def add_parser(commands: Any) -> None:
-    """Add the command to `argparse`'s sub-commands."""
     parser = commands.add_parser(
         "train",
         usage="trl-grpo-ext train --config RECIPE [--FLAG VALUE ...]",
@@ -48,7 +47,6 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train; returns the exit status."""
     if arguments.accelerate_config or arguments.num_processes:
         return _launch(arguments)
     began = time.perf_counter()

@@ -25,6 +25,7 @@ from trl_grpo_ext.diagnostics.progress import (
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import Z
+from trl_grpo_ext.support.text import sentence
 
 # What the user should know of a run that does well, and what does not hold it back.
 ASIDE = frozenset(("label_hacks", "repetition"))
@@ -106,7 +107,7 @@ def _sound(window: Window) -> str:
             return f"{FINE} {held_out}; in training, {score} is {training}."
         if moves == "fallen" and is_learned:
             return f"What is learned may not carry over: {held_out}; in training, {score} is {training}."
-    return f"{_of_training(window, training, score)} T{held_out[1:]}."
+    return f"{_of_training(window, training, score)} {sentence(held_out)}."
 
 
 def _of_training(window: Window, ends: Ends, score: str) -> str:
@@ -118,14 +119,14 @@ def _of_training(window: Window, ends: Ends, score: str) -> str:
     few = f"few groups have anything to teach ({group_mix(window)})"
     if has_risen(window) and start != end:
         if (ends.end - ends.start).mean < LEAST_GAIN and not window.is_solved:
-            return f"T{score[1:]} rises slowly: {ends}, over {steps_so_far(window):.0f} steps."
+            return f"{sentence(score)} rises slowly: {ends}, over {steps_so_far(window):.0f} steps."
         if is_scarce and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
-            return f"T{score[1:]} has risen {ends.change}. Now {few}: {TAKE}."
+            return f"{sentence(score)} has risen {ends.change}. Now {few}: {TAKE}."
         return f"{FINE} {score} has risen {ends.change}."
     if window.is_solved:
         return f"{FINE} {score} is {ends}."
     if is_scarce:
-        return f"F{few[1:]}, and {score} is {ends}: {TAKE}."
+        return f"{sentence(few)}, and {score} is {ends}: {TAKE}."
     return _does_not_rise(window, ends, score, live) if is_known_flat(window) else _may_rise(window, ends, score)
 
 

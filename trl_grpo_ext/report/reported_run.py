@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
+from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
 from trl_grpo_ext.diagnostics.progress import Ends
 from trl_grpo_ext.figures.primary import Agreement
@@ -203,25 +203,23 @@ class ReportedFindings:
 
 
 def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindings:
-    """The answer for a run, the findings that were written while it went on, and those that were not.
+    """The answer for a run, and all findings; without an answer those that were told while it went on.
 
     Looking for the answer takes `seconds`, about.
     """
-    diagnosis = _diagnosis(run, seconds)
-    written = read_findings(run.folder)
-    if diagnosis is None:
-        return ReportedFindings(findings=_in_order(written, frozenset()))
-    codes = {found.code for found in written}
-    unwritten = [found for found in diagnosis.findings if found.code not in codes]
-    holding = frozenset(found.code for found in diagnosis.causes)
+    try:
+        found = diagnose(run, most_examples=0, seconds=seconds)
+    except Exception as error:  # the rest of the page is still useful
+        logger.warning("No diagnosis for %s: %s", run.folder, error)
+        return ReportedFindings(findings=_in_order(read_findings(run.folder), frozenset()))
+    holding, begun = (frozenset(one.code for one in some) for some in (found.causes, found.findings))
     # A run that is too short for a finding to begin may have causes all the same.
-    begun = codes | {found.code for found in unwritten}
-    at_once = [found for found in diagnosis.causes if found.code not in begun]
-    findings = _in_order([*written, *unwritten, *at_once], holding)
-    return ReportedFindings(diagnosis.sentence, diagnosis.score, findings, diagnosis.not_checked)
+    at_once = [one for one in found.causes if one.code not in begun]
+    findings = _in_order([*found.findings, *at_once], holding)
+    return ReportedFindings(found.sentence, found.score, findings, found.not_checked)
 
 
-def _in_order(findings: list[Finding], holding: frozenset[str]) -> tuple[dict[str, Any], ...]:
+def _in_order(findings: Sequence[Finding], holding: frozenset[str]) -> tuple[dict[str, Any], ...]:
     ordered = sorted(findings, key=lambda found: -1 if found.step is None else found.step)
     last = {found.code: found for found in ordered}
     return tuple(
@@ -239,11 +237,3 @@ def _about(code: str) -> list[str]:
         return []
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)  # the words of a link
     return [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n") if paragraph]
-
-
-def _diagnosis(run: RecordedRun, seconds: float) -> Diagnosis | None:
-    try:
-        return diagnose(run, most_examples=0, seconds=seconds)
-    except Exception as error:  # the rest of the page is still useful
-        logger.warning("No diagnosis for %s: %s", run.folder, error)
-        return None

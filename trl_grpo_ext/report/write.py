@@ -20,7 +20,7 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.estimate import SURE, Estimate, Z
 from trl_grpo_ext.support.files import write_text
-from trl_grpo_ext.support.text import shortened
+from trl_grpo_ext.support.text import sentence, shortened
 from trl_grpo_ext.support.version import __version__
 
 STYLES = ("uplot.min.css", "theme.css", "report.css")
@@ -162,7 +162,7 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
     margin, by = Z * gap.error, abs(gap.mean)
     interval = f"{by:.3f} [{by - margin:.3f}, {by + margin:.3f}]"
     if by <= SURE * gap.error or not by:
-        return f"{where[0].upper()}{where[1:]} the two are equal as far as can be told: the difference is {interval}."
+        return f"{sentence(where)} the two are equal as far as can be told: the difference is {interval}."
     return f"{ahead} beats {behind} by {interval} {where}: {high:.3f} against {low:.3f}."
 
 

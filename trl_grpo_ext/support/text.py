@@ -11,6 +11,16 @@ from collections.abc import Hashable, Iterable
 from pathlib import Path
 
 
+def sentence(phrase: str) -> str:
+    """The phrase as a sentence begins: its first letter is a capital.
+
+    Examples:
+        >>> sentence("the score of `A` is 1.")
+        'The score of `A` is 1.'
+    """
+    return phrase[:1].upper() + phrase[1:]
+
+
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     """A sentence that offers the nearest valid name, or a few of them if none is near.
 

@@ -34,16 +34,19 @@ def failures(window: Window) -> CheckResult:
     spent = sum(count for (*_, reason), count in kinds.items() if reason == BUDGET_SPENT)
     late = sum(count for (_, status, _), count in kinds.items() if status is Status.TIMEOUT)
     kind = "timeouts" if 2 * late > found.count else "failures of the grader"
-    sentence = f"The grader, not the model: {_share(found)} are {kind}, {_mostly(window, found, kinds)}."
     if 2 * spent > found.count:
         action = "Raise judging_budget well above the time that a batch takes."
     elif 2 * late > found.count:
-        action = "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest "
-        action += "completions."
+        action = (
+            "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest "
+            "completions."
+        )
     else:
-        action = f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles "
-        action += "over."
-    return _finding(window, found, found.severity(CRITICAL), sentence, action)
+        action = (
+            f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over."
+        )
+    said = f"are {kind}, {_mostly(window, found, kinds)}."
+    return _finding(window, found, found.severity(CRITICAL), "The grader, not the model", said, action)
 
 
 def starved(window: Window) -> CheckResult:
@@ -55,8 +58,8 @@ def starved(window: Window) -> CheckResult:
         window,
         found,
         found.severity(STARVED_CRITICAL),
-        f"The machine, not the model: {_share(found)} ran out of time while their worker used next to no CPU: it had "
-        f"none, or the verifier waits for something.",
+        "The machine, not the model",
+        "ran out of time while their worker used next to no CPU: it had none, or the verifier waits for something.",
         "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
         "are free cores.",
     )
@@ -72,8 +75,8 @@ def timeouts_of_the_policy(window: Window) -> CheckResult:
         window,
         found,
         Severity.WARNING if found.severity(CRITICAL) is Severity.CRITICAL else Severity.INFO,
-        f"The completions, not the grader: {_share(found)} are timeouts that the completion caused, "
-        f"{_mostly(window, found, kinds)}; they are scored, not left out.",
+        "The completions, not the grader",
+        f"are timeouts that the completion caused, {_mostly(window, found, kinds)}; they are scored, not left out.",
         "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
         "if right answers are among them, say in the prompt how fast they must be.",
     )
@@ -113,18 +116,15 @@ def _worst(window: Window, is_kind: Callable[[Failure], bool], warn: float, crit
     return worst_share(window, lambda facts: failures_of([facts], is_kind).total(), warn, critical)
 
 
-def _finding(window: Window, found: VerdictShare, severity: Severity, sentence: str, action: str) -> Finding:
+def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, said: str, action: str) -> Finding:
     """A finding of failed verdicts. A shadow that fails is information: it does not hold the reward back."""
+    sentence = f"{who}: {percent(found.share)} of the `{found.term}` verdicts {said}"
     return Finding(
         severity=severity,
         sentence=sentence if found.in_force else f"{sentence} It has no weight, and holds nothing back.",
         numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)},
         action=action,
     )
-
-
-def _share(found: VerdictShare) -> str:
-    return f"{percent(found.share)} of the `{found.term}` verdicts"
 
 
 def _mostly(window: Window, found: VerdictShare, kinds: Counter[Failure]) -> str:
