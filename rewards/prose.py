@@ -51,28 +51,10 @@ SCRIPTS = (
     *("Telugu", "Kannada", "Malayalam", "Gujarati", "Gurmukhi", "Oriya", "Sinhala", "Khmer", "Lao", "Myanmar"),
     *("Tibetan", "Georgian", "Armenian", "Ethiopic"),
 )
-FUNCTIONS = frozenset(  # a formula without its marks is no prose
-    (
-        *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh"),
-        *(
-            "log",
-            "ln",
-            "lg",
-            "exp",
-            "sqrt",
-            "max",
-            "min",
-            "sup",
-            "inf",
-            "lim",
-            "mod",
-            "gcd",
-            "lcm",
-            "det",
-            "ker",
-            "dim",
-        ),
-    )
+# A formula without its marks is no prose.
+FUNCTIONS = frozenset(
+    """sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt max min sup inf lim mod gcd lcm
+    det ker dim""".split()  # noqa: SIM905
 )
 # Up to three Greek letters without accents, with no Greek word before or after them, such as αβγ or Δθ: symbols. In
 # Greek prose a word has neighbours.

@@ -12,7 +12,7 @@ from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.lengths import is_number, is_whole_number
-from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
+from trl_grpo_ext.rewards.math.reading import Mode, check_mode, math_answer
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
@@ -149,10 +149,7 @@ class DiversityVerifier(GroupVerifier):
             raise ValueError(f"Completions cannot be compared by {self.of!r}. {did_you_mean(str(self.of), SUBJECTS)}")
         if not is_whole_number(self.ngram_size, least=1):
             raise ValueError(f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}.")
-        if self.mode not in MODES:
-            raise ValueError(
-                f"There is no mode {self.mode!r} to find answers by. {did_you_mean(str(self.mode), MODES)}"
-            )
+        check_mode(self.mode)
 
     def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:
         found = [self._features(sample) for sample in samples]

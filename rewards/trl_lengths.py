@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.composed import Rescored
@@ -14,38 +12,13 @@ from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
-FACTORY, SINCE = "get_cosine_scaled_reward", "1.7"
+FACTORY = "get_cosine_scaled_reward"
 BOUNDS = ("min_value_wrong", "max_value_wrong", "min_value_correct", "max_value_correct")
 
 # TRL's callable judges mathematics itself, and a model's answer could hang it for ever. Instead it gets an answer that
 # is surely right, or surely wrong. So the correctness is ours, and the formula is TRL's.
 STAND_IN = [{"role": "assistant", "content": r"\boxed{1}"}]
 RIGHT_GOLD, WRONG_GOLD = "$1$", "$2$"
-
-
-def trl_factory(name: str, *, since: str) -> Callable[..., Any]:
-    """TRL's function of that name in `trl.rewards`.
-
-    Raises:
-        ValueError: if the TRL that is installed is older than `since`, the first that has it.
-    """
-    check_trl_has(name, since=since)
-    import trl.rewards
-
-    found: Callable[..., Any] = getattr(trl.rewards, name)
-    return found
-
-
-def check_trl_has(name: str, *, since: str) -> None:
-    """Raise a ValueError if TRL has no such reward; importing it, and with it perhaps sympy, is left for later."""
-    import trl
-    import trl.rewards
-
-    if name not in dir(trl.rewards):
-        raise ValueError(
-            f"This needs trl.rewards.{name}, which TRL has from {since} on; installed is {trl.__version__}. "
-            f"Upgrade it: pip install 'trl>={since}'"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +74,11 @@ class OverlongVerifier(Verifier):
     def verify(self, sample: Sample) -> Verdict:
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
-        factory = trl_factory("get_soft_overlong_punishment", since="1.6")
-        (score,) = factory(self.max_completion_len, self.soft_punish_cache)(completion_ids=[sample.completion_ids])
+        from trl.rewards import get_soft_overlong_punishment
+
+        (score,) = get_soft_overlong_punishment(self.max_completion_len, self.soft_punish_cache)(
+            completion_ids=[sample.completion_ids]
+        )
         if score == 0:
             return Verdict(status=Status.CORRECT, score=0.0)
         return Verdict(status=Status.INCORRECT, score=score, reason="near_limit" if score > -1 else "overlong")
@@ -173,7 +149,7 @@ class CosineLengthVerifier(Rescored):
                 f"got {', '.join(map(repr, bounds))}."
             )
         super().__post_init__()
-        check_trl_has(FACTORY, since=SINCE)
+        _check_trl()
 
     def rescored(self, sample: Sample, verdict: Verdict) -> Verdict:
         if sample.completion_ids is None:
@@ -187,12 +163,25 @@ class CosineLengthVerifier(Rescored):
         return (self.max_len, *(getattr(self, bound) for bound in BOUNDS))
 
 
+def _check_trl() -> None:
+    """Raise a ValueError if TRL has no cosine; importing that, and with it perhaps sympy, is left for later."""
+    import trl
+    import trl.rewards
+
+    if FACTORY not in dir(trl.rewards):
+        raise ValueError(
+            f"This needs trl.rewards.{FACTORY}, which TRL has from 1.7 on; installed is {trl.__version__}. "
+            f"Upgrade it: pip install 'trl>=1.7'"
+        )
+
+
 @lru_cache(maxsize=65_536)
 def _score(scale: tuple[float, ...], right: bool, length: int) -> float:
     """TRL's score of a right or a wrong answer of this length; remembered, since math-verify looks at each stand-in."""
+    from trl.rewards import get_cosine_scaled_reward
+
     gold = RIGHT_GOLD if right else WRONG_GOLD
-    scaled = trl_factory(FACTORY, since=SINCE)(*scale)
-    (score,) = scaled(completions=[STAND_IN], solution=[gold], completion_ids=[[0] * length])
+    (score,) = get_cosine_scaled_reward(*scale)(completions=[STAND_IN], solution=[gold], completion_ids=[[0] * length])
     if score is None:
         raise RuntimeError("TRL's accuracy_reward could not read a gold of one digit")
     return float(score)

@@ -20,12 +20,22 @@ from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
 from trl_grpo_ext.rewards import (
     AllOf,
     BoxedVerifier,
+    ConciseVerifier,
+    DiversityVerifier,
+    ExactTextVerifier,
     FirstScored,
+    JsonVerifier,
     LanguageVerifier,
     MathVerifier,
+    MultipleChoiceVerifier,
+    NumericVerifier,
+    OverlapVerifier,
+    OverlongVerifier,
     RegexVerifier,
+    RepetitionVerifier,
     TagsVerifier,
     ThinkFormatVerifier,
+    TokenBudgetVerifier,
     XmlVerifier,
     boxed_reward,
     code_format_reward,
@@ -195,11 +205,27 @@ def test_every_verifier_returns_one_finite_float_or_none_a_completion(
     assert all(score is None or math.isfinite(score) for score in scores)
 
 
-@pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: shipped.__name__)
-def test_every_verifier_survives_pickling(shipped: Verifier) -> None:
-    copy = pickle.loads(pickle.dumps(shipped))
-    assert copy.__name__ == shipped.__name__
-    assert copy(["<think>c</think>ab"], solution=["2"]) == shipped(["<think>c</think>ab"], solution=["2"])
+CONFIGURED = [
+    ConciseVerifier(tolerance=0.1),
+    DiversityVerifier(of="answer"),
+    ExactTextVerifier(column="gold", ignore_case=True),
+    JsonVerifier(schema={"type": "object"}),
+    MultipleChoiceVerifier(column="gold", index_base=1),
+    NumericVerifier(relative=0.01, units=["km"]),
+    OverlapVerifier(measure="recall", max_items=3),
+    OverlongVerifier(max_completion_len=100, soft_punish_cache=20),
+    RegexVerifier(pattern="a", match="count", at_most=2),
+    RepetitionVerifier(name="loops"),
+    TagsVerifier(tags=["a", "a/b+"]),
+    TokenBudgetVerifier(column="budget", name="length"),
+    XmlVerifier(required=["a/b@c"]),
+]
+
+
+@pytest.mark.parametrize("shipped", SHIPPED + CONFIGURED, ids=lambda shipped: shipped.__name__)
+def test_every_verifier_survives_pickling_also_after_use(shipped: Verifier) -> None:
+    shipped.judge_samples([Sample(text="<think>c</think>ab", row={"solution": "2"})])
+    assert pickle.loads(pickle.dumps(shipped)) == shipped
 
 
 def called_decorator(sample: Sample) -> bool:

@@ -118,14 +118,31 @@ def _gold_text(gold: object) -> str:
 G = TypeVar("G")
 
 
-class AnswerVerifier(Verifier, Generic[G]):
-    """What the verifiers of final answers share. Subclasses say how a row's golds are read, and how one is compared.
+class GoldVerifier(Verifier):
+    """A verifier that compares final answers with the golds of a column."""
+
+    column: str | None
+
+    @property
+    @abstractmethod
+    def answer_from(self) -> AnswerFrom:
+        """The finder's rule for where the answer stands."""
+
+    @property
+    def gold_columns(self) -> tuple[str, ...]:
+        """The columns that a gold is looked for in."""
+        return (self.column,) if self.column else GOLD_COLUMNS
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        required_column(columns, self.gold_columns, verifier=self.__name__)
+
+
+class AnswerVerifier(GoldVerifier, Generic[G]):
+    """What most verifiers of final answers share. Subclasses say how a row's golds are read, and how one is compared.
 
     A completion is correct if every answer that it gives is; if only some are, it is `ambiguous` and scores 0.
     """
 
-    column: str | None
-    answer_from: AnswerFrom
     advice: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
@@ -136,17 +153,9 @@ class AnswerVerifier(Verifier, Generic[G]):
     def judge_answer(self, answer: str, gold: G) -> Verdict:
         """The verdict on one answer, of any length and content."""
 
-    @property
-    def gold_columns(self) -> tuple[str, ...]:
-        """The columns that a gold is looked for in."""
-        return (self.column,) if self.column else GOLD_COLUMNS
-
     def golds(self, row: Mapping[str, Any]) -> list[Any]:
         """The golds of a row, any of which will do."""
         return alternatives(first_value(row, self.gold_columns))
-
-    def check_columns(self, columns: Collection[str]) -> None:
-        required_column(columns, self.gold_columns, verifier=self.__name__)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold is missing or cannot be read."""

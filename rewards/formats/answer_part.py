@@ -32,10 +32,32 @@ def answer_part(sample: Sample) -> str | Verdict:
     return said.strip() if visible(said) else unreadable("no_answer")
 
 
-def check_fence(fence: object) -> None:
-    """Raise a ValueError unless this is one of `FENCES`."""
+class FormatFaultError(Exception):
+    """The text does not have the form that it must have.
+
+    Attributes:
+        reason: The verdict's reason code.
+        detail: Where and what, in a few words.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.detail = detail
+
+
+def check_fence(fence: object, *, text_around: bool, form: str) -> None:
+    """Raise a ValueError unless an answer in this form, such as JSON, can be found by these settings."""
     if fence not in FENCES:
         raise ValueError(f"There is no setting fence={fence!r}. {did_you_mean(str(fence), FENCES)}")
+    if text_around and fence == "forbidden":
+        raise ValueError(f"Without a fence, nothing tells {form} from the text around it; set fence='required'.")
+
+
+def fenced_answer(sample: Sample, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
+    """What `unfenced` takes from what follows the thinking."""
+    answer = answer_part(sample)
+    return answer if isinstance(answer, Verdict) else unfenced(answer, tag, fence=fence, text_around=text_around)
 
 
 def unfenced(answer: str, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
@@ -59,19 +81,15 @@ def unfenced(answer: str, tag: str, *, fence: Fence, text_around: bool) -> str |
     if isinstance(blocks, Verdict):
         return blocks
     tagged = [code for found, code in blocks if found == tag]
+    if not tagged and blocks:
+        return unreadable("wrong_fence")
     if not tagged:
-        return _without_tagged_fence(answer, fence, any_blocks=bool(blocks))
+        return unreadable("no_fence") if fence == "required" else answer
     if len(tagged) > 1:
         return unreadable("several_fences")
     if not text_around and not _is_one_fence(answer):
         return unreadable("text_outside")
     return tagged[0].strip() if visible(tagged[0]) else unreadable("no_answer")
-
-
-def _without_tagged_fence(answer: str, fence: Fence, *, any_blocks: bool) -> str | Verdict:
-    if any_blocks:
-        return unreadable("wrong_fence")
-    return unreadable("no_fence") if fence == "required" else answer
 
 
 def closed_blocks(text: str) -> list[tuple[str, str]] | Verdict:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, problems_of, required_column
-from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, check_fence, unfenced
+from trl_grpo_ext.rewards.formats.answer_part import Fence, check_fence, fenced_answer
 from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, check_schema, judge_json, schema_text
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
@@ -85,14 +85,12 @@ class JsonVerifier(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        check_fence(self.fence)
+        check_fence(self.fence, text_around=self.text_around, form="JSON")
         check_timeout(self.timeout)
         if self.root is not None and self.root not in ROOTS:
             raise ValueError(f"There is no root={self.root!r}. {did_you_mean(str(self.root), ROOTS)}")
         if not isinstance(self.max_depth, int) or not 1 <= self.max_depth <= 100:
             raise ValueError(f"max_depth is a whole number from 1 to 100, got {self.max_depth!r}.")
-        if self.text_around and self.fence == "forbidden":
-            raise ValueError("Without a fence, nothing tells JSON from the text around it; set fence='required'.")
         if self.schema is not None and self.schema_column is not None:
             raise ValueError("Give either schema or schema_column: a row has one schema.")
         if self.schema is None and self.schema_column is None:
@@ -138,9 +136,7 @@ class JsonVerifier(BatchVerifier):
         sample, schema = pair
         if isinstance(schema, Verdict):
             return schema
-        answer = answer_part(sample)
-        if not isinstance(answer, Verdict):
-            answer = unfenced(answer, "json", fence=self.fence, text_around=self.text_around)
+        answer = fenced_answer(sample, "json", fence=self.fence, text_around=self.text_around)
         if isinstance(answer, Verdict):
             return answer
         if schema is None:

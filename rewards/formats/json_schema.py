@@ -17,6 +17,7 @@ from threading import get_ident
 from typing import Any, NoReturn
 
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, right, unreadable, wrong
+from trl_grpo_ext.rewards.formats.answer_part import FormatFaultError
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
@@ -31,20 +32,6 @@ MAX_DIGITS = 300  # of a number. Such a number is read in linear time, and is fi
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
-class JsonFaultError(Exception):
-    """The text is not JSON as asked.
-
-    Attributes:
-        reason: The verdict's reason code.
-        detail: Where and what, in a few words.
-    """
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.detail = detail
-
-
 def read_json(text: str, *, max_depth: int) -> Any:
     """The value that a JSON text denotes.
 
@@ -52,7 +39,7 @@ def read_json(text: str, *, max_depth: int) -> Any:
     objects, no number of more than `MAX_DIGITS` digits.
 
     Raises:
-        JsonFaultError: for any other text.
+        FormatFaultError: for any other text.
 
     Examples:
         >>> read_json('{"a": [1, 2]}', max_depth=2)
@@ -60,7 +47,7 @@ def read_json(text: str, *, max_depth: int) -> Any:
         >>> read_json('{"a": 1, "a": 2}', max_depth=2)
         Traceback (most recent call last):
             ...
-        trl_grpo_ext.rewards.formats.json_schema.JsonFaultError: duplicate_key
+        trl_grpo_ext.rewards.formats.answer_part.FormatFaultError: duplicate_key
     """
     _check_depth(text, max_depth)
     try:
@@ -69,7 +56,7 @@ def read_json(text: str, *, max_depth: int) -> Any:
         )
     except json.JSONDecodeError as error:
         reason = "text_after_json" if error.msg == "Extra data" else "not_json"
-        raise JsonFaultError(reason, f"{error.msg}, line {error.lineno} column {error.colno}") from None
+        raise FormatFaultError(reason, f"{error.msg}, line {error.lineno} column {error.colno}") from None
 
 
 def _check_depth(text: str, max_depth: int) -> None:
@@ -79,28 +66,28 @@ def _check_depth(text: str, max_depth: int) -> None:
         if token in ("[", "{"):
             depth += 1
             if depth > max_depth:
-                raise JsonFaultError("too_deep", f"more than {max_depth} levels")
+                raise FormatFaultError("too_deep", f"more than {max_depth} levels")
         elif token in ("]", "}"):
             depth -= 1
 
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise JsonFaultError("number_too_long", f"{len(digits)} digits")
+        raise FormatFaultError("number_too_long", f"{len(digits)} digits")
     return int(digits)
 
 
 def _real(written: str) -> float:
     if len(written) > MAX_DIGITS:
-        raise JsonFaultError("number_too_long", f"{len(written)} characters")
+        raise FormatFaultError("number_too_long", f"{len(written)} characters")
     number = float(written)
     if not math.isfinite(number):
-        raise JsonFaultError("not_finite", written[:20])
+        raise FormatFaultError("not_finite", written[:20])
     return number
 
 
 def _constant(name: str) -> NoReturn:
-    raise JsonFaultError("not_finite", name)
+    raise FormatFaultError("not_finite", name)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -108,7 +95,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         seen: set[str] = set()
         double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise JsonFaultError("duplicate_key", double[:100])
+        raise FormatFaultError("duplicate_key", double[:100])
     return members
 
 
@@ -163,7 +150,7 @@ def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) 
     """The verdict on a JSON text; without a schema in linear time."""
     try:
         value = read_json(text, max_depth=max_depth)
-    except JsonFaultError as fault:
+    except FormatFaultError as fault:
         return unreadable(fault.reason, answer=text, details={"json": fault.detail})
     found = _read_schema(schema) if schema is not None else None
     if isinstance(found, str):
@@ -201,7 +188,7 @@ def _read_schema(schema: str) -> Any:
 
     try:
         return _validator(read_json(schema, max_depth=MAX_SCHEMA_DEPTH))
-    except JsonFaultError as fault:
+    except FormatFaultError as fault:
         return f"it is not JSON: {fault.reason} {fault.detail}".strip()
     except SchemaError as error:
         return f"at {error.json_path}: {error.message[:200]}"

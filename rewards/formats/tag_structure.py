@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _ENTRY = re.compile(r"((?:[A-Za-z_][\w.:-]*/)*)([A-Za-z_][\w.:-]*)([?*+]|\{[0-9]+(?:,[0-9]*)?\})?", re.ASCII)
 _COUNTS: Mapping[str, tuple[int, int | None]] = {"": (1, 1), "?": (0, 1), "*": (0, None), "+": (1, None)}
@@ -45,14 +46,15 @@ class TagPart:
                 yield from child.required()
 
 
-def read_structure(entries: Sequence[str]) -> dict[str, TagPart]:
+@lru_cache(maxsize=64)
+def read_structure(entries: tuple[str, ...]) -> dict[str, TagPart]:
     """The outermost parts of a structure, by name.
 
     Raises:
         ValueError: for an entry that cannot be read, stands twice, or stands in a tag that is not listed before it.
 
     Examples:
-        >>> structure = read_structure(["plan?", "reasoning", "reasoning/step{2,}", "answer"])
+        >>> structure = read_structure(("plan?", "reasoning", "reasoning/step{2,}", "answer"))
         >>> [(part.path, part.least, part.most) for top in structure.values() for part in top.walk()]
         [('plan', 0, 1), ('reasoning', 1, 1), ('reasoning/step', 2, None), ('answer', 1, 1)]
     """
@@ -123,7 +125,7 @@ def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = F
         mentions: Whether other tags are text in one that has no tags listed inside it.
 
     Examples:
-        >>> reading = read_tags("<a>1</a></b>", read_structure(["a", "b"]))
+        >>> reading = read_tags("<a>1</a></b>", read_structure(("a", "b")))
         >>> [element.name for element in reading.elements], reading.faults
         (['a'], [('unopened', 'b')])
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.answers.said import visible
@@ -78,14 +77,14 @@ class TagsVerifier(Verifier):
     def __post_init__(self) -> None:
         if isinstance(self.tags, str) or not isinstance(self.tags, Sequence) or not self.tags:
             raise ValueError(f"tags is a list of tags, such as ['reasoning', 'answer']; got {self.tags!r}.")
-        structure = read_structure(self.tags)
+        structure = read_structure(tuple(self.tags))
         if not any(part.least for part in structure.values()):
             raise ValueError(f"Every tag of {list(self.tags)} may be missing, so that any completion is right.")
         if not isinstance(self.min_chars, int) or self.min_chars < 0:
             raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars!r}.")
 
     def verify(self, sample: Sample) -> Verdict:
-        structure = _structure(tuple(self.tags))
+        structure = read_structure(tuple(self.tags))
         listed = {part.name for top in structure.values() for part in top.walk()}
         text = sample.text if THINK in listed else answer_part(sample)
         if isinstance(text, Verdict):
@@ -156,11 +155,6 @@ class TagsVerifier(Verifier):
         if not wrong:
             right += sum(fault not in faults for fault in whole)
         return right / (len(required) + len(whole))
-
-
-@lru_cache(maxsize=64)
-def _structure(tags: tuple[str, ...]) -> dict[str, TagPart]:
-    return read_structure(tags)
 
 
 def _content(text: str, element: Element) -> str:

@@ -10,7 +10,7 @@ from xml.parsers import expat
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.answers.said import visible
 from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
-from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, check_fence, unfenced
+from trl_grpo_ext.rewards.formats.answer_part import Fence, FormatFaultError, check_fence, fenced_answer
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 
@@ -70,9 +70,7 @@ class XmlVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        check_fence(self.fence)
-        if self.text_around and self.fence == "forbidden":
-            raise ValueError("Without a fence, nothing tells XML from the text around it; set fence='required'.")
+        check_fence(self.fence, text_around=self.text_around, form="XML")
         if isinstance(self.required, str):
             raise ValueError(f"required is a list of paths, got the text {self.required!r}.")
         for path in self.required:
@@ -85,14 +83,12 @@ class XmlVerifier(Verifier):
             )
 
     def verify(self, sample: Sample) -> Verdict:
-        answer = answer_part(sample)
-        if not isinstance(answer, Verdict):
-            answer = unfenced(answer, "xml", fence=self.fence, text_around=self.text_around)
+        answer = fenced_answer(sample, "xml", fence=self.fence, text_around=self.text_around)
         if isinstance(answer, Verdict):
             return answer
         try:
             document = _read(answer, self._wanted, comments_outside=self.comments_outside)
-        except _XmlFaultError as fault:
+        except FormatFaultError as fault:
             return unreadable(fault.reason, answer=answer, details={"xml": fault.detail})
         return self._verdict(document, answer)
 
@@ -125,13 +121,6 @@ def _prefixes(path: str) -> list[str]:
     return ["/".join(names[:count]) for count in range(1, len(names) + 1)]
 
 
-class _XmlFaultError(Exception):
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.detail = detail
-
-
 @dataclass(slots=True)
 class _Document:
     """What a document has of the wanted paths. It remembers no others, so that names may be of any length and number.
@@ -153,7 +142,7 @@ class _Document:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.open) == MAX_DEPTH:
-            raise _XmlFaultError("too_deep", f"more than {MAX_DEPTH} elements inside each other")
+            raise FormatFaultError("too_deep", f"more than {MAX_DEPTH} elements inside each other")
         path: str | None = name
         if self.open:
             self._fill()
@@ -176,7 +165,7 @@ class _Document:
     def comment(self, *_: str) -> None:
         """A comment, or a processing instruction."""
         if not self.open:
-            raise _XmlFaultError("comment_outside", "a comment or an instruction beside the root")
+            raise FormatFaultError("comment_outside", "a comment or an instruction beside the root")
 
     def _fill(self) -> None:
         self.is_empty = False
@@ -192,7 +181,7 @@ class _Document:
 
 
 def _read(text: str, wanted: Sequence[str], *, comments_outside: bool) -> _Document:
-    """Read a document; raises an _XmlFaultError for what is none."""
+    """Read a document; raises a FormatFaultError for what is none."""
     document = _Document(frozenset(prefix for path in wanted for prefix in _prefixes(path)))
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -205,11 +194,11 @@ def _read(text: str, wanted: Sequence[str], *, comments_outside: bool) -> _Docum
     try:
         parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
-        raise _XmlFaultError("not_xml", f"{expat.ErrorString(error.code)}, line {error.lineno}") from None
+        raise FormatFaultError("not_xml", f"{expat.ErrorString(error.code)}, line {error.lineno}") from None
     except UnicodeEncodeError:
-        raise _XmlFaultError("not_xml", "characters that no text can hold") from None
+        raise FormatFaultError("not_xml", "characters that no text can hold") from None
     return document
 
 
 def _refuse_doctype(*_: object) -> None:
-    raise _XmlFaultError("doctype", "document type declarations are refused")
+    raise FormatFaultError("doctype", "document type declarations are refused")

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, Verifier, first_value
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, first_value
 from trl_grpo_ext.rewards.answers.finder import FinalAnswer, final_answer
-from trl_grpo_ext.rewards.answers.verifier import gold_texts
+from trl_grpo_ext.rewards.answers.verifier import GoldVerifier, gold_texts
 from trl_grpo_ext.rewards.llm_judge import settings
 from trl_grpo_ext.rewards.llm_judge.askable import why_not_asked
 from trl_grpo_ext.rewards.llm_judge.opinion import Case, Opinion, opinions, pose
@@ -79,13 +79,13 @@ class CascadeVerifier(BatchVerifier):
         [1.0, 0.0]
     """
 
-    rules: Verifier
+    rules: GoldVerifier
     llm: LlmJudgeVerifier
     budget: int = 64
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rules, Verifier) or not hasattr(self.rules, "gold_columns"):
+        if not isinstance(self.rules, GoldVerifier):
             raise ValueError(
                 f"rules must be a verifier that compares final answers, such as MathVerifier(); got {self.rules!r}. "
                 f"A composition may hold a cascade, but a cascade holds no composition."
@@ -127,9 +127,8 @@ class CascadeVerifier(BatchVerifier):
         sample, ruled = pair
         if ruled.reason not in (NOT_EQUAL, *TEXT_GOLDS):
             return ruled
-        golds = gold_texts(first_value(sample.row, self.rules.gold_columns))  # type: ignore[attr-defined]
-        rule = self.rules.answer_from  # type: ignore[attr-defined]
-        found = final_answer(sample.text, prefill=sample.prefill, answer_from=rule)
+        golds = gold_texts(first_value(sample.row, self.rules.gold_columns))
+        found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.rules.answer_from)
         answer = ruled.answer if ruled.answer is not None else "".join(found.answers[:1])
         if all(_PLAIN.fullmatch(text.strip()) for text in (answer, *golds)):
             return ruled

@@ -14,6 +14,7 @@ from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delim
 from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words, children
 from trl_grpo_ext.rewards.answers.units import is_unit
 from trl_grpo_ext.rewards.answers.verifier import gold_texts
+from trl_grpo_ext.support.text import did_you_mean
 
 Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -76,6 +77,12 @@ _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")  # which GSM8K's solutions show beside each result
+
+
+def check_mode(mode: object) -> None:
+    """Raise a ValueError unless this is one of `MODES`."""
+    if mode not in MODES:
+        raise ValueError(f"There is no mode {mode!r} to find answers by. {did_you_mean(str(mode), MODES)}")
 
 
 def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "auto") -> FinalAnswer:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, problems_of, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, problems_of
 from trl_grpo_ext.rewards.answers.finder import HEDGES, AnswerFrom, FinalAnswer
 from trl_grpo_ext.rewards.answers.verifier import (
     ADVICE,
-    GOLD_COLUMNS,
     NOT_TEXT,
+    GoldVerifier,
     agreed,
     holds_mapping,
     unreadable,
@@ -21,9 +21,8 @@ from trl_grpo_ext.rewards.answers.verifier import (
 )
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
-from trl_grpo_ext.rewards.math.reading import MODES, RULES, Mode, gold_values, is_echo, math_answer
+from trl_grpo_ext.rewards.math.reading import RULES, Mode, check_mode, gold_values, is_echo, math_answer
 from trl_grpo_ext.sample import Sample, last_message
-from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
 
@@ -38,7 +37,7 @@ GOLD_ADVICE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class MathVerifier(BatchVerifier):
+class MathVerifier(BatchVerifier, GoldVerifier):
     r"""Compares the completion's final answer with a gold answer.
 
     Numbers, words and choices are compared at once; what needs mathematics by math-verify and sympy, in a worker
@@ -98,23 +97,12 @@ class MathVerifier(BatchVerifier):
         check_timeout(self.timeout)
         if not isinstance(self.decimals, int) or self.decimals < 0:
             raise ValueError(f"decimals is a number of decimal places, 0 or more; got {self.decimals!r}.")
-        if self.mode not in MODES:
-            raise ValueError(
-                f"There is no mode {self.mode!r} to find answers by. {did_you_mean(str(self.mode), MODES)}"
-            )
-
-    @property
-    def gold_columns(self) -> tuple[str, ...]:
-        """The columns that a gold is looked for in."""
-        return (self.column,) if self.column else GOLD_COLUMNS
+        check_mode(self.mode)
 
     @property
     def accepted(self) -> tuple[str, ...]:
         """The switches that are on."""
         return tuple(switch for switch in SWITCHES if getattr(self, switch))
-
-    def check_columns(self, columns: Collection[str]) -> None:
-        required_column(columns, self.gold_columns, verifier=self.__name__)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""

@@ -52,6 +52,11 @@ _NO_SOLUTION = re.compile(
 )
 
 
+def finds_only(form: re.Pattern[str], otherwise: str) -> Check:
+    """A check that lets answers of a form through."""
+    return lambda answer, entry: "" if form.fullmatch(answer) else otherwise
+
+
 def finds_formula(answer: str, entry: Mapping[str, Any]) -> str:
     """Sympy's parser evaluates its text as Python; and `Integral(...)` or `expand(...)` leave the work to it."""
     return "" if len(answer) <= MAX_FORMULA_CHARS and _FORMULA.fullmatch(answer) else "not_a_formula"
@@ -135,30 +140,10 @@ def finds_same_numbers(answer: str, entry: Mapping[str, Any]) -> str:
     return "" if alike else "other_numbers"
 
 
-def finds_moves(answer: str, entry: Mapping[str, Any]) -> str:
-    """`quantum_lock` passes over every character but A, B and C, also within words."""
-    return "" if _LOCK.fullmatch(answer) else "stray_text"
-
-
-def finds_fraction(answer: str, entry: Mapping[str, Any]) -> str:
-    """`fraction_simplification` reads the fraction in LaTeX that a text begins with, whatever follows."""
-    return "" if _FRACTION.fullmatch(answer) else "not_a_fraction"
-
-
 def finds_duration(answer: str, entry: Mapping[str, Any]) -> str:
     """`time_intervals` reads the first number of days of a text, and no more of a duration than it needs."""
     form = _DAYS if entry["metadata"]["task_type"] == "date" else _DURATION
     return "" if form.fullmatch(answer) else "not_a_duration"
-
-
-def finds_bits(answer: str, entry: Mapping[str, Any]) -> str:
-    """`kakurasu` passes over every character but 0 and 1, also within words and numbers."""
-    return "" if _BITS.fullmatch(answer) else "stray_text"
-
-
-def finds_table(answer: str, entry: Mapping[str, Any]) -> str:
-    """`survo` passes over every word that is no integer."""
-    return "" if _TABLE.fullmatch(answer) else "stray_text"
 
 
 def finds_solutions(answer: str, entry: Mapping[str, Any]) -> str:
@@ -184,33 +169,33 @@ def finds_as_many_words(answer: str, entry: Mapping[str, Any]) -> str:
     return "" if answer.count(",") == str(entry["answer"]).count(",") else "other_words"
 
 
-def finds_cube_moves(answer: str, entry: Mapping[str, Any]) -> str:
-    """`rubiks_cube` makes a list of as many moves as the number behind one says, a billion as well."""
-    return "" if _CUBE_MOVES.fullmatch(answer) else "stray_text"
-
-
 CHECKS: Mapping[str, Check] = {
     "advanced_geometry": finds_point,
     "binary_matrix": finds_literal,
     "coin_flip": finds_probability,
     "complex_arithmetic": finds_finite_number,
     "countdown": finds_arithmetic,
-    "fraction_simplification": finds_fraction,
+    # Its scorer reads the fraction in LaTeX that a text begins with, whatever follows.
+    "fraction_simplification": finds_only(_FRACTION, "not_a_fraction"),
     "game_of_life_halting": finds_gold,
     "gsm_symbolic": finds_one_number,
     "intermediate_integration": finds_formula,
-    "kakurasu": finds_bits,
+    # Passes over every character but 0 and 1, also within words and numbers.
+    "kakurasu": finds_only(_BITS, "stray_text"),
     "n_queens": finds_literal,
     "number_sorting": finds_same_numbers,
     "polynomial_equations": finds_solutions,
     "polynomial_multiplication": finds_formula,
     "puzzle24": finds_arithmetic,
-    "quantum_lock": finds_moves,
-    "rubiks_cube": finds_cube_moves,
+    # Passes over every character but A, B and C, also within words.
+    "quantum_lock": finds_only(_LOCK, "stray_text"),
+    # Makes a list of as many moves as the number behind one says, a billion as well.
+    "rubiks_cube": finds_only(_CUBE_MOVES, "stray_text"),
     "simple_integration": finds_formula,
     "spiral_matrix": finds_literal,
     "string_insertion": finds_literal,
-    "survo": finds_table,
+    # Passes over every word that is no integer.
+    "survo": finds_only(_TABLE, "stray_text"),
     "time_intervals": finds_duration,
     "word_sorting": finds_as_many_words,
 }

@@ -2,14 +2,12 @@ r"""One box: the score table, and what only looks like it."""
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample
-from trl_grpo_ext.rewards.formats.boxed import BoxedVerifier, boxed_reward
+from trl_grpo_ext.rewards.formats.boxed import boxed_reward
 
 TABLE = [
     (r"<think>\boxed{1}?</think>It is \boxed{\frac{1}{2}}.", 1, ""),
@@ -92,7 +90,3 @@ def test_text_of_any_length_is_read() -> None:
         r"\boxed{" + r"\phantom{4}" * 25_000 + "}",
     ]
     assert boxed_reward(texts) == [0.0] * 6
-
-
-def test_it_pickles() -> None:
-    assert pickle.loads(pickle.dumps(boxed_reward)) == BoxedVerifier(name="boxed_reward")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -139,10 +138,6 @@ def test_thinking_that_the_prompt_opened_does_not_count() -> None:
 )
 def test_any_texts_get_a_score_each(texts: list[str]) -> None:
     assert [score in (0.0, 1.0) for score in code_format_reward(texts)] == [True] * len(texts)
-
-
-def test_it_pickles() -> None:
-    assert pickle.loads(pickle.dumps(code_format_reward)) == CodeFormatVerifier(name="code_format_reward")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,7 +76,3 @@ def test_it_works_as_a_term_and_refuses_to_be_a_plain_reward_function() -> None:
 def test_a_tolerance_that_cannot_be_is_refused(tolerance: object) -> None:
     with pytest.raises(ValueError, match="share by which lengths may differ"):
         ConciseVerifier(tolerance=tolerance)  # type: ignore[arg-type]
-
-
-def test_it_pickles() -> None:
-    assert pickle.loads(pickle.dumps(concise_reward)) == ConciseVerifier(name="concise_reward")

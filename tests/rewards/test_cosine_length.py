@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
-from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
+from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, trl_lengths
 from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier
 from trl_grpo_ext.verdict import grader_error, skipped
 
@@ -177,3 +177,9 @@ def test_it_pickles_with_its_verifier_and_works_off_the_main_thread() -> None:
     thread.start()
     thread.join()
     assert scores == pytest.approx([0.75, -0.75])
+
+
+def test_a_trl_without_it_is_refused_with_the_release_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trl_lengths, "FACTORY", "get_no_such_reward")
+    with pytest.raises(ValueError, match=r"get_no_such_reward, which TRL has from 1\.7 on; installed is \d"):
+        CosineLengthVerifier(max_len=10)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,7 +113,3 @@ def test_it_works_as_a_term_and_refuses_to_be_a_plain_reward_function() -> None:
 def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DiversityVerifier(**arguments)
-
-
-def test_it_pickles() -> None:
-    assert pickle.loads(pickle.dumps(diversity_reward)) == DiversityVerifier(name="diversity_reward")

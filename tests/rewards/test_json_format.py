@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import socket
 from typing import Any
 
@@ -225,12 +224,6 @@ def test_any_texts_get_a_score_each(texts: list[str]) -> None:
 
 def test_thinking_that_the_prompt_opened_does_not_count() -> None:
     assert json_reward.verify(Sample(text=ANN, prefill="<think>")).reason == "unclosed_think"
-
-
-def test_it_pickles() -> None:
-    verifier = JsonVerifier(schema=NAMED)
-    verifier([ANN])
-    assert pickle.loads(pickle.dumps(verifier)) == verifier
 
 
 def test_without_jsonschema_a_schema_is_refused_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.formats.json_schema import JsonFaultError, read_json
+from trl_grpo_ext.rewards.formats.answer_part import FormatFaultError
+from trl_grpo_ext.rewards.formats.json_schema import read_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -27,7 +28,7 @@ def test_what_json_writes_is_read_back(value: Any, indent: int | None, ascii_onl
 def test_any_text_is_a_value_or_a_fault(text: str) -> None:
     try:
         value = read_json(text, max_depth=5)
-    except JsonFaultError as fault:
+    except FormatFaultError as fault:
         assert fault.reason
     else:
         assert json.loads(text) == value
@@ -55,7 +56,7 @@ def test_any_text_is_a_value_or_a_fault(text: str) -> None:
     ],
 )
 def test_what_is_no_strict_json_is_a_fault(text: str, reason: str) -> None:
-    with pytest.raises(JsonFaultError) as caught:
+    with pytest.raises(FormatFaultError) as caught:
         read_json(text, max_depth=5)
     assert caught.value.reason == reason
 
@@ -77,5 +78,5 @@ def test_brackets_in_texts_are_no_depth() -> None:
     ids=["lists", "escapes", "quotes", "keys", "digits", "backslashes"],
 )
 def test_text_of_any_length_is_read(text: str) -> None:
-    with pytest.raises(JsonFaultError):
+    with pytest.raises(FormatFaultError):
         read_json(text, max_depth=64)

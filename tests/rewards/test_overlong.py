@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -70,9 +69,3 @@ def test_the_text_does_not_matter() -> None:
 def test_lengths_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         OverlongVerifier(**arguments)
-
-
-def test_it_pickles() -> None:
-    copy = pickle.loads(pickle.dumps(VERIFIER))
-    assert copy == VERIFIER
-    assert copy(["x"], completion_ids=[[1] * 90]) == [-0.5]

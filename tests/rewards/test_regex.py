@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -85,12 +84,6 @@ def test_any_texts_get_a_score_each(texts: list[str]) -> None:
         RegexVerifier(pattern=r"(a)\1", part="answer"),
     ):
         assert [score in (0.0, 1.0) for score in verifier(texts)] == [True] * len(texts)
-
-
-def test_it_pickles() -> None:
-    verifier = RegexVerifier(pattern="a", match="count", at_most=2)
-    verifier(["a"])
-    assert pickle.loads(pickle.dumps(verifier)) == verifier
 
 
 @pytest.mark.parametrize(

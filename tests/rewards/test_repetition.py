@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Status
-from trl_grpo_ext.rewards.repetition import RepetitionVerifier, repetition_reward
+from trl_grpo_ext.rewards.repetition import RepetitionVerifier
 
 
 @pytest.mark.parametrize(
@@ -59,10 +58,3 @@ def test_tokens_that_nobody_knows_are_the_graders_fault() -> None:
 def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RepetitionVerifier(**arguments)
-
-
-def test_the_ready_instance_has_the_defaults_its_name_and_pickles() -> None:
-    ready = repetition_reward
-    assert ready == RepetitionVerifier(name="repetition_reward")
-    assert pickle.loads(pickle.dumps(ready)) == ready
-    assert ready.__name__ == "repetition_reward"

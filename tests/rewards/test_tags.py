@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
@@ -159,11 +158,6 @@ def test_text_of_any_length_and_depth_is_read() -> None:
         "<" * 250_000,
     ]
     assert verifier(texts) == [0.0] * 5
-
-
-def test_it_pickles() -> None:
-    verifier = TagsVerifier(tags=["a", "a/b+"])
-    assert pickle.loads(pickle.dumps(verifier)) == verifier
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from typing import Any
 
 import pytest
@@ -123,8 +122,3 @@ def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
 def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TokenBudgetVerifier(**arguments)
-
-
-def test_it_pickles() -> None:
-    verifier = TokenBudgetVerifier(column="budget", name="length")
-    assert pickle.loads(pickle.dumps(verifier)) == verifier
