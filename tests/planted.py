@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trl_grpo_ext import Blame, RewardTerm, Sample, Status, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
 from trl_grpo_ext.lab import ActionVerifier
 from trl_grpo_ext.verdict import as_verdict
 
@@ -75,3 +76,26 @@ class Gold(Verifier):
 def lab_term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
     """A term with a verdict for each of the lab's actions."""
     return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
+
+
+def card_of(
+    columns: Mapping[str, Sequence[Verdict | None]],
+    weights: Sequence[float],
+    *,
+    size: int = 4,
+    lengths: Sequence[int] | None = None,
+) -> Scorecard:
+    """A card of these verdicts in groups of `size`, void where a term in force is without a score."""
+    names, rows = list(columns), range(len(next(iter(columns.values()))))
+    values = {name: tuple(None if v is None else v.score for v in column) for name, column in columns.items()}
+    by_name = dict(zip(names, weights, strict=True))
+    return Scorecard(
+        samples=tuple(
+            Sample(text="", group=row // size, completion_ids=[1] * (lengths[row] if lengths else row), truncated=False)
+            for row in rows
+        ),
+        weights=by_name,
+        verdicts={name: tuple(column) for name, column in columns.items()},
+        values=values,
+        gated={name: (False,) * len(rows) for name in names},
+    )

@@ -20,6 +20,7 @@ import pytest
 from command_line import run_here
 from hypothesis import given
 from hypothesis import strategies as st
+from planted import card_of
 from rich.console import Console
 
 from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
@@ -37,30 +38,23 @@ UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, answer="???")
 FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER)
 
 
-def card_of(*groups: Sequence[Verdict]) -> Scorecard:
+def judged(*groups: Sequence[Verdict]) -> Scorecard:
     """A batch with one term and these verdicts by prompt."""
-    verdicts = tuple(verdict for group in groups for verdict in group)
+    card = card_of({"accuracy": [verdict for group in groups for verdict in group]}, [1.0])
     samples = tuple(
         Sample(text="", prompt=f"prompt {number}", group=number, completion_ids=[0] * (number + 1))
         for number, group in enumerate(groups)
         for _ in group
     )
-    return Scorecard(
-        samples=samples,
-        weights={"accuracy": 1.0},
-        verdicts={"accuracy": verdicts},
-        values={"accuracy": tuple(verdict.score for verdict in verdicts)},
-        gated={"accuracy": (False,) * len(verdicts)},
-        mode="eval",
-    )
+    return replace(card, samples=samples, mode="eval")
 
 
 def figures(*groups: Sequence[Verdict], ks: Sequence[int]) -> list[dict[str, float]]:
-    return [dict(one.values) for one in prompt_figures(card_of(*groups), ks)]
+    return [dict(one.values) for one in prompt_figures(judged(*groups), ks)]
 
 
 def evaluated(label: str, *groups: Sequence[Verdict], ks: Sequence[int] = (1,)) -> Evaluated:
-    return Evaluated({"label": label}, ks, prompts=list(prompt_figures(card_of(*groups), ks)))
+    return Evaluated({"label": label}, ks, prompts=list(prompt_figures(judged(*groups), ks)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -154,7 +148,7 @@ def test_a_prompt_that_is_there_twice_is_paired_twice() -> None:
 def test_an_interval_is_never_broken_however_long_the_names_are() -> None:
     name, models = "a_term_that_has_a_very_long_name_indeed", []
     for label in ("Qwen2.5-0.5B-Instruct-with-a-long-name", "trained"):
-        card = card_of([RIGHT, WRONG], [RIGHT, RIGHT])
+        card = judged([RIGHT, WRONG], [RIGHT, RIGHT])
         card = replace(card, **{what: {name: getattr(card, what)["accuracy"]} for what in COLUMNS})
         models.append(Evaluated({"label": label, **ABOUT}, (1,), prompts=list(prompt_figures(card, (1,)))))
         models[-1].tally.add(card)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from planted import card_of
 from trl.trainer.utils import nanstd
 
-from trl_grpo_ext import Sample, Scorecard, Status, Verdict
+from trl_grpo_ext import Scorecard, Status, Verdict
 from trl_grpo_ext.figures.advantages import Advantages, AdvantageSettings, advantages_of
 
 MODES = [
@@ -25,22 +26,14 @@ MODES = [
 Row = tuple[float | None, ...]
 
 
-def card_of(rows: list[Row], weights: tuple[float, ...], size: int, groups: bool = True) -> Scorecard:
+def rows_of(rows: list[Row], weights: tuple[float, ...], size: int = 4) -> Scorecard:
     """A row whose first value is None is void; any other None is a term that does not apply."""
-    names = [f"term{place}" for place in range(len(weights))]
-    void = tuple(row[0] is None for row in rows)
-    kept = [[None if out else value for value in row] for row, out in zip(rows, void, strict=True)]
-    columns = {name: tuple(row[place] for row in kept) for place, name in enumerate(names)}
-    return Scorecard(
-        samples=tuple(Sample(text="", group=place // size if groups else None) for place in range(len(rows))),
-        weights=dict(zip(names, weights, strict=True)),
-        verdicts={
-            name: tuple(None if value is None else Verdict(status=Status.PARTIAL, score=value) for value in column)
-            for name, column in columns.items()
-        },
-        values=columns,
-        gated={name: (False,) * len(rows) for name in names},
-    )
+    kept = [row if row[0] is not None else (None,) * len(weights) for row in rows]
+    columns = {
+        f"term{place}": [None if one is None else Verdict(status=Status.PARTIAL, score=one) for one in column]
+        for place, column in enumerate(zip(*kept, strict=True))
+    }
+    return card_of(columns, weights, size=size)
 
 
 def trls_own(card: Scorecard, size: int, settings: AdvantageSettings) -> torch.Tensor:
@@ -78,7 +71,7 @@ weights_of_two = st.tuples(st.floats(-2, 2, width=16), st.sampled_from([0.0, 0.0
 def test_they_are_trls_up_to_the_rounding_that_is_told(
     settings: AdvantageSettings, rows: list[Row], weights: tuple[float, ...]
 ) -> None:
-    card = card_of(rows, weights, 4)
+    card = rows_of(rows, weights)
     made = advantages_of(card, settings)
     assert made.values.dtype == np.float32
     difference = np.abs(made.values - trls_own(card, 4, settings).numpy())
@@ -99,12 +92,12 @@ def test_they_are_what_the_formulas_say_with_void_rows_left_out(
     settings: AdvantageSettings, expected: list[float]
 ) -> None:
     rows: list[Row] = [(1.0,), (0.0,), (0.0,), (0.0,), (0.5,), (None,), (0.0,), (None,)]
-    made = advantages_of(card_of(rows, (1.0,), 4), settings)
+    made = advantages_of(rows_of(rows, (1.0,)), settings)
     assert made.values.tolist() == pytest.approx(expected, abs=1e-4)
 
 
-def made_of(rows: list[Row], weights: tuple[float, ...], settings: AdvantageSettings, **more: Any) -> Advantages:
-    return advantages_of(card_of(rows, weights, 4, **more), settings)
+def made_of(rows: list[Row], weights: tuple[float, ...], settings: AdvantageSettings) -> Advantages:
+    return advantages_of(rows_of(rows, weights), settings)
 
 
 @pytest.mark.parametrize("settings", MODES, ids=str)
@@ -125,15 +118,17 @@ def test_a_small_term_alone_pulls_as_far_as_an_answer_under_group_scaling_and_is
 
 @pytest.mark.parametrize("settings", MODES, ids=str)
 def test_samples_without_a_group_number_have_none(settings: AdvantageSettings) -> None:
-    made = made_of([(1.0,), (0.0,), (1.0,), (0.5,)], (1.0,), MODES[0], groups=False)
-    assert made.values.tolist() == [0.0] * 4
+    card = rows_of([(1.0,), (0.0,), (1.0,), (0.5,)], (1.0,))
+    alone = replace(card, samples=tuple(replace(sample, group=None) for sample in card.samples))
+    assert advantages_of(alone, settings).values.tolist() == [0.0] * 4
 
 
 def test_settings_are_read_as_trl_reads_them_and_what_is_missing_is_as_told() -> None:
     assert AdvantageSettings.read({}) == AdvantageSettings()
     run = AdvantageSettings(scale_rewards="batch", multi_objective_aggregation="normalize_then_sum")
     assert AdvantageSettings.read({"scale_rewards": None}, otherwise=run) == run
-    assert AdvantageSettings.read({"scale_rewards": True}, otherwise=run).scale_rewards == "group"
+    read = [AdvantageSettings.read({"scale_rewards": value}, otherwise=run).scale_rewards for value in (True, False)]
+    assert read == ["group", "none"]
     with pytest.raises(ValueError, match=r"scale_rewards.*'groups'.*`group`"):
         AdvantageSettings.read({"scale_rewards": "groups"})
     with pytest.raises(ValueError, match="multi_objective_aggregation"):

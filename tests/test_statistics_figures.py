@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,16 +12,16 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import Column, samples_of
+from planted import Column, card_of, samples_of
 from test_lazy_imports import modules_after
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
 from trl_grpo_ext.figures.arrays import deviation, ranks
 from trl_grpo_ext.figures.logged import logged_figures
-from trl_grpo_ext.figures.primary import Agreement, ks_for, pass_at_k, primary_figures, read_answer
+from trl_grpo_ext.figures.primary import Agreement, ks_for, pass_at_k, read_answer
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.verdict import as_verdict, grader_error
+from trl_grpo_ext.verdict import grader_error
 
 SETTINGS = {"num_generations": 4}
 MODES: list[dict[str, Any]] = [
@@ -38,29 +37,6 @@ def verdict(score: float | None, **settings: Any) -> Verdict:
         return grader_error("planted")
     status = Status.CORRECT if score == 1 else Status.INCORRECT if score <= 0 else Status.PARTIAL
     return Verdict(**({"status": status, "score": score} | settings))
-
-
-def card_of(
-    columns: dict[str, Sequence[Verdict | None]],
-    weights: Sequence[float],
-    *,
-    size: int = 4,
-    lengths: Sequence[int] | None = None,
-) -> Scorecard:
-    """A card of these verdicts in groups of `size`, void where a term in force is without a score."""
-    names, rows = list(columns), range(len(next(iter(columns.values()))))
-    values = {name: tuple(None if v is None else v.score for v in column) for name, column in columns.items()}
-    by_name = dict(zip(names, weights, strict=True))
-    return Scorecard(
-        samples=tuple(
-            Sample(text="", group=row // size, completion_ids=[1] * (lengths[row] if lengths else row), truncated=False)
-            for row in rows
-        ),
-        weights=by_name,
-        verdicts={name: tuple(column) for name, column in columns.items()},
-        values=values,
-        gated={name: (False,) * len(rows) for name in names},
-    )
 
 
 def scores(*values: float | None) -> list[Verdict | None]:
@@ -146,13 +122,6 @@ def test_an_agreement_that_says_one_thing_only_has_no_kappa() -> None:
     assert Agreement(both=1, primary_only=1, shadow_only=1, neither=1).kappa == 0
 
 
-@given(st.integers(1, 7), st.data())
-def test_pass_at_k_is_the_share_of_subsets_with_a_right_one(size: int, data: st.DataObject) -> None:
-    right, k = data.draw(st.integers(0, size)), data.draw(st.integers(1, size))
-    subsets = list(itertools.combinations([True] * right + [False] * (size - right), k))
-    assert pass_at_k(size, right, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
-
-
 def test_pass_at_k_leaves_out_groups_with_fewer_than_k_judged() -> None:
     card = card_of({"right": scores(1, 0, 0, 0, 1, None, None, None)}, [1.0])
     assert figure(card, "pass_at_1") == pytest.approx(0.625)
@@ -184,8 +153,10 @@ def test_lengths_of_no_completions_are_unknown_and_a_cut_one_counts_by_its_verdi
     )
 
 
-def test_no_answer_is_not_one_more_answer() -> None:
-    column = [verdict(1, answer="4"), verdict(0), verdict(0, answer="5"), verdict(1, answer="4"), *scores(0, 0, 0, 0)]
+def test_no_answer_is_not_one_more_answer_and_what_could_not_be_read_is_none() -> None:
+    unread = verdict(0, answer="gibberish", status=Status.UNPARSEABLE)
+    column = [verdict(1, answer="4"), unread, verdict(0, answer="5"), verdict(1, answer="4"), *scores(0, 0, 0, 0)]
+    assert [read_answer(one) for one in (None, *column[:3])] == [None, "4", None, "5"]
     card = card_of({"right": column}, [1.0])
     assert figure(card, "answers/distinct") == 2
     assert figure(card, "answers/given") == 3 / 8
@@ -269,32 +240,8 @@ def test_one_value_has_no_deviation() -> None:
     assert deviation(np.array([1.0, 1.0])).tolist() == [0.0]
 
 
-def test_trls_booleans_for_scale_rewards_are_by_group_or_not_at_all() -> None:
-    read = [AdvantageSettings.read({"scale_rewards": value}).scale_rewards for value in (True, False, "batch", None)]
-    assert read == ["group", "none", "batch", "group"]
-
-
 def test_a_term_that_pulls_against_the_total_has_a_share_below_0() -> None:
     terms = [RewardTerm(name="most", verifier=Column("most")), RewardTerm(name="against", verifier=Column("against"))]
     rows = samples_of(most=[1.0, 0.0, 1.0, 0.0], against=[0.0, 0.5, 0.0, 0.5])
     card = RewardMix(terms).score([replace(sample, group=0) for sample in rows])
     assert driver_shares(card, AdvantageSettings(scale_rewards="none")) == pytest.approx({"most": 2.0, "against": -1.0})
-
-
-def test_what_could_not_be_read_is_no_answer_and_having_none_is_not_one_more() -> None:
-    unread = Verdict(status=Status.UNPARSEABLE, score=0.0, answer="gibberish")
-    answers = [as_verdict(True), unread, Verdict(status=Status.CORRECT, score=1.0, answer="4")]
-    assert [read_answer(verdict) for verdict in (None, *answers)] == [None, None, None, "4"]
-    term = RewardTerm(name="said", verifier=Said(answers))
-    samples = [Sample(text=str(place), group=0) for place in range(3)]
-    assert primary_figures(RewardMix([term]).score(samples)).distinct_answers == 1.0
-
-
-class Said(Verifier):
-    """Gives these verdicts, by the number that the completion is."""
-
-    def __init__(self, verdicts: list[Verdict]) -> None:
-        self.verdicts = verdicts
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.verdicts[int(sample.text)]

@@ -66,12 +66,7 @@ function same(one, other) {
 function completionBrowser(runs) {
   const all = completionsOf(runs);
   if (!all.length)
-    return {
-      element: note("No completion has been recorded yet."),
-      show() {},
-      showPair() {},
-      showPrompt() {},
-    };
+    return { element: note("No completion has been recorded yet."), show() {}, showPair() {}, showPrompt() {} };
   const state = {
     view: "all",
     order: "late",
@@ -85,8 +80,8 @@ function completionBrowser(runs) {
     found: all,
     chosen: all[0],
   };
-  const parts = browserParts(runs, all, state, () => refresh());
-  const { list, detail, told, pager } = parts;
+  const parts = browserParts(runs, all, state, { refresh, turn });
+  const { list, detail, pages } = parts;
 
   function refresh() {
     state.found = all
@@ -107,11 +102,7 @@ function completionBrowser(runs) {
         .map((one) => listRow(one, one === state.chosen.first, runs.length > 1, choose)),
     );
     list.setAttribute("aria-activedescendant", state.chosen ? rowId(state.chosen.first) : "");
-    told.textContent = found.length
-      ? `${count(from + 1)}\u2013${count(Math.min(found.length, from + ROWS_A_PAGE))} of ${toldRows(found)}`
-      : "None fits.";
-    pager.back.disabled = from === 0;
-    pager.on.disabled = from + ROWS_A_PAGE >= found.length;
+    pages.tell(from, found.length, toldRows(found));
   }
 
   function showDetail() {
@@ -129,12 +120,9 @@ function completionBrowser(runs) {
       state.from = Math.floor(place / ROWS_A_PAGE) * ROWS_A_PAGE;
       showList();
     } else {
-      for (const [other, is] of [
-        [before, false],
-        [one, true],
-      ]) {
+      for (const other of [before, one]) {
         const row = other && document.getElementById(rowId(other.first));
-        if (row) row.setAttribute("aria-selected", String(is));
+        if (row) row.setAttribute("aria-selected", String(other === one));
       }
       list.setAttribute("aria-activedescendant", rowId(one.first));
     }
@@ -158,8 +146,8 @@ function completionBrowser(runs) {
     ArrowUp: () => step(-1),
     j: () => step(1),
     k: () => step(-1),
-    PageDown: () => turn(1),
-    PageUp: () => turn(-1),
+    PageDown: () => turn(ROWS_A_PAGE),
+    PageUp: () => turn(-ROWS_A_PAGE),
     ArrowRight: () => sibling(1),
     ArrowLeft: () => sibling(-1),
     Home: () => state.found.length && choose(state.found[0]),
@@ -172,7 +160,7 @@ function completionBrowser(runs) {
   });
 
   function turn(by) {
-    const from = state.from + by * ROWS_A_PAGE;
+    const from = state.from + by;
     if (from < 0 || from >= state.found.length) return;
     state.from = from;
     state.chosen = state.found[from];
@@ -180,8 +168,6 @@ function completionBrowser(runs) {
     list.scrollTop = 0;
     showDetail();
   }
-  pager.back.addEventListener("click", () => turn(-1));
-  pager.on.addEventListener("click", () => turn(1));
 
   function only(run, extra) {
     Object.assign(state, {
@@ -214,9 +200,14 @@ function completionBrowser(runs) {
   };
 }
 
+/** What a term says of a completion; null where it does not apply. Terms may have any name. */
+function verdictOf(one, term) {
+  return term !== null && Object.hasOwn(one.verdicts, term) ? one.verdicts[term] : null;
+}
+
 /** Whether a term passes a completion; null where it could not say. */
 function passes(one, term) {
-  const verdict = term !== null && Object.hasOwn(one.verdicts, term) ? one.verdicts[term] : null;
+  const verdict = verdictOf(one, term);
   return verdict && verdict.score !== null ? verdict.status === "correct" : null;
 }
 
@@ -229,20 +220,15 @@ function fits(one, state) {
   if (state.extra && !state.extra.fits(one)) return false;
   if (!VIEWS.find(([key]) => key === state.view)[3](one)) return false;
   if (!inPart(one, state)) return false;
-  if (
-    state.status &&
-    !(state.term ? [state.term] : Object.keys(one.verdicts)).some(
-      (term) => Object.hasOwn(one.verdicts, term) && one.verdicts[term].status === state.status,
-    )
-  )
-    return false;
-  if (state.term && !state.status && !Object.hasOwn(one.verdicts, state.term)) return false;
+  const said = state.term ? [verdictOf(one, state.term)] : Object.values(one.verdicts);
+  const isSo = (verdict) => verdict && (!state.status || verdict.status === state.status);
+  if ((state.term || state.status) && !said.some(isSo)) return false;
   return !state.text || one.text.toLowerCase().includes(state.text);
 }
 
 // --- what it is made of ---------------------------------------------------------------------------------------------
 
-function browserParts(runs, all, state, refresh) {
+function browserParts(runs, all, state, { refresh, turn }) {
   const changed = (change) => {
     Object.assign(state, change);
     refresh();
@@ -317,11 +303,7 @@ function browserParts(runs, all, state, refresh) {
     "aria-label": "Completions; arrow keys move, left and right go through the group",
   });
   const detail = el("article", { class: "detail", tabindex: "0", "aria-label": "The completion" });
-  const told = el("span", { class: "note" });
-  const pager = {
-    back: el("button", { text: "Previous" }),
-    on: el("button", { text: "Next" }),
-  };
+  const pages = pager(ROWS_A_PAGE, turn);
   const element = el(
     "div",
     { class: "browser" },
@@ -331,7 +313,7 @@ function browserParts(runs, all, state, refresh) {
     el(
       "div",
       { class: "split" },
-      el("div", { class: "left" }, list, el("div", { class: "pager" }, pager.back, pager.on, told)),
+      el("div", { class: "left" }, list, el("div", { class: "pager" }, ...pages.parts)),
       detail,
     ),
   );
@@ -344,7 +326,7 @@ function browserParts(runs, all, state, refresh) {
     extra.hidden = !state.extra;
     extra.textContent = state.extra ? shown(`${state.extra.label} \u00d7`) : "";
   };
-  return { element, list, detail, told, pager, reflect };
+  return { element, list, detail, pages, reflect };
 }
 
 /** How many completions the runs have recorded, and how many of them in evaluations where this page holds all. */
@@ -390,7 +372,7 @@ function listRow(one, chosen, named, choose) {
       el(
         "span",
         { class: "chips" },
-        ...group.run.terms.map((term) => chip(term, one.verdicts[term], Object.hasOwn(one.verdicts, term))),
+        ...group.run.terms.map((term) => chip(term, verdictOf(one, term))),
       ),
       el("span", {
         class: "where",
@@ -411,8 +393,8 @@ function listRow(one, chosen, named, choose) {
   );
 }
 
-function chip(term, verdict, there) {
-  if (!there) return el("span", { class: "chip none", title: `${term}: does not apply`, text: "\u00b7" });
+function chip(term, verdict) {
+  if (!verdict) return el("span", { class: "chip none", title: `${term}: does not apply`, text: "\u00b7" });
   return el("span", {
     class: `chip ${verdict.status}`,
     title: `${term}: ${verdict.status}${verdict.reason ? `, ${verdict.reason}` : ""}`,
@@ -470,10 +452,7 @@ function siblings(one, choose) {
     ...members.map((member, place) => {
       const bar = el("span", { class: `bar ${(member.advantage || 0) < 0 ? "down" : "up"}` });
       bar.style.height = `${(Math.abs(member.advantage || 0) / most) * 18}px`;
-      const verdict =
-        member.primary !== null && Object.hasOwn(member.verdicts, member.primary)
-          ? member.verdicts[member.primary]
-          : null;
+      const verdict = verdictOf(member, member.primary);
       const name = `${place + 1} of ${members.length}: ${verdict ? verdict.status : "no verdict"}, advantage ${member.advantage === null ? "not known" : signed(member.advantage)}`;
       return el(
         "button",
@@ -494,73 +473,47 @@ function siblings(one, choose) {
 }
 
 function verdictTable(one) {
-  const { group } = one;
-  const weights = group.weights;
+  const { run, weights } = one.group;
+  const rows = run.terms.filter((term) => Object.hasOwn(weights, term)).map((term) => verdictRow(one, term));
+  const head = ["term", "verdict", "extracted", "value", "weight", "counts"];
+  return el("div", { class: "scroll" }, table("list verdicts", head, rows));
+}
+
+function verdictRow(one, term) {
+  const verdict = verdictOf(one, term);
+  const name = el("th", { scope: "row", text: term });
+  if (!verdict)
+    return el("tr", { class: "absent" }, name, el("td", { colspan: "5", class: "note", text: "does not apply" }));
+  const { run, weights } = one.group;
+  const { answer, blame, value } = verdict;
+  const why = [
+    verdict.reason,
+    blame === "policy" ? "" : `the ${blame}'s fault`,
+    verdict.gated ? "gated" : "",
+    verdict.seconds >= 0.1 ? `${number(verdict.seconds)} s` : "",
+  ].filter(Boolean);
+  const isShadow = run.shadows.some((shadow) => shadow.term === term);
+  const cell = (label, text) => el("td", { class: "n", "data-label": label, text });
   return el(
-    "div",
-    { class: "scroll" },
+    "tr",
+    {},
+    name,
     el(
-      "table",
-      { class: "list verdicts" },
-      tableHead(["term", "verdict", "extracted", "value", "weight", "counts"]),
-      el(
-        "tbody",
-        {},
-        ...group.run.terms
-          .filter((term) => Object.hasOwn(weights, term))
-          .map((term) => {
-            if (!Object.hasOwn(one.verdicts, term))
-              return el(
-                "tr",
-                { class: "absent" },
-                el("th", { scope: "row", text: term }),
-                el("td", { colspan: "5", class: "note", text: "does not apply" }),
-              );
-            const verdict = one.verdicts[term];
-            const blame = verdict.blame === "policy" ? "" : `the ${verdict.blame}'s fault`;
-            const why = [
-              verdict.reason,
-              blame,
-              verdict.gated ? "gated" : "",
-              verdict.seconds >= 0.1 ? `${number(verdict.seconds)} s` : "",
-            ]
-              .filter(Boolean)
-              .join(", ");
-            return el(
-              "tr",
-              {},
-              el("th", { scope: "row", text: term }),
-              el(
-                "td",
-                {},
-                el("span", { class: "said" }, chip(term, verdict, true), ` ${verdict.status}`),
-                why ? el("div", { class: "note mono", text: why }) : null,
-              ),
-              el(
-                "td",
-                { class: "extracted", "data-label": "extracted" },
-                verdict.answer === null
-                  ? el("span", { class: "note", text: "\u2013" })
-                  : el("bdi", {
-                      class: "mono answer",
-                      text: start(verdict.answer, 400) + (verdict.answer.length > 400 ? "\u2026" : ""),
-                    }),
-              ),
-              el("td", { class: "n", "data-label": "value", text: number(verdict.value) }),
-              el("td", {
-                class: "n",
-                "data-label": "weight",
-                text: group.run.shadows.some((shadow) => shadow.term === term) ? "shadow" : number(weights[term]),
-              }),
-              el("td", {
-                class: "n",
-                "data-label": "counts",
-                text: verdict.value === null || weights[term] === 0 ? "\u2013" : signed(verdict.value * weights[term]),
-              }),
-            );
-          }),
-      ),
+      "td",
+      {},
+      el("span", { class: "said" }, chip(term, verdict), ` ${verdict.status}`),
+      why.length ? el("div", { class: "note mono", text: why.join(", ") }) : null,
     ),
+    el(
+      "td",
+      { class: "extracted", "data-label": "extracted" },
+      answer === null
+        ? el("span", { class: "note", text: "\u2013" })
+        : el("bdi", { class: "mono answer", text: start(answer, 400) + (answer.length > 400 ? "\u2026" : "") }),
+    ),
+    cell("value", number(value)),
+    cell("weight", isShadow ? "shadow" : number(weights[term])),
+    cell("counts", value === null || weights[term] === 0 ? "\u2013" : signed(value * weights[term])),
   );
 }
 
@@ -586,5 +539,5 @@ function block(text, label, main) {
 }
 
 function more(title, entries) {
-  return el("details", {}, el("summary", { text: title }), ...entries.map(([name, text]) => block(text, name)));
+  return folded(title, ...entries.map(([name, text]) => block(text, name)));
 }

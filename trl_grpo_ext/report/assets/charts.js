@@ -155,18 +155,11 @@ function yRange(spec) {
   return () => [low === 0 ? 0 : low - room, high + room];
 }
 
-/** The lowest and highest value of a spec's lines, 0 among them unless it says otherwise. */
+/** The lowest and highest value of a spec's lines, 0 among them. */
 function extent(spec) {
   const values = spec.series.flatMap((one) => present(one.values));
   if (!values.length) return [null, null];
-  return [
-    Math.min(spec.tight ? Infinity : 0, ...lowHigh(values)),
-    Math.max(spec.tight ? -Infinity : 0, ...lowHigh(values)),
-  ];
-}
-
-function lowHigh(values) {
-  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [0, 0]);
 }
 
 function axes(spec) {
@@ -194,7 +187,7 @@ function axes(spec) {
 
 /** What stands under the chart; the first says what it counts. */
 function ticks(spec, splits) {
-  const inside = (step) => !spec.span || (step >= spec.span[0] && step <= spec.span[1]);
+  const inside = (step) => step >= spec.span[0] && step <= spec.span[1];
   const first = splits.find(inside);
   return splits.map((step) => (!inside(step) ? "" : step === first ? `${spec.unit || "step"} ${step}` : String(step)));
 }

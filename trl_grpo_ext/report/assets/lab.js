@@ -299,15 +299,10 @@ function detail() {
     el(
       "div",
       { class: "scroll" },
-      el(
-        "table",
-        { class: "samples" },
-        tableHead(names),
-        el(
-          "tbody",
-          {},
-          samples.map((sample) => sampleRow(sample, groups)),
-        ),
+      table(
+        "samples",
+        names,
+        samples.map((sample) => sampleRow(sample, groups)),
       ),
     ),
   ];
@@ -433,7 +428,7 @@ function runTable() {
     ),
   );
   const names = ["at the end", "samples", "largest probability", "entropy", "KL", "expected reward"];
-  return el("div", { class: "scroll" }, el("table", { class: "runs" }, tableHead(names), el("tbody", {}, rows)));
+  return el("div", { class: "scroll" }, table("runs", names, rows));
 }
 
 function explanation() {

@@ -30,33 +30,34 @@ function termSeries(run, figure) {
     .map((term) => ({ label: term, color: termColor(run, term), values: figure[term] }));
 }
 
-/** The panels of a run, each {section, ...spec}. */
+// What makes the panels of each section, of a run and of its training, or else its evaluations.
+const PANELS = {
+  reward: [rewardPanels],
+  verdicts: [verdictPanels, noisePanels],
+  groups: [groupPanels],
+  length: [lengthPanels],
+  policy: [policyPanels],
+  terms: [shadowPanels],
+};
+
+/** The panels of a run, each {section, ...spec}: lines over the steps of its main part, unless it says otherwise. */
 function panelsOf(run) {
-  const context = { marks: [...new Set(run.findings.map((found) => found.step).filter((step) => step !== null))] };
-  const panels = [
-    ...rewardPanels(run),
-    ...verdictPanels(run),
-    ...noisePanels(run),
-    ...groupPanels(run),
-    ...lengthPanels(run),
-    ...policyPanels(run),
-    ...shadowPanels(run),
-  ];
-  return panels.filter((panel) => panel.series.length && panel.x.length).map((panel) => ({ ...panel, ...context }));
+  const main = run[run.main_mode];
+  const marks = [...new Set(run.findings.map((found) => found.step).filter((step) => step !== null))];
+  return Object.entries(PANELS)
+    .flatMap(([section, makers]) => makers.flatMap((make) => make(run, main)).map((panel) => ({ section, ...panel })))
+    .map((panel) => ({ kind: "lines", x: main.steps, ...panel, marks }))
+    .filter((panel) => panel.series.length && panel.x.length);
 }
 
-function rewardPanels(run) {
-  const main = run[run.main_mode];
+function rewardPanels(run, main) {
   const figures = main.figures;
   if (!figures.reward) return [];
+  const ofTerms = (figure) =>
+    run.terms.map((term) => ({ label: term, color: termColor(run, term), values: column(main, figure, term) }));
   const tables = [
     { label: "total reward", color: "--ink", wide: true, x: main.steps, values: figures.reward },
-    ...run.terms.map((term) => ({
-      label: term,
-      color: termColor(run, term),
-      x: main.steps,
-      values: column(figures, main, "value", term),
-    })),
+    ...ofTerms("value").map((line) => ({ ...line, x: main.steps })),
   ];
   if (run.main_mode === "train" && run.eval.steps.length) {
     tables.push({
@@ -68,17 +69,11 @@ function rewardPanels(run) {
     });
   }
   const [x, columns] = joined(tables);
-  const weights = run.terms.map((term) => ({
-    label: term,
-    color: termColor(run, term),
-    values: column(figures, main, "weight", term),
-  }));
+  const weights = ofTerms("weight");
   const moved = weights.some((one) => new Set(present(one.values)).size > 1);
   const panels = [
     {
-      section: "reward",
       id: "total",
-      kind: "lines",
       title: "Reward, and the value of each term",
       note: moved
         ? "Values are before the weight."
@@ -89,12 +84,9 @@ function rewardPanels(run) {
   ];
   if (moved) {
     panels.push({
-      section: "reward",
       id: "weights",
-      kind: "lines",
       title: "Weights in force",
       note: "What multiplies each term's value. 0 is a shadow: watched, not trained on.",
-      x: main.steps,
       series: weights,
     });
   }
@@ -105,9 +97,10 @@ function said(weights) {
   return weights.map((one) => `${one.label} ${number(present(one.values).at(-1))}`).join(", ");
 }
 
-function column(figures, main, ...path) {
-  const found = path.reduce((place, key) => (place && Object.hasOwn(place, key) ? place[key] : undefined), figures);
-  return found || main.steps.map(() => null);
+/** What is known of a term, or null at each step. */
+function column(main, figure, term) {
+  const found = main.figures[figure] || {};
+  return Object.hasOwn(found, term) ? found[term] : main.steps.map(() => null);
 }
 
 function shares(main, figures, entries) {
@@ -116,19 +109,16 @@ function shares(main, figures, entries) {
     .filter((one) => present(one.values).some((value) => value !== 0));
 }
 
-function verdictPanels(run) {
-  const main = run[run.main_mode];
+function verdictPanels(run, main) {
   const statuses = main.figures.status || {};
   return run.terms
     .filter((term) => Object.hasOwn(statuses, term))
     .map((term) => ({
-      section: "verdicts",
       id: `verdicts-${run.terms.indexOf(term)}`,
       kind: "stack",
       title: term,
       format: percent,
       note: weightNote(main, term),
-      x: main.steps,
       series: shares(
         main,
         statuses[term],
@@ -156,36 +146,29 @@ function noisePanels(run) {
       values: figures[`verified/noise/${rate}${bound}`] || [],
     })),
   );
-  return [
-    {
-      section: "verdicts",
-      id: "noise",
-      kind: "lines",
-      title: "Noise of the verifier",
-      note: "Of right answers in another form, and of answers to other prompts. Dashed: the 95\u00a0% interval.",
-      format: percent,
-      x: steps,
-      series: series.filter((one) => present(one.values).length),
-    },
-  ];
+  return {
+    id: "noise",
+    title: "Noise of the verifier",
+    note: "Of right answers in another form, and of answers to other prompts. Dashed: the 95\u00a0% interval.",
+    format: percent,
+    x: steps,
+    series: series.filter((one) => present(one.values).length),
+  };
 }
 
 function weightNote(main, term) {
-  const weights = present(column(main.figures, main, "weight", term));
+  const weights = present(column(main, "weight", term));
   return weights.every((weight) => weight === 0) ? "A shadow: watched, not trained on." : null;
 }
 
-function groupPanels(run) {
-  const main = run[run.main_mode];
+function groupPanels(run, main) {
   const panels = [
     {
-      section: "groups",
       id: "groups",
       kind: "stack",
       title: "What the groups have to teach",
       format: percent,
       note: "A group is live if a reward with weight differs between two of its members. The others move nothing.",
-      x: main.steps,
       series: shares(main, main.figures.group || {}, GROUPS),
     },
   ];
@@ -193,20 +176,17 @@ function groupPanels(run) {
   const series = termSeries(run, drivers).filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
   const below = series.some((one) => present(one.values).some((value) => value < -0.005));
   panels.push({
-    section: "groups",
     id: "drivers",
     kind: below ? "lines" : "stack",
     title: "Who drives the advantages",
     format: percent,
     note: `The share of each term in what tells the members of a group apart.${below ? " Below 0, a term pulls against the total." : ""}`,
-    x: main.steps,
     series,
   });
   return panels;
 }
 
-function lengthPanels(run) {
-  const main = run[run.main_mode];
+function lengthPanels(run, main) {
   const lengths = main.figures.length || {};
   const series = [
     { label: "all", color: "--ink", wide: true, values: lengths.all },
@@ -214,13 +194,10 @@ function lengthPanels(run) {
   ].filter((one) => one.values && present(one.values).length);
   const panels = [
     {
-      section: "length",
       id: "length",
-      kind: "lines",
       title: "Tokens, by verdict",
       note: "Mean length of the completions to which the first term in force gives each verdict.",
       gaps: true,
-      x: main.steps,
       series,
     },
   ];
@@ -232,21 +209,18 @@ function lengthPanels(run) {
   ]) {
     const values = main.figures[id] || [];
     const series = present(values).some((value) => value > 0) ? [{ label: id, color: tint, values }] : [];
-    panels.push({ section: "length", id, kind: "lines", title, note, format: percent, x: main.steps, series });
+    panels.push({ id, title, note, format: percent, series });
   }
   return panels;
 }
 
 function policyPanels(run) {
   const { steps, figures } = run.logs;
-  const panel = (id, title, note, names, format, tight) => ({
-    section: "policy",
+  const panel = (id, title, note, names, format) => ({
     id,
-    kind: "lines",
     title,
     note,
     format,
-    tight,
     x: steps,
     series: names
       .filter(([key]) => figures[key] && present(figures[key]).length)
@@ -290,21 +264,15 @@ function policyNotes(run) {
   return notes;
 }
 
-function shadowPanels(run) {
-  const main = run[run.main_mode];
+function shadowPanels(run, main) {
   const fooled = main.figures.fooled || {};
   const series = termSeries(run, fooled).filter((one) => present(one.values).length);
-  return [
-    {
-      section: "terms",
-      id: "fooled",
-      kind: "lines",
-      title: "Passed in training, failed by the shadow",
-      format: percent,
-      note: "Of the completions that the first term in force passes, the share that each shadow fails. If it rises, read them.",
-      gaps: true,
-      x: main.steps,
-      series,
-    },
-  ];
+  return {
+    id: "fooled",
+    title: "Passed in training, failed by the shadow",
+    format: percent,
+    note: "Of the completions that the first term in force passes, the share that each shadow fails. If it rises, read them.",
+    gaps: true,
+    series,
+  };
 }

@@ -171,10 +171,8 @@ const SEVERITIES = { info: "info", warning: "warn", critical: "bad" };
 function findingsOf(run, span) {
   const items = run.findings.map((found) => ({ found, row: findingRow(found) }));
   const lacking = run.not_checked.length
-    ? el(
-        "details",
-        {},
-        el("summary", { text: `${plural(run.not_checked.length, "check")} could not be made` }),
+    ? folded(
+        `${plural(run.not_checked.length, "check")} could not be made`,
         el(
           "ul",
           { class: "plain" },
@@ -207,12 +205,7 @@ function findingRow(found) {
     el("p", {}, ...withCode(found.action)),
     el("p", { class: "note" }, el("span", { class: "mono", text: found.code }), ` \u00b7 ${facts.join(" \u00b7 ")}`),
     found.about.length
-      ? el(
-          "details",
-          {},
-          el("summary", { text: "What it looks at, and what helps" }),
-          ...found.about.map((text) => el("p", {}, ...withCode(text))),
-        )
+      ? folded("What it looks at, and what helps", ...found.about.map((text) => el("p", {}, ...withCode(text))))
       : null,
   );
 }
@@ -333,8 +326,8 @@ function termsOf(run, browser) {
   );
 }
 
-function shadowTable(run, { term, table, kappa }, browser) {
-  const [both, only, other, neither] = table;
+function shadowTable(run, { term, table: counts, kappa }, browser) {
+  const [both, only, other, neither] = counts;
   const all = both + only + other + neither;
   const cell = (n, passed, shadowPassed) => {
     const button = el(
@@ -350,23 +343,14 @@ function shadowTable(run, { term, table, kappa }, browser) {
     button.style.setProperty("--share", `${Math.round((n / all) * 100)}%`);
     return el("td", {}, button);
   };
-  return el(
-    "table",
-    { class: "two" },
-    el(
-      "caption",
-      {},
-      el("h3", { text: `Training against the shadow ${term}` }),
-      note(kappa === null ? "Kappa is not defined: each says one thing only." : `Cohen\u2019s kappa ${number(kappa)}`),
-    ),
-    tableHead(["", "shadow passes", "shadow fails"]),
-    el(
-      "tbody",
-      {},
-      tableRow("training passes", cell(both, true, true), cell(only, true, false)),
-      tableRow("training fails", cell(other, false, true), cell(neither, false, false)),
-    ),
-  );
+  const rows = [
+    tableRow("training passes", cell(both, true, true), cell(only, true, false)),
+    tableRow("training fails", cell(other, false, true), cell(neither, false, false)),
+  ];
+  return table("two", ["", "shadow passes", "shadow fails"], rows, [
+    el("h3", { text: `Training against the shadow ${term}` }),
+    note(kappa === null ? "Kappa is not defined: each says one thing only." : `Cohen\u2019s kappa ${number(kappa)}`),
+  ]);
 }
 
 function correlations(run) {
@@ -381,18 +365,11 @@ function correlations(run) {
       node.style.background = `color-mix(in srgb, var(${value < 0 ? "--incorrect" : "--live"}) ${Math.round(Math.abs(value) * 55)}%, transparent)`;
     return node;
   };
-  return el(
-    "table",
-    { class: "matrix" },
-    el(
-      "caption",
-      {},
-      el("h3", { text: "How values go together within groups" }),
-      note("Correlation, less each group\u2019s mean; a dash where one of them never differs."),
-    ),
-    tableHead(["", ...terms]),
-    el("tbody", {}, ...terms.map((a) => tableRow(a, ...terms.map((b) => cell(a, b))))),
-  );
+  const rows = terms.map((a) => tableRow(a, ...terms.map((b) => cell(a, b))));
+  return table("matrix", ["", ...terms], rows, [
+    el("h3", { text: "How values go together within groups" }),
+    note("Correlation, less each group\u2019s mean; a dash where one of them never differs."),
+  ]);
 }
 
 // --- prompts --------------------------------------------------------------------------------------------------------
@@ -402,23 +379,19 @@ const PROMPTS_A_PAGE = 12;
 function promptsOf(run, browser) {
   const { count: all, bins, rows } = run.prompts;
   if (!all) return null;
-  const body = el("tbody");
-  const place = el("span", { class: "note" });
+  const list = table("list", ["prompt", "correct", "over time", "judged"], []);
   let from = 0;
   let order = 1;
   const show = () => {
     const ordered = order > 0 ? rows : [...rows].reverse();
-    body.replaceChildren(...ordered.slice(from, from + PROMPTS_A_PAGE).map((row) => promptRow(run, row, browser)));
-    place.textContent = `${count(from + 1)}\u2013${count(Math.min(rows.length, from + PROMPTS_A_PAGE))} of ${count(rows.length)}`;
-    back.disabled = from === 0;
-    on.disabled = from + PROMPTS_A_PAGE >= rows.length;
+    const shown = ordered.slice(from, from + PROMPTS_A_PAGE);
+    list.lastChild.replaceChildren(...shown.map((row) => promptRow(run, row, browser)));
+    pages.tell(from, rows.length);
   };
-  const turn = (by) => {
+  const pages = pager(PROMPTS_A_PAGE, (by) => {
     from = Math.max(0, from + by);
     show();
-  };
-  const back = el("button", { text: "Previous", onclick: () => turn(-PROMPTS_A_PAGE) });
-  const on = el("button", { text: "Next", onclick: () => turn(PROMPTS_A_PAGE) });
+  });
   const turned = el("button", {
     text: "Easiest first",
     onclick: () => {
@@ -436,13 +409,11 @@ function promptsOf(run, browser) {
     el(
       "div",
       {},
-      el("table", { class: "list" }, tableHead(["prompt", "correct", "over time", "judged"]), body),
+      list,
       el(
         "div",
         { class: "pager" },
-        back,
-        on,
-        place,
+        ...pages.parts,
         turned,
         rows.length < all
           ? el("span", { class: "note", text: `A random sample of about ${count(all)} prompts.` })
@@ -532,29 +503,21 @@ function settingsOf({ runs }) {
       : typeof value === "object"
         ? JSON.stringify(value)
         : String(value);
-  const table = el(
-    "table",
-    { class: "list settings" },
-    runs.length > 1 ? tableHead(["", ...runs.map((run) => run.name)]) : null,
-    el(
-      "tbody",
-      {},
-      ...names.map((name) => {
-        const values = runs.map((run) => text(run.settings[name]));
-        return el(
-          "tr",
-          { class: new Set(values).size > 1 ? "differs" : null },
-          el("th", { scope: "row", class: "mono", text: name }),
-          ...values.map((value) => el("td", { class: "mono", text: value })),
-        );
-      }),
-    ),
-  );
+  const rows = names.map((name) => {
+    const values = runs.map((run) => text(run.settings[name]));
+    return el(
+      "tr",
+      { class: new Set(values).size > 1 ? "differs" : null },
+      el("th", { scope: "row", class: "mono", text: name }),
+      ...values.map((value) => el("td", { class: "mono", text: value })),
+    );
+  });
+  const head = runs.length > 1 ? ["", ...runs.map((run) => run.name)] : null;
   return el(
     "details",
     { open: runs.length > 1 },
     el("summary", { text: runs.length > 1 ? "Settings; those that differ are marked" : "Settings of the trainer" }),
-    el("div", { class: "scroll" }, table),
+    el("div", { class: "scroll" }, table("list settings", head, rows)),
   );
 }
 

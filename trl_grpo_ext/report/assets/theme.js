@@ -93,6 +93,34 @@ function tableRow(name, ...cells) {
   return el("tr", {}, el("th", { scope: "row", text: name }), cells);
 }
 
+function table(kind, names, rows, caption) {
+  return el(
+    "table",
+    { class: kind },
+    caption ? el("caption", {}, caption) : null,
+    names ? tableHead(names) : null,
+    el("tbody", {}, rows),
+  );
+}
+
+/** What is shown only when it is asked for. */
+function folded(summary, ...inside) {
+  return el("details", {}, el("summary", { text: summary }), ...inside);
+}
+
+/** Buttons that turn a page, and beside them a note on which part of how many is shown: {parts, tell}. */
+function pager(size, turn) {
+  const back = el("button", { text: "Previous", onclick: () => turn(-size) });
+  const on = el("button", { text: "Next", onclick: () => turn(size) });
+  const told = el("span", { class: "note" });
+  const tell = (from, all, said = count(all)) => {
+    told.textContent = all ? `${count(from + 1)}\u2013${count(Math.min(all, from + size))} of ${said}` : "None fits.";
+    back.disabled = from === 0;
+    on.disabled = from + size >= all;
+  };
+  return { parts: [back, on, told], tell };
+}
+
 /** Text in which what stands between backticks is code. */
 function withCode(text) {
   return String(text)
