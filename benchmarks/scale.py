@@ -104,7 +104,7 @@ def in_this_process(answers: Sequence[str], golds: Sequence[str]) -> float:
     """Compare without a worker, and so without a deadline."""
     inner = [answer.removeprefix(r"\boxed{").removesuffix("}") for answer in answers]
     pairs = zip(golds, inner, strict=True)
-    return float(sum(work.compare(gold, answer, "boxed", (), 6)["score"] for gold, answer in pairs))
+    return float(sum(work.compare(gold, answer, (), 6)["score"] for gold, answer in pairs))
 
 
 def in_workers(answers: Sequence[str], golds: Sequence[str]) -> float:

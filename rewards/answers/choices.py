@@ -91,23 +91,14 @@ class Options:
         others = {said for _, said in self._pairs()} - own - {""}
         return any(re.search(rf"(?<!\w){re.escape(said)}(?!\w)", form) for said in others)
 
-    def beginning(self, text: str) -> Beginning | None:
-        """The longest option that a text begins with, None if it begins with none."""
+    def beginning(self, text: str) -> str:
+        """The longest option that a text begins with, empty if it begins with none."""
         form = text.casefold()
         begun = [said for _, said in self._pairs() if said and re.match(re.escape(said) + r"(?!\w)", form)]
-        longest = max(begun, key=len, default="")
-        return Beginning(frozenset(self.saying(longest)), len(longest)) if longest else None
+        return max(begun, key=len, default="")
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         return zip(self.labels, self.texts, strict=False)  # without texts there are no pairs
-
-
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """An option that a text begins with: the labels that say it, and its length."""
-
-    labels: frozenset[str]
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +228,10 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
     if alone and label_of(alone) in {*options.labels} - {label} and label not in options.saying(rest):
         return "several_choices"
     begun = options.beginning(rest)
-    if begun and label not in begun.labels and _ENDED.match(rest, begun.length):
+    is_own = label in options.saying(begun)
+    if begun and not is_own and _ENDED.match(rest, len(begun)):
         return _DIFFER.problem
-    rest = rest[begun.length :] if begun and label in begun.labels else rest
+    rest = rest[len(begun) :] if is_own else rest
     if _names_another(label, rest, options) or _claims_another({label}, rest, options):
         return "several_choices"
     return "taken_back" if _TAKEN_BACK.match(rest) else ""

@@ -127,20 +127,11 @@ class Expressions(Structures):
         value = self.postfix(self.atom())
         while self.sees("sign", "^"):
             self.take()
-            if self._is_degree():
+            if self.skips("deg") or self.skips("{", "deg", "}"):
                 value = Apply("deg", (value,))
-                continue
-            if self._is_ordinal():
-                continue
-            exponent = self.exponent()
-            value = self.postfix(raised(value, exponent))
+            elif not any(self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS):
+                value = self.postfix(raised(value, self.exponent()))
         return value
-
-    def _is_degree(self) -> bool:
-        return self.skips("deg") or self.skips("{", "deg", "}")
-
-    def _is_ordinal(self) -> bool:
-        return any(self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS)
 
     def exponent(self) -> Node:
         """What stands in an exponent: a group, or a signed atom."""

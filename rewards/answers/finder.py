@@ -102,7 +102,8 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     said = after_thinking((prefill or "") + completion)
     if said is None:
         return FinalAnswer(problem="unclosed_think")
-    found = _RULES[answer_from](_without_courtesy(_until_next_question(said[-MAX_CHARS:])))
+    text = _until_next_question(said[-MAX_CHARS:])
+    found = _RULES[answer_from](text[:-MAX_COURTESY] + _COURTESY.sub("", text[-MAX_COURTESY:]))
     if isinstance(found, str):
         return FinalAnswer(problem=found)
     distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}
@@ -122,10 +123,6 @@ def _until_next_question(text: str) -> str:
     before = text[: question.start()]
     has_answer = box_answers(before) or tags(before) or formal(before) or informal(before)
     return before if has_answer else text
-
-
-def _without_courtesy(text: str) -> str:
-    return text[:-MAX_COURTESY] + _COURTESY.sub("", text[-MAX_COURTESY:])
 
 
 def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:

@@ -3,7 +3,6 @@ r"""Where a completion marks its answer: `\boxed{}` and `<answer>`. Takes time l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math-verify
@@ -114,7 +113,8 @@ def box_answers(text: str) -> list[Mark]:
 def _are_parts(text: str, runs: list[list[Mark]]) -> bool:
     """Whether each box answers another part of the question: `(a)` before the first, `(b)` before the second."""
     parts = [(part.start(), part[1].lower()) for part in _PART.finditer(text)]
-    labels = [[label for at, label in parts if last <= at < box[0].start] for last, box in _after(runs)]
+    ends = [0, *(run[-1].end for run in runs)]
+    labels = [[label for at, label in parts if end <= at < run[0].start] for end, run in zip(ends, runs, strict=False)]
     said = "".join(found[0] for found in labels if len(set(found)) == 1)
     return len(said) == len(runs) and names_parts(said)
 
@@ -122,11 +122,6 @@ def _are_parts(text: str, runs: list[list[Mark]]) -> bool:
 def names_parts(labels: str) -> bool:
     """Whether labels are those of parts, from the first on: `ab`, `123`."""
     return "abcdefgh".startswith(labels) or "12345678".startswith(labels)
-
-
-def _after(runs: list[list[Mark]]) -> Iterator[tuple[int, list[Mark]]]:
-    """The boxes, each with where those before it end."""
-    return zip([0, *(run[-1].end for run in runs)], runs, strict=False)
 
 
 def _joined(text: str, run: list[Mark]) -> Mark:

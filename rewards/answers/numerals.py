@@ -73,13 +73,10 @@ def raised(value: Node, exponent: Node) -> Node:
 def times(one: Node, other: Node, *, scaled: bool = False) -> Node:
     r"""A product; one that is `scaled` by a power of ten, such as `1.5 \times 10^3`, is a number."""
     if scaled and isinstance(one, Number) and isinstance(other, Number):
-        places = None if one.places is None else one.places - _zeros(other.value)
+        zeros = len(str(other.value.numerator)) - len(str(other.value.denominator))  # of a power of ten
+        places = None if one.places is None else one.places - zeros
         return Number(one.value * other.value, places)
     return Apply("*", (one, other))
-
-
-def _zeros(power_of_ten: Fraction) -> int:
-    return len(str(power_of_ten.numerator)) - len(str(power_of_ten.denominator))
 
 
 def quotient(above: Node, below: Node) -> Node:

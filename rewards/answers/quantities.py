@@ -75,7 +75,9 @@ class Quantities(Expressions):
     def _count(self) -> Unit:
         """What the words behind a value say that it counts, as a unit of its own; unknown words are stray."""
         words: list[str] = []
-        while self.next.text not in TAILS and (self.sees("word") or (words and self._is_abbreviated())):
+        while self.next.text not in TAILS and (
+            self.sees("word") or (words and self.sees("sign", ".") and self.ahead(1).kind == "word")
+        ):
             token = self.take()
             words += [token.text] if token.kind == "word" else []
         while self.sees("sign", ".", "?", "!"):
@@ -114,9 +116,6 @@ class Quantities(Expressions):
             return unit("arcsecond")
         self.take()
         return unit("arcsecond") if self.skip("sign", "'") else unit("arcminute")
-
-    def _is_abbreviated(self) -> bool:
-        return self.sees("sign", ".") and self.ahead(1).kind == "word"
 
     def _begins_factor(self) -> bool:
         return super()._begins_factor() and not self._begins_unit() and not self._is_part_of_degree()

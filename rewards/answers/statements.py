@@ -124,7 +124,7 @@ class Statements(Quantities):
         if self.next.kind in ("end", "close") or self.sees("sign", ",", ";"):
             if not lead:
                 raise UnreadableError
-            return self._only_words(lead)
+            return in_words(lead) or Words(" ".join(lead))
         if self.sees("sign", "forall", "exists"):
             return Apply(self.take().text, (self._statement(),))
         if self.skip("sign", "!="):
@@ -156,9 +156,6 @@ class Statements(Quantities):
             self.at += 3  # rank(A) = 2
         return words
 
-    def _only_words(self, words: list[str]) -> Node:
-        return in_words(words) or Words(" ".join(words))
-
     def _relation(self, lead: list[str]) -> Node:
         if lead and self.sees("sign", "="):
             sides: list[Node] = [Words(" ".join(lead))]
@@ -167,7 +164,11 @@ class Statements(Quantities):
             self.stray.update(
                 word for word in lead if word not in known_words("leading") and not (money and is_unit(word))
             )
-            sides = [self._signed_by_words(lead, money or NONE)]
+            value = self._value(money or NONE)
+            if lead and lead[-1] in _MINUS:
+                self.stray.discard(lead[-1])
+                value = negative(value)
+            sides = [value]
         signs: list[str] = []
         before = lead
         while self.sees("sign", *RELATIONS) or (self.sees("word", "in") and isinstance(sides[-1], Symbol)):
@@ -184,14 +185,6 @@ class Statements(Quantities):
                 signs.append(sign)
                 sides.append(self._value(unit("usd") if "usd" in lead else NONE))
         return Relation(tuple(signs), tuple(sides)) if signs else self._named_by_words(before, sides[0])
-
-    def _signed_by_words(self, lead: list[str], money: Unit) -> Node:
-        """The value behind some words, of which the last may be its sign: `minus 5`."""
-        value = self._value(money)
-        if not lead or lead[-1] not in _MINUS:
-            return value
-        self.stray.discard(lead[-1])
-        return negative(value)
 
     def _named_by_words(self, lead: list[str], value: Node) -> Node:
         """The value behind a word that is no usual one, as an amount of that: `width 4 m`."""
@@ -219,7 +212,11 @@ class Statements(Quantities):
         """An expression with its unit and with what it counts."""
         amount = self._amount()
         while self.next.text in _SCALES and self.next.kind == "word":
-            amount = _scaled(amount, _SCALES[self.take().text])
+            scale = _SCALES[self.take().text]
+            if isinstance(amount, Number):
+                amount = Number(amount.value * scale, amount.places)
+            else:
+                amount = Apply("*", (amount, Number(Fraction(scale))))
         measured = self._unit()
         match amount:
             case Apply("deg", (inner,)):
@@ -269,8 +266,3 @@ class Statements(Quantities):
                     return Collection(items.kind, tuple(Apply("*", (factor, item)) for item in items.items))
                 raise UnreadableError
         return found
-
-
-def _scaled(amount: Node, by: int) -> Node:
-    scale = Number(Fraction(by))
-    return Number(amount.value * by, amount.places) if isinstance(amount, Number) else Apply("*", (amount, scale))

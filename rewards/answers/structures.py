@@ -130,16 +130,13 @@ class Structures(Cursor, ABC):
             return items[0]
         return Collection(opened + closed.text, tuple(items))
 
+    @abstractmethod
     def statement(self, *, in_set: bool = False) -> Node:
-        """One item of a collection. Readers of whole answers know more of them."""
-        bars, self.bars = self.bars, int(in_set)
-        value = self.sets()
-        self.bars = bars
-        return value
+        """One item of a collection."""
 
+    @abstractmethod
     def conditions(self) -> Node:
-        """What follows the bar of a set. Readers of whole answers know what that may be."""
-        raise UnreadableError
+        """What follows the bar of a set."""
 
     def _group(self) -> Node:
         """What stands in bare braces: one value, or several where their backslashes were lost."""

@@ -89,7 +89,7 @@ def _table(*, long: bool = False) -> Mapping[str, Unit]:
         for spelling in spellings:
             for word, times in _prefixed(spelling):
                 if (len(word) > 3) == long:
-                    for form in (word, *_plurals(word)) if long else (word,):
+                    for form in (word, word + "s", word + "es") if long else (word,):
                         found.setdefault(form, Unit(measures, scale * times))
     return found
 
@@ -101,7 +101,3 @@ def _prefixed(spelling: str) -> list[tuple[str, Fraction]]:
         return [(plain, Fraction(1))]
     prefixes = _PREFIX_NAMES if len(plain) > 3 else _PREFIXES
     return [(plain, Fraction(1)), *((prefix + plain, Fraction(10) ** power) for prefix, power in prefixes.items())]
-
-
-def _plurals(word: str) -> list[str]:
-    return [word + "s", word + "es"]

@@ -1,7 +1,7 @@
 """Whether an answer says the same as a gold: decided by their types, and their values by an algebra.
 
-The same code runs twice: in the trainer's process with `Literal`, an algebra that knows only numbers and what is
-written alike, and where that does not decide in a worker with all of sympy.
+The same code runs twice: in the trainer's process with an algebra that knows only numbers and what is written alike,
+and where that does not decide in a worker with all of sympy.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 from trl_grpo_ext.rewards.answers.tree import (
     Apply,
@@ -56,37 +56,25 @@ class UndecidedError(Exception):
     """The algebra at hand cannot tell."""
 
 
-class Algebra(Protocol):
-    """What compares values that are not decided by how they are written."""
+class Algebra:
+    """Compares values that are not decided by their types: here those that are written alike, else it is undecided."""
 
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
         """Whether two expressions or matrices are equal."""
-
-    def same_equations(self, gold: Relation, answer: Relation) -> bool:
-        """Whether two equations or inequalities of several variables say the same."""
-
-    def same_regions(self, gold: Node, answer: Node) -> bool:
-        """Whether two nodes name the same set of numbers."""
-
-    def solves(self, gold: Relation, answer: Node) -> bool:
-        """Whether an expression is what an equation says of the variable that the expression lacks."""
-
-
-class Literal:
-    """The algebra of what is written alike: all else is undecided."""
-
-    def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
         if gold == answer:
             return True
         raise UndecidedError
 
     def same_equations(self, gold: Relation, answer: Relation) -> bool:
+        """Whether two equations or inequalities of several variables say the same."""
         return self.same_values(gold, answer, DECIMALS)
 
     def same_regions(self, gold: Node, answer: Node) -> bool:
+        """Whether two nodes name the same set of numbers."""
         return self.same_values(gold, answer, DECIMALS)
 
     def solves(self, gold: Relation, answer: Node) -> bool:
+        """Whether an expression is what an equation says of the variable that the expression lacks."""
         return self.same_values(gold, answer, DECIMALS)
 
 

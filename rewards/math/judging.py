@@ -6,13 +6,13 @@ import re
 import time
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
 from trl_grpo_ext.rewards.answers.reader import read
 from trl_grpo_ext.rewards.answers.spelling import spelled, without_text_commands
 from trl_grpo_ext.rewards.answers.tree import Number, Words
-from trl_grpo_ext.rewards.math.comparison import Literal, UndecidedError
+from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
 from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
@@ -31,7 +31,6 @@ class Pair(NamedTuple):
     Attributes:
         gold: As text.
         answer: As text.
-        rule: By what the answer was found.
         accepted: The switches of the policies that are off.
         decimals: Places that numbers are rounded to.
         echo: Whether the answer stands in the prompt, so that it may only repeat the question.
@@ -39,7 +38,6 @@ class Pair(NamedTuple):
 
     gold: str
     answer: str
-    rule: str
     accepted: tuple[str, ...]
     decimals: int
     echo: bool = False
@@ -77,7 +75,8 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
     """The verdict on each distinct gold against itself, where that needs mathematics."""
     known = {gold: _memo.get(("itself", gold, timeout)) for gold in golds if not _is_plain(gold)}
     new = [gold for gold, verdict in known.items() if verdict is None]
-    for gold, verdict in zip(new, _run("check_gold", [(gold,) for gold in new], timeout), strict=True):
+    judged = judge_in_workers(f"{_WORK}:check_gold", [(gold,) for gold in new], timeout=timeout)
+    for gold, verdict in zip(new, judged, strict=True):
         _remember(("itself", gold, timeout), verdict)
         known[gold] = verdict
     return {gold: verdict for gold, verdict in known.items() if verdict is not None}
@@ -100,15 +99,11 @@ def _try_at_once(pair: Pair) -> Verdict | None:
 
 def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
     """The verdicts of workers on pairs; with the answer, which a worker that was killed could not say."""
-    verdicts = _run("compare", [tuple(pair) for pair in pairs], timeout)
+    verdicts = judge_in_workers(f"{_WORK}:compare", [tuple(pair) for pair in pairs], timeout=timeout)
     return [
         replace(verdict, answer=pair.answer) if verdict.answer is None else verdict
         for verdict, pair in zip(verdicts, pairs, strict=True)
     ]
-
-
-def _run(function: str, arguments: Sequence[tuple[Any, ...]], timeout: float) -> list[Verdict]:
-    return judge_in_workers(f"{_WORK}:{function}", arguments, timeout=timeout)
 
 
 def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
@@ -119,7 +114,7 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
     key = ("slow", pair.gold, timeout)
     simplest = _memo.get(key)
     if simplest is None:
-        (simplest,) = in_workers([Pair(pair.gold, "1", "boxed", SWITCHES, pair.decimals)], timeout)
+        (simplest,) = in_workers([Pair(pair.gold, "1", SWITCHES, pair.decimals)], timeout)
         _remember(key, simplest)
     if simplest.status is Status.TIMEOUT:
         return replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)
@@ -144,7 +139,7 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     if is_prose(asked):  # which can be said in many ways
         return skipped("gold_prose", answer=answer)
     try:
-        reason = Judge(Literal(), frozenset(pair.accepted), pair.decimals, pair.echo).problem(asked, read(answer))
+        reason = Judge(Comparison(Algebra(), pair.decimals), pair.accepted, pair.echo).problem(asked, read(answer))
     except UndecidedError:
         return None
     return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")

@@ -6,9 +6,8 @@ last side of a false equation, drops text as if it were a unit. Each refusal her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations, permutations
 
 from trl_grpo_ext.rewards.answers.reader import Answer
@@ -30,7 +29,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 )
 from trl_grpo_ext.rewards.answers.units import unit
 from trl_grpo_ext.rewards.math.amounts import is_number
-from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
+from trl_grpo_ext.rewards.math.comparison import Comparison
 from trl_grpo_ext.rewards.math.congruences import congruent
 from trl_grpo_ext.rewards.math.forms import assigned, is_label, named, stem
 
@@ -57,71 +56,66 @@ class Judge:
     """Says why an answer is not right.
 
     Attributes:
-        algebra: What decides where types do not.
+        comparison: Of values.
         accepted: The switches of the refusals that are off.
-        decimals: Places that decimals are compared to.
         echo: Whether the answer stands in the prompt: a closed form that only repeats the question is no answer.
     """
 
-    algebra: Algebra
-    accepted: frozenset[str]
-    decimals: int
+    comparison: Comparison
+    accepted: Sequence[str] = ()
     echo: bool = False
 
     def problem(self, gold: Answer, answer: Answer) -> str:
         """The reason code why this answer is not right; empty if it is."""
-        comparison = Comparison(self.algebra, self.decimals)
         if gold.domain and answer.domain and gold.domain != answer.domain:
             return "not_equal"
-        if not self._same(comparison, gold, answer):
-            return self._difference(comparison, gold, answer)
-        return next((reason for switch, reason, applies in self._refusals() if applies(gold, answer)), "")
+        if not self._same(gold, answer):
+            return self._difference(gold, answer)
+        # Words beside the value may change it: `5 \text{ is wrong}`, `\text{minus } 5`.
+        if "accept_stray_text" not in self.accepted and answer.stray - gold.stray - gold.counted:
+            return "stray_text"
+        if "accept_unevaluated" not in self.accepted and is_unevaluated(gold, answer, echo=self.echo):
+            return "unevaluated"
+        if "accept_false_equations" not in self.accepted and self._is_false_equation(gold, answer):
+            return "false_equation"
+        return ""
 
-    def _same(self, comparison: Comparison, gold: Answer, answer: Answer) -> bool:
-        return any(comparison.same(gold.node, node) for node in _renamed(gold, answer))
+    def _same(self, gold: Answer, answer: Answer) -> bool:
+        return any(self.comparison.same(gold.node, node) for node in _renamed(gold, answer))
 
-    def _difference(self, comparison: Comparison, gold: Answer, answer: Answer) -> str:
+    def _difference(self, gold: Answer, answer: Answer) -> str:
         """Why a value is another one: its unit or the case of a letter alone may be."""
         if isinstance(gold.node, Number) and isinstance(answer.node, Number):
             return "not_equal"
         if isinstance(answer.node, Apply) and answer.node.name == "not":
             inner = replace(answer, node=answer.node.arguments[0])
-            if self._same(comparison, gold, inner):
+            if self._same(gold, inner):
                 return "" if "accept_stray_text" in self.accepted else "negated"
         bare = [_without_unit(one.node) for one in (gold, answer)]
-        if bare != [gold.node, answer.node] and comparison.same(bare[0], bare[1]):
+        if bare != [gold.node, answer.node] and self.comparison.same(bare[0], bare[1]):
             return "" if "accept_other_units" in self.accepted else "other_unit"
         letters = {name.swapcase(): name for name in symbols(gold.node) - symbols(answer.node) if len(name) == 1}
         if letters.keys() & symbols(answer.node):
             node = answer.node
             for other, name in letters.items():
                 node = rename(node, other, name)
-            if comparison.same(gold.node, node):
+            if self.comparison.same(gold.node, node):
                 return "" if "accept_other_case" in self.accepted else "other_symbols"
         return "not_equal"
-
-    def _refusals(self) -> list[tuple[str, str, Callable[[Answer, Answer], bool]]]:
-        refusals: list[tuple[str, str, Callable[[Answer, Answer], bool]]] = [
-            ("accept_stray_text", "stray_text", has_stray_text),
-            ("accept_unevaluated", "unevaluated", partial(is_unevaluated, echo=self.echo)),
-            ("accept_false_equations", "false_equation", self._is_false_equation),
-        ]
-        return [refusal for refusal in refusals if refusal[0] not in self.accepted]
 
     def _is_false_equation(self, gold: Answer, answer: Answer) -> bool:
         r"""Whether sides of `=` have different values: `4 = 5`, `6 = x = 5`. Sides that are names have none."""
         if gold.node == answer.node:
             return False
-        comparison = Comparison(self.algebra, self.decimals)
         for relation in walk(answer.node):
             if not isinstance(relation, Relation) or not set(relation.signs) <= {"=", "~"}:
                 continue
-            decimals = APPROXIMATE if "~" in relation.signs else self.decimals
+            decimals = APPROXIMATE if "~" in relation.signs else self.comparison.decimals
             values = _values(relation)
             for one, other in combinations(values, 2):
                 constant = (not symbols(one) and not symbols(other)) or isinstance(one, Opaque)
                 alike = symbols(one) == symbols(other) and (len(values) > 2 or not isinstance(gold.node, Relation))
-                same = replace(comparison, decimals=decimals).same
+                same = replace(self.comparison, decimals=decimals).same
                 if (constant or alike) and not (same(one, other) or same(other, one)):
                     return True
         return False
@@ -204,11 +198,6 @@ def _without_unit(node: Node) -> Node:
         case Relation(signs, sides):
             return Relation(signs, tuple(map(_without_unit, sides)))
     return node
-
-
-def has_stray_text(gold: Answer, answer: Answer) -> bool:
-    r"""Whether words stand beside the value that may change it: `5 \text{ is wrong}`, `\text{minus } 5`."""
-    return bool(answer.stray - gold.stray - gold.counted)
 
 
 def is_unevaluated(gold: Answer, answer: Answer, *, echo: bool = False) -> bool:

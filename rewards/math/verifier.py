@@ -178,7 +178,7 @@ class _Question:
     @property
     def pairs(self) -> list[Pair]:
         return [
-            Pair(gold, answer, self.found.rule, self.accepted, self.decimals, answer in self.echoes)
+            Pair(gold, answer, self.accepted, self.decimals, answer in self.echoes)
             for answer in self.found.answers
             for gold in self.golds
         ]

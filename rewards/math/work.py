@@ -15,12 +15,13 @@ import sympy
 from trl_grpo_ext.rewards.answers.reader import Answer, read
 from trl_grpo_ext.rewards.answers.tree import CONSTANTS, Node, Number, Opaque, Relation, symbols
 from trl_grpo_ext.rewards.math import algebra, equality
-from trl_grpo_ext.rewards.math.amounts import rounds_to, same_number
+from trl_grpo_ext.rewards.math.amounts import DECIMALS, rounds_to, same_number
+from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
 from trl_grpo_ext.rewards.math.policy import Judge, is_prose
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 
-class Sympy:
+class Sympy(Algebra):
     """The algebra that sympy works out."""
 
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
@@ -63,19 +64,8 @@ class Sympy:
         return len(found) == 1 and equality.equal(found[0], algebra.value_of(answer))
 
 
-def compare(
-    gold: str, answer: str, rule: str, accepted: Sequence[str], decimals: int, echo: bool = False
-) -> dict[str, Any]:
-    """The verdict's record for one answer.
-
-    Args:
-        gold: The gold answer, its delimiters and box taken off.
-        answer: What the rule found.
-        rule: The name of the rule.
-        accepted: The switches of the refusals that are off.
-        decimals: Decimal places that numbers are compared to.
-        echo: Whether the answer stands in the prompt.
-    """
+def compare(gold: str, answer: str, accepted: Sequence[str], decimals: int, echo: bool = False) -> dict[str, Any]:
+    """The verdict's record for what `judging.Pair` holds."""
     asked = read(gold)
     if not _is_readable(asked):
         return skipped("gold_unparseable").to_record()
@@ -84,7 +74,7 @@ def compare(
     if isinstance(said.node, Opaque) and not _is_readable(said):
         return _verdict(Status.UNPARSEABLE, "unparseable_answer", answer)
     try:
-        reason = Judge(Sympy(), frozenset(accepted), decimals, echo).problem(asked, said)
+        reason = Judge(Comparison(Sympy(), decimals), accepted, echo).problem(asked, said)
     except Exception as error:  # sympy fails in many ways on what models write; the gold has been read already
         return _verdict(Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__})
     return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, answer, details)
@@ -98,7 +88,7 @@ def check_gold(gold: str) -> dict[str, Any]:
     if not _is_readable(asked):
         return skipped("gold_unparseable").to_record()
     try:
-        judge = Judge(Sympy(), frozenset(), 6)
+        judge = Judge(Comparison(Sympy()))
         judge.problem(asked, Answer(Number(Fraction(1))))
         same = not judge.problem(asked, asked)
     except algebra.NotComparableError:
@@ -140,7 +130,7 @@ e^{-x} \sin(2x)
 
 def _worker_is_warm() -> None:
     for form in _USUAL_FORMS.strip().splitlines():
-        compare(form, form + " + 1", "boxed", (), 6)
+        compare(form, form + " + 1", (), DECIMALS)
 
 
 _worker_is_warm()
