@@ -17,6 +17,7 @@ from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, K
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.settings import conditions_of
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.estimate import SURE, Estimate, Z
 from trl_grpo_ext.support.files import write_text
@@ -130,7 +131,6 @@ def _names(runs: Sequence[RecordedRun]) -> list[str]:
 
 MOST_NAMED = 6  # settings that are named
 MOST_CHARS = 80  # of a value
-JUDGING = ("name", "verifier", "settings", "weight")  # what else a term's description has are conditions
 
 
 def comparison(runs: Sequence[RecordedRun], names: Sequence[str]) -> str:
@@ -201,8 +201,7 @@ def _of_term(term: str, one: Mapping[str, Any], other: Mapping[str, Any], *, has
         classes = [each["verifier"].rpartition(".")[2] for each in (one, other) if "verifier" in each]
         yield f"the verifier of {term}" + (f" ({', '.join(classes)})" if len(set(classes)) == 2 else "")
     if one and other:
-        conditions = [{key: item for key, item in each.items() if key not in JUDGING} for each in (one, other)]
-        yield from _changed(term, *conditions)
+        yield from _changed(term, conditions_of(one), conditions_of(other))
 
 
 def _changed(term: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:

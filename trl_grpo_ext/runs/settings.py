@@ -115,6 +115,14 @@ def _described_term(term: RewardTerm) -> dict[str, Any]:
     return verifier | {key: value for key, value in found.items() if value is not None}
 
 
+JUDGING = ("name", "verifier", "settings", "weight", "weight_at_end")  # who judges, and by how much
+
+
+def conditions_of(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What else a described reward has: gate, `when`, shape and the like."""
+    return {key: item for key, item in described.items() if key not in JUDGING}
+
+
 SECRET = re.compile(r"key|token(?!s\b)|secret|passw|header|auth|credential|cookie|bearer", re.IGNORECASE)
 URL = re.compile(r"(\w+://)(?:[^/\s]*@)?([^\s?#]*)[?#]?\S*")  # credentials stand before an @, or in the query
 MOST_CHARS = 300  # of a text

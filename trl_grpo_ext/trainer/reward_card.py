@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,7 +23,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.settings import without_credentials
+from trl_grpo_ext.runs.settings import conditions_of, without_credentials
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import plain, write_json, write_text
@@ -41,7 +42,6 @@ NOISE = {"false_rejects": FALSE_REJECTS, "false_accepts": FALSE_ACCEPTS}
 LOGGED = re.compile(r"step|loss|eval_reward|(eval_)?rewards/.*/mean|verified/noise/false_.*")
 Logs = Sequence[Mapping[str, Any]]
 
-NO_CONDITION = ("name", "verifier", "settings", "weight", "weight_at_end")
 MOST_FINDINGS = 20  # in the model card; the file has all
 MOST_CHARS = 300  # of a text in the model card
 
@@ -65,7 +65,6 @@ class RewardCard(RunListener):
         self.folder = Path(run_folder)
         self._settings, self._mix, self._has_log, self._has_checks = settings, mix, has_log, has_checks
         self._summary: Mapping[str, Any] | None = None
-        self._facts: dict[str, dict[str, str]] | None = None
         self._has_ended = False
         self._from_step: int | None = None  # that training began at, or went on from
         self._count: Counter[str] = Counter()
@@ -114,15 +113,15 @@ class RewardCard(RunListener):
         """The content of `reward_card.json`; null, or left out, for what is unknown."""
         entries = RecordedRun(self.folder).iterate_logs() if self._has_log else ()
         logs = [{key: value for key, value in entry.items() if LOGGED.fullmatch(key)} for entry in entries]
-        found = [finding.to_record() for finding in read_findings(self.folder)] if self._has_checks else None
         told = ("code", "step", "severity", "sentence")
+        found = [one.to_record() for one in read_findings(self.folder)] if self._has_checks else None
         return {
             "versions": versions(),
             "rewards": [
                 reward | {"weight_at_end": self._weights.get(reward["name"], reward["weight"])}
                 for reward in self._settings["rewards"]
             ],
-            "facts": self._known_facts(),
+            "facts": self._facts,
             "measured": measured(self._settings["reward_functions"], logs, self._summary),
             "findings": found and [{name: record[name] for name in told} for record in found],
             "hacks": {term: count for term, count in self._hacks.items() if count},
@@ -130,15 +129,14 @@ class RewardCard(RunListener):
             "completions": {"from_step": self._from_step, **self._count},
         }
 
-    def _known_facts(self) -> dict[str, dict[str, str]]:
+    @cached_property
+    def _facts(self) -> dict[str, dict[str, str]]:
         """Where verifiers work, by term; asked once, since the answer may need a program to be run."""
-        if self._facts is None:
-            found = {term.name: _facts(verifier) for term, verifier in (self._mix.verifiers if self._mix else ())}
-            self._facts = {term: facts for term, facts in found.items() if facts}
-        return self._facts
+        verifiers = self._mix.verifiers if self._mix else ()
+        return {term.name: facts for term, verifier in verifiers if (facts := _facts_of(verifier))}
 
 
-def _facts(verifier: Verifier) -> dict[str, str]:
+def _facts_of(verifier: Verifier) -> dict[str, str]:
     try:
         return {name: without_credentials(fact) for name, fact in verifier.facts().items()}
     except Exception as error:  # a service may be down, and the rest of the card is known
@@ -157,12 +155,13 @@ def measured(terms: Sequence[str], logs: Logs, summary: Mapping[str, Any] | None
         }
     evaluations = [entry for entry in logs if "eval_reward" in entry]
     if len(evaluations) > 1:
-        steps = f"in the first and the last evaluation, at steps {evaluations[0]['step']} and {evaluations[-1]['step']}"
-        return {"by": steps} | _means(terms, "eval_", evaluations[:1], evaluations[-1:])
+        first, last = evaluations[0], evaluations[-1]
+        steps = f"in the first and the last evaluation, at steps {first['step']} and {last['step']}"
+        return {"by": steps, "before": _means(terms, [first], "eval_"), "after": _means(terms, [last], "eval_")}
     training = [entry for entry in logs if "loss" in entry]
     before, after = _ends_of_logs(training)
     by = f"in training, {_steps(training, before)} and {_steps(training, after)}"
-    return {"by": by if before else "in training"} | _means(terms, "", before, after)
+    return {"by": by if before else "in training", "before": _means(terms, before), "after": _means(terms, after)}
 
 
 def _ends_of_logs(training: Logs) -> tuple[Logs, Logs]:
@@ -178,14 +177,10 @@ def _steps(training: Logs, part: Logs) -> str:
     return f"steps {begin} to {part[-1]['step']}" if part else ""
 
 
-def _means(terms: Sequence[str], prefix: str, before: Sequence[Any], after: Sequence[Any]) -> dict[str, Any]:
-    means: dict[str, dict[str, Any]] = {"before": {}, "after": {}}
-    for when, entries in zip(means, (before, after), strict=True):
-        for term in terms:
-            values = [entry.get(f"{prefix}rewards/{term}/mean") for entry in entries]
-            if known := [value for value in values if value is not None]:
-                means[when][term] = {"mean": fmean(known)}
-    return means
+def _means(terms: Sequence[str], entries: Logs, prefix: str = "") -> dict[str, dict[str, float]]:
+    found = {term: [entry.get(f"{prefix}rewards/{term}/mean") for entry in entries] for term in terms}
+    known = {term: [value for value in values if value is not None] for term, values in found.items()}
+    return {term: {"mean": fmean(values)} for term, values in known.items() if values}
 
 
 def _latest(logs: Logs, key: str) -> dict[str, float | None] | None:
@@ -215,8 +210,8 @@ def section(card: Mapping[str, Any]) -> Iterator[str]:
         weights = f"{reward['weight']:g}, {reward['weight_at_end']:g}"
         settings = _words(reward.get("settings"))
         judge = reward.get("verifier", "").rpartition(".")[2] + (f" ({settings})" if settings else "")
-        conditions = {key: value for key, value in reward.items() if key not in NO_CONDITION}
-        yield f"| {escaped(reward['name'])} | {escaped(judge)} | {weights} | {escaped(_words(conditions))} |"
+        conditions = escaped(_words(conditions_of(reward)))
+        yield f"| {escaped(reward['name'])} | {escaped(judge)} | {weights} | {conditions} |"
     for term, facts in card["facts"].items():
         yield f"\nWhere {escaped(term)} does its work: {escaped(_words(facts))}."
     found = card["measured"]
