@@ -10,6 +10,14 @@ from trl_grpo_ext import Blame, RewardTerm, Sample, Scorecard, Status, Verdict, 
 from trl_grpo_ext.lab import ActionVerifier
 from trl_grpo_ext.verdict import as_verdict
 
+MODES: list[dict[str, Any]] = [  # TRL's ways to make advantages
+    {"scale_rewards": "group"},
+    {"scale_rewards": "batch"},
+    {"scale_rewards": "none"},
+    {"multi_objective_aggregation": "normalize_then_sum"},
+]
+MODE_NAMES = [next(iter(mode.values())) for mode in MODES]
+
 
 class Column(Verifier):
     """Reads its verdicts from a dataset column: a number is a score, a blame is a verdict without one."""

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
+from windows import Planted
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import write_settings
@@ -35,17 +37,6 @@ HOSTILE = [
     "w" * 200_000,
     "\u6f22\u5b57" * 20_000,
 ]
-
-
-class Planted(Verifier):
-    """Reads its verdict from the dataset's row."""
-
-    def __init__(self, term: str) -> None:
-        self.term = term
-
-    def verify(self, sample: Sample) -> Verdict:
-        verdict: Verdict = sample.row["planted"][self.term]
-        return verdict
 
 
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="42", details={"rule": "boxed"})
@@ -105,7 +96,7 @@ def card(
                 ],
                 completion_ids=list(range(1 + len(text) // 4))[:4000],
                 truncated=rng.random() < 0.1,
-                row={"planted": planted},
+                row=planted,
                 group=number + (10_000 if mode == "eval" else 0),
                 step=step,
                 prefill="<think>" if place == 0 else "",

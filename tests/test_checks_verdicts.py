@@ -137,7 +137,7 @@ def test_a_shadow_that_asks_another_question_is_no_second_opinion() -> None:
         pair = {"answer": [RIGHT, WRONG] * 16, "format": other * 8}
         window = window_of([batch(pair, step=step, weights={"format": 0}) for step in range(4)])
         assert codes(window) == []
-        assert "second opinion" in needs(window, "noisy_verifier")
+        assert "a second opinion: `format` reads other answers" in needs(window, "noisy_verifier")
 
 
 @pytest.mark.parametrize("score", [1e300, -1e300])
@@ -245,13 +245,6 @@ def test_a_grader_that_takes_most_of_a_step_is_told_and_one_that_takes_little_is
     assert codes(window_of(cards, [{SHARE_OF_STEP: share}] * 4)) == told
 
 
-def test_a_shadow_that_fails_is_information_and_comes_after_a_term_in_force() -> None:
-    shadow = window_of([batch({"answer": MIXED, "strict": [FAILED] * 32}, weights={"strict": 0})])
-    assert found(shadow, "grader_trouble").severity is Severity.INFO
-    both = {"answer": [FAILED] * 4 + MIXED[4:], "strict": [FAILED] * 32}
-    assert "`answer`" in found(window_of([batch(both, weights={"strict": 0})]), "grader_trouble").sentence
-
-
 def test_the_reason_of_a_flood_is_that_of_the_primary_verdicts() -> None:
     other = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_think_tag")
     window = window_of([batch({"answer": [UNREAD] * 16 + [0] * 16, "form": [other] * 32})])
@@ -302,15 +295,16 @@ def test_failures_of_one_batch_that_are_most_of_all_there_is_are_told_at_once() 
     assert codes(window_of([batch({"answer": [FAILED] * 4 + MIXED[4:]})])) == ["grader_trouble"]
 
 
-def test_a_shadow_without_cpu_is_information_and_comes_after_a_term_in_force() -> None:
-    shadow = [batch({"answer": MIXED, "strict": [STARVED] * 32}, step=n, weights={"strict": 0}) for n in range(2)]
+@pytest.mark.parametrize("trouble", [FAILED, STARVED])
+def test_a_shadow_in_trouble_is_information_and_comes_after_a_term_in_force(trouble: Verdict) -> None:
+    shadow = [batch({"answer": MIXED, "strict": [trouble] * 32}, step=n, weights={"strict": 0}) for n in range(2)]
     outcome = found(window_of(shadow), "grader_trouble")
     assert outcome.severity is Severity.INFO
     assert outcome.sentence.endswith("It has no weight, and holds nothing back.")
-    terms = {"strict": [STARVED] * 32, "answer": [STARVED] * 4 + MIXED[4:]}
-    both = window_of([batch(terms, step=n, weights={"strict": 0}) for n in range(2)])
-    assert "`answer`" in found(both, "grader_trouble").sentence
-    assert found(both, "grader_trouble").severity is Severity.CRITICAL
+    terms = {"strict": [trouble] * 32, "answer": [trouble] * 4 + MIXED[4:]}
+    both = found(window_of([batch(terms, step=n, weights={"strict": 0}) for n in range(2)]), "grader_trouble")
+    assert "`answer`" in both.sentence
+    assert both.severity is Severity.CRITICAL
 
 
 def test_hacks_that_only_a_shadow_sees_are_not_said_to_have_earned_nothing() -> None:
@@ -478,13 +472,6 @@ def test_a_reward_that_gives_no_answers_is_watched_by_a_shadow_that_reads_them()
 
     assert "reward_hacking" in codes(watched(*[6] * 12))
     assert "reward_hacking" not in codes(watched(*range(2, 26, 2)))  # it is stricter, and rises as much
-
-
-def test_a_shadow_of_the_form_beside_answers_is_no_second_opinion() -> None:
-    cards = [
-        batch({"answer": [RIGHT, WRONG] * 16, "form": [1.0] * 32}, step=step, weights={"form": 0}) for step in range(8)
-    ]
-    assert "form" in needs(window_of(cards), "noisy_verifier")
 
 
 def test_a_saturated_term_is_not_judged_before_a_slow_rise_could_be_told() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted import Positions
+from planted import MODE_NAMES, MODES, Positions
 from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_changed, record, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
@@ -48,15 +48,7 @@ def rich_mix() -> RewardMix:
     )
 
 
-MODES = [
-    {"scale_rewards": "group"},
-    {"scale_rewards": "batch"},
-    {"scale_rewards": "none"},
-    {"multi_objective_aggregation": "normalize_then_sum"},
-]
-
-
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode.values())))
+@pytest.mark.parametrize("mode", MODES, ids=MODE_NAMES)
 def test_the_same_rewards_reproduce_the_recorded_advantages_and_change_nothing(
     tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
 ) -> None:

@@ -10,18 +10,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import card_of
+from planted import MODES, card_of
 from trl.trainer.utils import nanstd
 
 from trl_grpo_ext import Scorecard, Status, Verdict
 from trl_grpo_ext.figures.advantages import Advantages, AdvantageSettings, advantages_of
 
-MODES = [
-    AdvantageSettings(scale_rewards="group"),
-    AdvantageSettings(scale_rewards="batch"),
-    AdvantageSettings(scale_rewards="none"),
-    AdvantageSettings(multi_objective_aggregation="normalize_then_sum"),
-]
+SETTINGS = [AdvantageSettings.read(mode) for mode in MODES]
 
 Row = tuple[float | None, ...]
 
@@ -66,7 +61,7 @@ rows_of_two = st.lists(st.tuples(values, values), min_size=4, max_size=16).filte
 weights_of_two = st.tuples(st.floats(-2, 2, width=16), st.sampled_from([0.0, 0.01, 1.0]))
 
 
-@pytest.mark.parametrize("settings", MODES, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @given(rows=rows_of_two, weights=weights_of_two)
 def test_they_are_trls_up_to_the_rounding_that_is_told(
     settings: AdvantageSettings, rows: list[Row], weights: tuple[float, ...]
@@ -83,8 +78,8 @@ def test_they_are_trls_up_to_the_rounding_that_is_told(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (MODES[0], [1.4997, -0.4999, -0.4999, -0.4999, 0.7070, 0.0, -0.7070, 0.0]),
-        (MODES[2], [0.75, -0.25, -0.25, -0.25, 0.25, 0.0, -0.25, 0.0]),
+        (SETTINGS[0], [1.4997, -0.4999, -0.4999, -0.4999, 0.7070, 0.0, -0.7070, 0.0]),
+        (SETTINGS[2], [0.75, -0.25, -0.25, -0.25, 0.25, 0.0, -0.25, 0.0]),
     ],
     ids=str,
 )
@@ -100,7 +95,7 @@ def made_of(rows: list[Row], weights: tuple[float, ...], settings: AdvantageSett
     return advantages_of(rows_of(rows, weights), settings)
 
 
-@pytest.mark.parametrize("settings", MODES, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @given(value=st.floats(-100, 100, width=32), weight=st.floats(-2, 2, width=16))
 def test_a_group_of_equals_pulls_nowhere_whatever_rounding_leaves(
     settings: AdvantageSettings, value: float, weight: float
@@ -111,12 +106,12 @@ def test_a_group_of_equals_pulls_nowhere_whatever_rounding_leaves(
 
 def test_a_small_term_alone_pulls_as_far_as_an_answer_under_group_scaling_and_is_no_rounding() -> None:
     rows: list[Row] = [(1.0, 1.0), (1.0, 0.0), (1.0, 0.0), (1.0, 0.0)]
-    made = made_of(rows, (1.0, 0.001), MODES[0])
+    made = made_of(rows, (1.0, 0.001), SETTINGS[0])
     assert made.values[0] > 1.2
     assert made.signs.tolist() == [1, -1, -1, -1]
 
 
-@pytest.mark.parametrize("settings", MODES, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_samples_without_a_group_number_have_none(settings: AdvantageSettings) -> None:
     card = rows_of([(1.0,), (0.0,), (1.0,), (0.5,)], (1.0,))
     alone = replace(card, samples=tuple(replace(sample, group=None) for sample in card.samples))

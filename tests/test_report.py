@@ -151,7 +151,7 @@ def test_what_is_damaged_or_half_written_is_passed_over(tmp_path: Path) -> None:
 def test_runs_whose_terms_changed_between_batches_show_what_each_batch_had(tmp_path: Path) -> None:
     other = RewardMix([RewardTerm(name="novel", verifier=runs.Planted("accuracy"))])
     first = runs.card(0, runs.any_verdict)
-    samples = [runs.Sample(text="x", row={"planted": {"accuracy": runs.RIGHT}}, group=7, step=1)] * 2
+    samples = [runs.Sample(text="x", row={"accuracy": runs.RIGHT}, group=7, step=1)] * 2
     run = run_of(write_report([runs.record(tmp_path / "run", first, other.score(samples, step=1))]))
     assert run["terms"] == ["accuracy", "thinks", "short", "strict", "novel"]
     assert run["train"]["figures"]["value"]["novel"] == [None, 1.0]

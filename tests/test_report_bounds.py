@@ -98,18 +98,12 @@ def test_logs_of_a_long_run_are_no_more_than_a_thousand_points_and_what_is_no_nu
 
 def batch_of_prompts(numbers: Iterable[int], *, mode: Any = "train") -> Scorecard:
     """A completion a prompt; it is right where the prompt's number is even."""
-    return RewardMix([RewardTerm(name="right", verifier=runs.Planted("x"))]).score(
-        [
-            runs.Sample(
-                text="x",
-                prompt=f"prompt {number}",
-                group=number,
-                row={"planted": {"x": [runs.RIGHT, runs.WRONG][number % 2]}},
-            )
-            for number in numbers
-        ],
-        mode=mode,
-    )
+    mix = RewardMix([RewardTerm(name="right", verifier=runs.Planted("right"))])
+    samples = [
+        runs.Sample(text="x", prompt=f"prompt {number}", group=number, row={"right": number % 2 == 0})
+        for number in numbers
+    ]
+    return mix.score(samples, mode=mode)
 
 
 def count(prompts: Prompts, card: Scorecard, step: int) -> None:

@@ -89,7 +89,7 @@ def report(browser: Any, rich: Path) -> Iterator[Opened]:
 def planted(step: int, *completions: tuple[str, Any], advantages: Sequence[float]) -> Any:
     """A batch of one group and one term: texts with their verdicts."""
     samples = [
-        runs.Sample(text=text, row={"planted": {"x": verdict}}, group=step, step=step, completion_ids=[1] * len(text))
+        runs.Sample(text=text, row={"x": verdict}, group=step, step=step, completion_ids=[1] * len(text))
         for text, verdict in completions
     ]
     mix = RewardMix([RewardTerm(name="x", verifier=runs.Planted("x"))])
@@ -403,9 +403,7 @@ def test_terms_may_have_any_name(browser: Any, tmp_path: Path) -> None:
             for place, name in enumerate(names)
         ]
     )
-    samples = [
-        runs.Sample(text="x", row={"planted": {"x": verdict}}, group=0, step=0) for verdict in (runs.RIGHT, runs.WRONG)
-    ]
+    samples = [runs.Sample(text="x", row={"x": verdict}, group=0, step=0) for verdict in (runs.RIGHT, runs.WRONG)]
     opened = Opened(browser, write_report([runs.record(tmp_path / "run", mix.score(samples, step=0))]))
     said = opened.page.locator("#verdicts").inner_text()
     assert all(name in said for name in names)

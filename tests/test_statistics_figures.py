@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import Column, card_of, samples_of
+from planted import MODES, Column, card_of, samples_of
 from test_lazy_imports import modules_after
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict
@@ -24,12 +24,6 @@ from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.verdict import grader_error
 
 SETTINGS = {"num_generations": 4}
-MODES: list[dict[str, Any]] = [
-    {"scale_rewards": "group"},
-    {"scale_rewards": "batch"},
-    {"scale_rewards": "none"},
-    {"multi_objective_aggregation": "normalize_then_sum"},
-]
 
 
 def verdict(score: float | None, **settings: Any) -> Verdict:

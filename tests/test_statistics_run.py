@@ -11,19 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from planted import MODE_NAMES, MODES
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.mix import Affine, Gate, linear
 
 Make = Callable[..., Any]
 
-MODES = [
-    {"scale_rewards": "group"},
-    {"scale_rewards": "batch"},
-    {"scale_rewards": "none"},
-    {"multi_objective_aggregation": "normalize_then_sum"},
-]
-MODE_NAMES = [next(iter(mode.values())) for mode in MODES]
 
 # What only the clock knows.
 TIMES = {"verified/grader/judging_seconds", "verified/grader/share_of_step"}

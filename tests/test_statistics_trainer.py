@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_statistics_run import MODE_NAMES, MODES, RIGHT, TIMES, WRONG, Planted, everything, logged, run, tasks
+from planted import MODE_NAMES, MODES
+from test_statistics_run import RIGHT, TIMES, WRONG, Planted, everything, logged, run, tasks
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOTrainer
 from trl_grpo_ext.figures.logged import logged_figures
