@@ -21,16 +21,16 @@ def row(said: Said) -> str:
     """A line of the table."""
     case = said.case
     mark = "yes" if said.is_right else "**no**"
-    return f"| `{case.name}` | {case.story} | {said.diagnosis.sentence.replace('|', '/')} | {mark} |"
+    return f"| `{said.name}` | {case.story} | {said.diagnosis.sentence.replace('|', '/')} | {mark} |"
 
 
 def main() -> None:
     """Print the table."""
     with ProcessPoolExecutor() as pool:
-        found = {said.name: said for said in pool.map(diagnosed, [case.name for case in CASES])}
+        found = dict(zip(CASES, pool.map(diagnosed, CASES), strict=True))
     for kind, cases in {**FAULTY, "healthy": HEALTHY}.items():
         print(f"## {kind.capitalize()}\n\n| run | what happens | what is said | right |\n|---|---|---|---|")
-        print("\n".join(row(found[case.name]) for case in cases), end="\n\n")
+        print("\n".join(row(found[name]) for name in cases), end="\n\n")
     for name, is_of in {"faulty": True, "healthy": False}.items():
         rights = [said.is_right for said in found.values() if bool(said.case.expected) is is_of]
         print(f"{name}: {sum(rights)} of {len(rights)}", file=sys.stderr)

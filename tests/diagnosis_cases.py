@@ -5,11 +5,12 @@ They were written from the issue and the list of codes, by someone who had not r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import healthy_rewards
 import healthy_runs
-from diagnosis_simulator import Case
+from diagnosis_simulator import Case, Event, simulate
 from faulty_runs import RUNS as FAULTY_RUNS
 from windows import diagnosis_of
 from wiring_runs import RUNS as WIRING_RUNS
@@ -19,9 +20,8 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Severity
 
 FAULTY = WORSE_RUNS | FAULTY_RUNS | WIRING_RUNS  # by the kind of fault
-HEALTHY: list[Case] = healthy_runs.RUNS + healthy_rewards.RUNS
-CASES = [case for kind in FAULTY.values() for case in kind] + HEALTHY
-NAMED = {case.name: case for case in CASES}
+HEALTHY = healthy_runs.RUNS | healthy_rewards.RUNS
+CASES: dict[str, Case] = {name: case for kind in (*FAULTY.values(), HEALTHY) for name, case in kind.items()}
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Said:
 
     @property
     def case(self) -> Case:
-        return NAMED[self.name]
+        return CASES[self.name]
 
     @property
     def is_right(self) -> bool:
@@ -44,7 +44,11 @@ class Said:
         return bool(set(first) & set(self.case.expected)) and not self.case.missing(self.diagnosis.sentence)
 
 
+def events_of(name: str) -> Iterator[Event]:
+    """Scorecards, of training and evaluation, and (step, logs), in order; the same every time."""
+    return simulate(name, CASES[name].run)
+
+
 def diagnosed(name: str) -> Said:
     """What is said of a case."""
-    case = NAMED[name]
-    return Said(name, diagnosis_of(case.events(), case.settings))
+    return Said(name, diagnosis_of(events_of(name), CASES[name].run.settings))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
 from statistics import fmean, pstdev
-from typing import Any
 
 import numpy as np
 from simulated_run import Curve, Draw, Run, at
@@ -205,31 +204,21 @@ class _Simulation:
         return logs
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """A run and what should be said of it.
 
     Attributes:
-        name: Unique.
         story: What happens, as a practitioner would tell it.
         expected: The codes that are right; none for a run about which nothing above information should be said.
         says: What the sentence must contain, in lower case, all of them; `a|b` is either.
     """
 
-    name: str
     story: str
     run: Run
+    _: KW_ONLY
     expected: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The run's settings."""
-        return self.run.settings
-
-    def events(self) -> Iterator[Event]:
-        """Scorecards, of training and evaluation, and (step, logs), in order; the same every time."""
-        return simulate(self.name, self.run)
 
     def missing(self, sentence: str) -> list[str]:
         """Which of `says` a sentence lacks."""

@@ -28,11 +28,10 @@ LENIENT = Term(name="lenient", judge=lenient, weight=0.0)
 TESTS = Term(name="tests", judge=unit_tests)
 JUDGED = Term(name="tone", judge=opinion(0.05), weight=0.2)
 
-TERMS = [
-    Case(
-        name="brevity_outweighs",
-        story="A length penalty of weight 5 is worth more than being right: completions shrink, and so does accuracy.",
-        run=Run(
+TERMS = {
+    "brevity_outweighs": Case(
+        "A length penalty of weight 5 is worth more than being right: completions shrink, and so does accuracy.",
+        Run(
             score=[(0, 0.5), (100, 0.15)],
             terms=(ACCURACY, replace(BREVITY, weight=5.0)),
             steps=140,
@@ -43,10 +42,9 @@ TERMS = [
         expected=("wrong_driver", "getting_worse"),
         says=("brevity",),
     ),
-    Case(
-        name="terms_cancel",
-        story="A term for hedging gives its mark where the answer is wrong, so the totals of a group are equal.",
-        run=Run(
+    "terms_cancel": Case(
+        "A term for hedging gives its mark where the answer is wrong, so the totals of a group are equal.",
+        Run(
             score=0.4,
             shares={"slips": 0.03},
             terms=(
@@ -57,10 +55,9 @@ TERMS = [
         expected=("wrong_driver", "dead_groups", "inert_term"),
         says=("cautious",),
     ),
-    Case(
-        name="schedule_undoes",
-        story="The weights fade the wrong way round, from accuracy to the format, and what was learned is lost.",
-        run=Run(
+    "schedule_undoes": Case(
+        "The weights fade the wrong way round, from accuracy to the format, and what was learned is lost.",
+        Run(
             score=[(0, 0.25), (70, 0.7), (100, 0.65), (170, 0.3)],
             terms=(
                 replace(ACCURACY, weight=linear(1.0, 0.05, begin=0.4, until=0.6)),
@@ -72,10 +69,9 @@ TERMS = [
         expected=("getting_worse", "wrong_driver"),
         says=("format|schedule|weight",),
     ),
-    Case(
-        name="tie_breaker_alone",
-        story="Nearly all answers are wrong; a style mark of weight 0.01, scaled up by its group, is all that teaches.",
-        run=Run(
+    "tie_breaker_alone": Case(
+        "Nearly all answers are wrong; a style mark of weight 0.01, scaled up by its group, is all that teaches.",
+        Run(
             score=0.03,
             terms=(ACCURACY, Term(name="style", judge=style, weight=0.01)),
             shares={"stylish": [(0, 0.1), (110, 0.9)]},
@@ -83,10 +79,9 @@ TERMS = [
         expected=("wrong_driver",),
         says=("style",),
     ),
-    Case(
-        name="politeness_wins",
-        story="A politeness mark of weight 3 rises from .35 to .75 while accuracy stands at .4.",
-        run=Run(
+    "politeness_wins": Case(
+        "A politeness mark of weight 3 rises from .35 to .75 while accuracy stands at .4.",
+        Run(
             score=0.4,
             terms=(ACCURACY, Term(name="politeness", judge=style, weight=3.0)),
             shares={"stylish": [(0, 0.1), (110, 0.9)]},
@@ -94,10 +89,9 @@ TERMS = [
         expected=("wrong_driver",),
         says=("politeness",),
     ),
-    Case(
-        name="penalty_switched_on",
-        story="At step 90 a length penalty comes into force, and within ten steps accuracy has halved.",
-        run=Run(
+    "penalty_switched_on": Case(
+        "At step 90 a length penalty comes into force, and within ten steps accuracy has halved.",
+        Run(
             score=[(0, 0.4), (90, 0.7), (100, 0.35)],
             terms=(ACCURACY, replace(BREVITY, weight=piecewise({0: 0.0, 90: 6.0}, curve="hold", unit="step"))),
             steps=150,
@@ -106,10 +100,9 @@ TERMS = [
         expected=("getting_worse", "wrong_driver"),
         says=("brevity",),
     ),
-    Case(
-        name="gate_never_opens",
-        story="Style counts only for perfect marks, and the judge's marks end at 0.99.",
-        run=Run(
+    "gate_never_opens": Case(
+        "Style counts only for perfect marks, and the judge's marks end at 0.99.",
+        Run(
             score=[(0, 0.4), (110, 0.55)],
             terms=(
                 Term(name="quality", judge=opinion(0.1)),
@@ -119,34 +112,30 @@ TERMS = [
         expected=("inert_term",),
         says=("style",),
     ),
-]
+}
 
-VERIFIERS = [
-    Case(
-        name="too_strict",
-        story="The verifier accepts one spelling of a number; a lenient shadow finds six times as many answers right.",
-        run=Run(score=0.6, terms=(Term(name="accuracy", judge=strict), LENIENT), shares={"strict": 0.85}),
+VERIFIERS = {
+    "too_strict": Case(
+        "The verifier accepts one spelling of a number; a lenient shadow finds six times as many answers right.",
+        Run(score=0.6, terms=(Term(name="accuracy", judge=strict), LENIENT), shares={"strict": 0.85}),
         expected=("noisy_verifier",),
         says=("lenient", "strict|turns down|turned down|rejects"),
     ),
-    Case(
-        name="too_strict_about_the_form",
-        story="Only boxed answers are read, seven in ten are not boxed, and a lenient shadow reads them all.",
-        run=Run(score=0.55, terms=(ACCURACY, LENIENT), shares={"unread": 0.7}),
+    "too_strict_about_the_form": Case(
+        "Only boxed answers are read, seven in ten are not boxed, and a lenient shadow reads them all.",
+        Run(score=0.55, terms=(ACCURACY, LENIENT), shares={"unread": 0.7}),
         expected=("unparseable_flood", "noisy_verifier"),
         says=("no_boxed|read|parse",),
     ),
-    Case(
-        name="accepts_everything",
-        story="The verifier reads the gold in the prompt: all is right from the first step, though answers differ.",
-        run=Run(score=0.4, terms=(Term(name="accuracy", judge=lambda d: right(d.answer)),)),
+    "accepts_everything": Case(
+        "The verifier reads the gold in the prompt: all is right from the first step, though answers differ.",
+        Run(score=0.4, terms=(Term(name="accuracy", judge=lambda d: right(d.answer)),)),
         expected=("dead_groups", "inert_term", "noisy_verifier"),
         says=("answers|depend|different|whatever",),
     ),
-    Case(
-        name="reads_the_prompt",
-        story="The score depends on the prompt only: half of the groups all right, half all wrong, answers differ.",
-        run=Run(
+    "reads_the_prompt": Case(
+        "The score depends on the prompt only: half of the groups all right, half all wrong, answers differ.",
+        Run(
             score=0.4,
             rows={"lucky": 0.5},
             terms=(Term(name="accuracy", judge=lambda d: right(d.answer) if d.of_rows("lucky") else wrong(d.answer)),),
@@ -154,10 +143,9 @@ VERIFIERS = [
         expected=("dead_groups", "inert_term"),
         says=("prompt|depend|answers|different",),
     ),
-    Case(
-        name="tests_accept_all",
-        story="The tests assert nothing, so every program passes; hidden tests, a shadow, pass one in five.",
-        run=Run(
+    "tests_accept_all": Case(
+        "The tests assert nothing, so every program passes; hidden tests, a shadow, pass one in five.",
+        Run(
             score=0.2,
             terms=(
                 Term(name="tests", judge=lambda d: right(f"def f(x): return {d.answer}")),
@@ -167,10 +155,9 @@ VERIFIERS = [
         expected=("dead_groups", "reward_hacking", "noisy_verifier"),
         says=("hidden_tests|accept|pass|whatever|depend",),
     ),
-    Case(
-        name="hacked_verifier",
-        story="The policy has found what the verifier accepts: its score rises to .9, the strict shadow's falls to .1.",
-        run=Run(
+    "hacked_verifier": Case(
+        "The policy has found what the verifier accepts: its score rises to .9, the strict shadow's falls to .1.",
+        Run(
             score=[(0, 0.3), (110, 0.1)],
             terms=(Term(name="accuracy", judge=fooled), replace(LENIENT, name="strict")),
             shares={"hack": [(0, 0.02), (20, 0.05), (110, 0.9)]},
@@ -178,16 +165,14 @@ VERIFIERS = [
         expected=("reward_hacking",),
         says=("strict",),
     ),
-    Case(
-        name="naive_hacks",
-        story="More and more programs fail the tests in a way that would fool a naive grader.",
-        run=Run(score=[(0, 0.3), (100, 0.35)], terms=(TESTS,), shares={"naive": [(0, 0.0), (100, 0.6)]}),
+    "naive_hacks": Case(
+        "More and more programs fail the tests in a way that would fool a naive grader.",
+        Run(score=[(0, 0.3), (100, 0.35)], terms=(TESTS,), shares={"naive": [(0, 0.0), (100, 0.6)]}),
         expected=("label_hacks",),
     ),
-    Case(
-        name="judge_by_chance",
-        story="An LLM judge at temperature 1 gives the same short answer .1 once and .9 the next time.",
-        run=Run(
+    "judge_by_chance": Case(
+        "An LLM judge at temperature 1 gives the same short answer .1 once and .9 the next time.",
+        Run(
             score=0.5,
             short=True,
             terms=(Term(name="judge", judge=lambda d: d.rng.choice([0.1, 0.5, 0.9])),),
@@ -196,30 +181,27 @@ VERIFIERS = [
         expected=("noisy_verifier",),
         says=("same|chance|differently|noise",),
     ),
-]
+}
 
-CODE = [
-    Case(
-        name="wrong_entry_point",
-        story="The tests call `add`, the prompt asks for `solution`: every program ends with a NameError.",
-        run=Run(score=0.5, terms=(Term(name="tests", judge=raises("NameError: name 'add' is not defined")),)),
+CODE = {
+    "wrong_entry_point": Case(
+        "The tests call `add`, the prompt asks for `solution`: every program ends with a NameError.",
+        Run(score=0.5, terms=(Term(name="tests", judge=raises("NameError: name 'add' is not defined")),)),
         expected=("dead_groups", "inert_term", "bad_data"),
         says=("test_1_error|nameerror|name 'add'|lacks_name",),
     ),
-    Case(
-        name="module_missing",
-        story="Every program imports pandas, which the sandbox does not have.",
-        run=Run(score=0.5, terms=(Term(name="tests", judge=raises("ModuleNotFoundError: No module named 'pandas'")),)),
+    "module_missing": Case(
+        "Every program imports pandas, which the sandbox does not have.",
+        Run(score=0.5, terms=(Term(name="tests", judge=raises("ModuleNotFoundError: No module named 'pandas'")),)),
         expected=("dead_groups", "inert_term"),
         says=("test_1_error|modulenotfound|pandas",),
     ),
-    Case(
-        name="programs_run_for_ever",
-        story="Nine programs in ten run into the time limit of 5 seconds, and the share does not fall.",
-        run=Run(score=0.3, terms=(TESTS,), shares={"slow": 0.9}),
+    "programs_run_for_ever": Case(
+        "Nine programs in ten run into the time limit of 5 seconds, and the share does not fall.",
+        Run(score=0.3, terms=(TESTS,), shares={"slow": 0.9}),
         expected=("dead_groups", "grader_trouble"),
         says=("time",),
     ),
-]
+}
 
 RUNS = {"terms": TERMS, "verifier": VERIFIERS, "code": CODE}

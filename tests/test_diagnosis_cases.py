@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 import pytest
-from diagnosis_cases import CASES, FAULTY, HEALTHY, NAMED, diagnosed
+from diagnosis_cases import CASES, FAULTY, HEALTHY, diagnosed, events_of
 from diagnosis_simulator import Event
 
 from trl_grpo_ext import Scorecard
@@ -20,16 +20,16 @@ def scores(events: list[Event], mode: Mode = "train") -> list[float]:
 
 
 def test_there_are_enough_and_their_names_are_unique() -> None:
-    assert len(NAMED) == len(CASES) >= 32 + len(HEALTHY) >= 64
-    assert all(case.expected for kind in FAULTY.values() for case in kind)
-    assert not any(case.expected for case in HEALTHY)
+    assert len(CASES) == sum(map(len, FAULTY.values())) + len(HEALTHY)
+    assert len(CASES) >= 32 + len(HEALTHY) >= 64
+    assert all(case.expected for kind in FAULTY.values() for case in kind.values())
+    assert not any(case.expected for case in HEALTHY.values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gold_shifted_in_a_third", "judge_with_little_noise", "two_updates_a_batch"])
 def test_a_run_is_the_same_every_time(name: str) -> None:
-    case = NAMED[name]
-    assert list(case.events()) == list(case.events())
+    assert list(events_of(name)) == list(events_of(name))
 
 
 @pytest.mark.slow
@@ -49,13 +49,13 @@ def test_a_run_is_the_same_every_time(name: str) -> None:
     ],
 )
 def test_its_score_is_what_it_claims(name: str, start: float, end: float) -> None:
-    found = scores(list(NAMED[name].events()))
+    found = scores(list(events_of(name)))
     assert (fmean(found[:15]), fmean(found[-15:])) == pytest.approx((start, end), abs=0.08)
 
 
 @pytest.mark.slow
 def test_an_evaluation_is_what_it_claims() -> None:
-    events = list(NAMED["evaluation_falls_training_flat"].events())
+    events = list(events_of("evaluation_falls_training_flat"))
     found = scores(events, "eval")
     assert len(found) == 16
     assert (fmean(found[:2]), fmean(found[-2:])) == pytest.approx((0.46, 0.24), abs=0.1)
@@ -65,7 +65,7 @@ def test_an_evaluation_is_what_it_claims() -> None:
 
 @pytest.mark.slow
 def test_batches_are_logged_in_the_order_of_a_trainer() -> None:
-    events = list(NAMED["reason_and_evaluation_rise"].events())
+    events = list(events_of("reason_and_evaluation_rise"))
     kinds = [f"{event.mode} {event.step}" if isinstance(event, Scorecard) else f"log {event[0]}" for event in events]
     assert kinds[:4] == ["train 0", "log 1", "train 1", "log 2"]
     assert kinds[38:44] == ["train 19", "log 20", "eval 20", "eval 20", "log 20", "train 20"]
@@ -78,5 +78,5 @@ def test_the_diagnosis_names_the_fault_and_is_silent_about_a_healthy_run(name: s
 
 @pytest.mark.slow  # the others too
 def test_of_all_runs_at_least_95_percent_are_diagnosed_rightly() -> None:
-    wrong = [case.name for case in CASES if not diagnosed(case.name).is_right]
+    wrong = [name for name in CASES if not diagnosed(name).is_right]
     assert len(wrong) <= 0.05 * len(CASES), wrong
