@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,8 @@ class Finding:
     step: int | None = None
     severity: Severity
     sentence: str
-    action: str
     numbers: Mapping[str, float] = field(default_factory=dict)
+    action: str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "severity", Severity(self.severity))
@@ -91,20 +91,12 @@ class Finding:
 
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values, the inverse of `from_record`."""
-        return {
-            "code": self.code,
-            "step": self.step,
-            "severity": str(self.severity),
-            "sentence": self.sentence,
-            "numbers": dict(self.numbers),
-            "action": self.action,
-            "docs": self.docs,
-        }
+        return asdict(self) | {"severity": str(self.severity), "docs": self.docs}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Finding:
         """The finding that `to_record` was called on, under the code that it has now."""
-        found = cls(**{name: record[name] for name in ("code", "step", "severity", "sentence", "numbers", "action")})
+        found = cls(**{each.name: record[each.name] for each in fields(cls)})
         return replace(found, code=MERGED.get(found.code, found.code))
 
 

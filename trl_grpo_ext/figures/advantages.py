@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -43,6 +43,7 @@ from trl_grpo_ext.support.text import did_you_mean
 
 ScaleRewards = Literal["group", "batch", "none"]
 Aggregation = Literal["sum_then_normalize", "normalize_then_sum"]
+CHOICES = {"scale_rewards": get_args(ScaleRewards), "multi_objective_aggregation": get_args(Aggregation)}
 
 SingleArray = npt.NDArray[np.float32]
 
@@ -75,33 +76,18 @@ class AdvantageSettings:
             >>> AdvantageSettings.read({"scale_rewards": False, "beta": 0.04}).scale_rewards
             'none'
         """
-        default = otherwise or cls()
-        scale = settings.get("scale_rewards")
-        if isinstance(scale, bool):
-            scale = "group" if scale else "none"
-        aggregation = settings.get("multi_objective_aggregation")
-        return cls(
-            scale_rewards=_choice("scale_rewards", scale, get_args(ScaleRewards), default.scale_rewards),
-            multi_objective_aggregation=_choice(
-                "multi_objective_aggregation",
-                aggregation,
-                get_args(Aggregation),
-                default.multi_objective_aggregation,
-            ),
-        )
+        found = {name: settings[name] for name in CHOICES if settings.get(name) is not None}
+        if isinstance(scale := found.get("scale_rewards"), bool):
+            found["scale_rewards"] = "group" if scale else "none"
+        for name, value in found.items():
+            if value not in CHOICES[name]:
+                raise ValueError(f"`{name}` has no value {value!r}. {did_you_mean(str(value), CHOICES[name])}")
+        return replace(otherwise or cls(), **found)
 
     def __str__(self) -> str:
         if self.multi_objective_aggregation == "normalize_then_sum":
             return "normalize_then_sum"
         return f"sum_then_normalize, scale_rewards {self.scale_rewards}"
-
-
-def _choice(name: str, value: Any, valid: tuple[Any, ...], default: Any) -> Any:
-    if value is None:
-        return default
-    if value not in valid:
-        raise ValueError(f"`{name}` has no value {value!r}. {did_you_mean(str(value), valid)}")
-    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
