@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
+from trl_grpo_ext.cli.exit_status import FINE, in_two_columns, print_text, refuse
 from trl_grpo_ext.diagnostics.finding import MERGED, PAGE
 from trl_grpo_ext.support.documentation import page_titles, read_docs
 
@@ -23,7 +23,9 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        print_text(_list() if arguments.page is None else read_docs(_under_its_code(arguments.page)))
+        print_text(
+            in_two_columns(page_titles()) if arguments.page is None else read_docs(_under_its_code(arguments.page))
+        )
     except ValueError as error:
         return refuse(error)
     return FINE
@@ -38,9 +40,3 @@ def _under_its_code(page: str) -> str:
     """
     name, _, section = page.partition("#")
     return f"{name}#{MERGED[section]}" if name == PAGE and section in MERGED else page
-
-
-def _list() -> str:
-    titles = page_titles()
-    width = max(map(len, titles), default=0)
-    return "\n".join(f"{name:<{width}}  {title}" for name, title in titles.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 FINE = 0
 FOUND = 1  # what was looked for was found: rows that cannot be judged, walls that do not hold, a grader that fails
@@ -17,6 +18,12 @@ def refuse(reason: object) -> int:
     """Say on stderr why the command cannot do it; returns the exit status."""
     print(f"trl-grpo-ext: error: {reason}", file=sys.stderr)
     return REFUSED
+
+
+def in_two_columns(rows: Mapping[str, str]) -> str:
+    """A line for each name and what is said of it."""
+    width = max(map(len, rows), default=0)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
 
 
 def print_text(text: str) -> None:

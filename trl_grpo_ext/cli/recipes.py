@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
+from trl_grpo_ext.cli.exit_status import FINE, in_two_columns, print_text, refuse
 
 HELP = "list the shipped recipes, or print one"
 
@@ -40,15 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _list() -> str:
     from trl_grpo_ext.recipe.file import load_recipe, shipped_recipes
 
-    return _table({name: load_recipe(name).summary for name in shipped_recipes()})
+    return in_two_columns({name: load_recipe(name).summary for name in shipped_recipes()})
 
 
 def _verifiers() -> str:
     from trl_grpo_ext.rewards.registry import claims_on, verifier_names
 
-    return _table({name: "; ".join(claims_on(name)) for name in verifier_names()})
-
-
-def _table(rows: Mapping[str, str]) -> str:
-    width = max(map(len, rows), default=0)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
+    return in_two_columns({name: "; ".join(claims_on(name)) for name in verifier_names()})

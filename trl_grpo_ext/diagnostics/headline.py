@@ -24,7 +24,6 @@ from trl_grpo_ext.diagnostics.progress import (
 )
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.support.estimate import Z
 from trl_grpo_ext.support.text import sentence
 
 # What the user should know of a run that does well, and what does not hold it back.
@@ -135,8 +134,8 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
     trend = fitted_rise(window.history)
     if trend is None or trend.error < ROUNDED:
         return f"{EARLY} {score} is {ends}."
-    low, high = (f"{trend.mean + sign * Z * trend.error:+z.2f}" for sign in (-1, 1))
-    said = f"over {steps_so_far(window):.0f} steps is between {low} and {high} (95 % interval)"
+    low, high = trend.interval.low, trend.interval.high
+    said = f"over {steps_so_far(window):.0f} steps is between {low:+z.2f} and {high:+z.2f} (95 % interval)"
     if trend.is_sure:
         return f"The trend of {score} {said}, though its ends do not show it: {ends}."
     return f"{EARLY} {score} is {ends}; its trend {said}."

@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.settings import conditions_of
 from trl_grpo_ext.scorecard import Mode
-from trl_grpo_ext.support.estimate import SURE, Estimate, Z
+from trl_grpo_ext.support.estimate import SURE, Estimate
 from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.text import sentence, shortened
 from trl_grpo_ext.support.version import __version__
@@ -159,9 +160,8 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
     gap = first - second
     ahead, behind = names if gap.mean >= 0 else reversed(names)
     high, low = max(first.mean, second.mean), min(first.mean, second.mean)
-    margin, by = Z * gap.error, abs(gap.mean)
-    interval = f"{by:.3f} [{by - margin:.3f}, {by + margin:.3f}]"
-    if by <= SURE * gap.error or not by:
+    interval = replace(gap, mean=abs(gap.mean)).interval
+    if interval.mean <= SURE * gap.error or not gap.mean:
         return f"{sentence(where)} the two are equal as far as can be told: the difference is {interval}."
     return f"{ahead} beats {behind} by {interval} {where}: {high:.3f} against {low:.3f}."
 

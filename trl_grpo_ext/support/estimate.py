@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from numbers import Real
 from statistics import NormalDist
@@ -102,6 +102,11 @@ class Estimate:
         return self.mean - SURE * self.error
 
     @property
+    def interval(self) -> Interval:
+        """The mean with its 95 % interval, of a mean that is normally distributed."""
+        return Interval(self.mean, self.mean - Z * self.error, self.mean + Z * self.error)
+
+    @property
     def is_sure(self) -> bool:
         """Whether a difference is above 0 by more than chance."""
         return self.mean > SURE * self.error
@@ -153,10 +158,7 @@ def score_interval(scores: Estimate, prompts: Estimate, *, in_unit: bool) -> Int
         return None
     if in_unit:
         return _wilson(scores.mean, prompts.count)
-    if prompts.count < 2:
-        return None
-    half = Z * prompts.error
-    return Interval(scores.mean, scores.mean - half, scores.mean + half)
+    return replace(scores, error=prompts.error).interval if prompts.count > 1 else None
 
 
 def _wilson(mean: float, size: float) -> Interval:

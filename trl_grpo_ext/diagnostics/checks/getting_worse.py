@@ -9,7 +9,6 @@ from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, traini
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
-from trl_grpo_ext.support.estimate import Z
 
 # Ours, tried in tests/test_diagnosis_cases.py.
 HALVED = 0.5  # of the best score: with less left, going on is a waste
@@ -56,17 +55,16 @@ def _harder_data(window: Window, fall: Decline) -> str:
 def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> Finding:
     changes = list(_changes(window, fall))
     told = ", ".join(said for said, _ in changes[:MOST_TOLD])
-    middle, size = sum(fall.steps) / 2, fall.size
-    half = Z * size.error
+    middle, lost = sum(fall.steps) / 2, fall.size.interval
     severity = Severity.CRITICAL if fall.now.mean <= HALVED * fall.best.mean else Severity.WARNING
     return Finding(
         severity=Severity.INFO if beside else severity,
         sentence=(
             f"{what}: {fall.best.mean:z.2f} around step {middle:.0f}, {fall.now.mean:z.2f} {fall.now_at}, lower by "
-            f"{size.mean:.2f} (95 % interval {size.mean - half:z.2f} to {size.mean + half:.2f}). {beside}"
+            f"{lost.mean:.2f} (95 % interval {lost.low:z.2f} to {lost.high:.2f}). {beside}"
             + (f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it.")
         ),
-        numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": size.mean},
+        numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": lost.mean},
         action="Judge a few of the latest completions by hand."
         if beside
         else f"{_back(window, fall)} {changes[0][1] if changes else 'a lower learning rate, or stop there'}.",
