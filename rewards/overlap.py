@@ -178,14 +178,6 @@ _MEASURES: dict[str, Callable[[int, int, int], float]] = {
 }
 
 
-def _in_both(items: Sequence[str], gold: Sequence[str]) -> int:
-    return len(set(items) & set(gold))
-
-
-def _in_place(items: Sequence[str], gold: Sequence[str]) -> int:
-    return sum(item == wanted for item, wanted in zip(items, gold, strict=False))
-
-
 def common_subsequence(items: Sequence[str], gold: Sequence[str]) -> int:
     """The length of the longest common subsequence: bit-parallel (Hyyrö, 2004), so that long lists take no time.
 
@@ -205,9 +197,9 @@ def common_subsequence(items: Sequence[str], gold: Sequence[str]) -> int:
 
 
 _COMMON: dict[str, Callable[[Sequence[str], Sequence[str]], int]] = {
-    "ignored": _in_both,
+    "ignored": lambda items, gold: len(set(items) & set(gold)),
     "subsequence": common_subsequence,
-    "position": _in_place,
+    "position": lambda items, gold: sum(item == wanted for item, wanted in zip(items, gold, strict=False)),
 }
 
 overlap_reward = OverlapVerifier(name="overlap_reward")

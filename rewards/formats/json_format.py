@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, problems_of, required_column
 from trl_grpo_ext.rewards.formats.answer_part import Fence, check_fence, fenced_answer
-from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, check_schema, judge_json, schema_text
+from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, judge_json, schema_problem, schema_text
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
@@ -102,9 +102,11 @@ class JsonVerifier(BatchVerifier):
 
     def _check_own(self, schema: object) -> None:
         try:
-            check_schema(schema_text(schema), self.root)
+            _, problem = schema_problem(schema_text(schema), self.root)
         except BadSchemaError as error:
-            raise ValueError(f"The schema cannot be used: {error}.") from None
+            problem = str(error)
+        if problem:
+            raise ValueError(f"The schema cannot be used: {problem}.")
 
     def check_columns(self, columns: Collection[str]) -> None:
         if self.schema_column is not None:

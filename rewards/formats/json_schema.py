@@ -11,14 +11,13 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import lru_cache
 from threading import get_ident
 from typing import Any, NoReturn
 
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import FormatFaultError
-from trl_grpo_ext.verdict import Status, Verdict, skipped
+from trl_grpo_ext.verdict import Verdict, skipped
 
 ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
 CONTAINER = (dict, list)
@@ -99,34 +98,26 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-class BadSchemaError(Exception):
-    """The schema is none, or cannot be used; the message says why."""
-
-
-def check_schema(schema: str, root: str | None) -> None:
-    """Raise a BadSchemaError unless this text is a schema that any value can be held against, of a root that is known.
+def schema_problem(schema: str, root: str | None) -> tuple[str, str]:
+    """The reason code of a text that is no schema, or not of a root that is known, and why; two empty texts else.
 
     Examples:
-        >>> check_schema('{"type": "objekt"}', None)
-        Traceback (most recent call last):
-            ...
-        trl_grpo_ext.rewards.formats.json_schema.BadSchemaError: at $.type: 'objekt' is not valid under any of ...
+        >>> schema_problem('{"type": "objekt"}', None)[0], schema_problem('{"type": "object"}', None)
+        ('schema_bad', ('', ''))
     """
     found = _read_schema(schema)
-    problem = found if isinstance(found, str) else _root_problem(found, root)
-    if problem:
-        raise BadSchemaError(problem)
+    if isinstance(found, str):
+        return "schema_bad", found
+    problem = _root_problem(found, root)
+    return ("schema_root_unknown", problem) if problem else ("", "")
 
 
 def check_here(schema: str, root: str | None) -> dict[str, Any]:
     """CORRECT for a schema that can be used, SKIPPED for any other. Called inside a worker."""
-    found = _read_schema(schema)
-    unknown = "" if isinstance(found, str) else _root_problem(found, root)
-    if isinstance(found, str):
-        return {**skipped("schema_bad").to_record(), "details": {"schema": found[:300]}}
-    if unknown:
-        return {**skipped("schema_root_unknown").to_record(), "details": {"schema": unknown}}
-    return Verdict(status=Status.CORRECT, score=1.0).to_record()
+    reason, problem = schema_problem(schema, root)
+    if reason:
+        return {**skipped(reason).to_record(), "details": {"schema": problem[:300]}}
+    return right().to_record()
 
 
 def _root_problem(validator: Any, root: str | None) -> str:
@@ -141,9 +132,13 @@ def _root_problem(validator: Any, root: str | None) -> str:
 
 
 def judge_here(text: str, schema: str, root: str | None, max_depth: int) -> dict[str, Any]:
-    """Judge a text by a schema that `check_schema` has passed. Called inside a worker."""
-    with _more_frames():
+    """Judge a text by a schema that can be used. Called inside a worker, whose main thread has a large stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _FRAMES))
+    try:
         return judge_json(text, schema, root, max_depth).to_record()
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) -> Verdict:
@@ -259,15 +254,8 @@ def _parts(dialect: Any, schema: Any) -> Iterator[Any]:
         pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
 
 
-@contextmanager
-def _more_frames() -> Iterator[None]:
-    """Let calls nest more deeply for a while; only for a process of its own, whose main thread has a large stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _FRAMES))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+class BadSchemaError(Exception):
+    """A schema is neither an object nor JSON text; the message says why."""
 
 
 def schema_text(schema: object) -> str:

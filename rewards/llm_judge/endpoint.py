@@ -122,7 +122,6 @@ class Endpoint:
         max_retries: How often a request that was refused for now, or got through to nobody, is sent again.
         concurrency: Requests at a time.
         requests_per_minute: Requests in a minute, retries included; None for no limit.
-        rest_seconds: How long an endpoint that is down is left alone.
     """
 
     base_url: str
@@ -131,7 +130,6 @@ class Endpoint:
     max_retries: int
     concurrency: int
     requests_per_minute: float | None
-    rest_seconds: float
 
     def api_key(self) -> str:
         """The key, from the environment.
@@ -155,7 +153,7 @@ class Client:
         self.endpoint = endpoint
         self._loop = asyncio.new_event_loop()
         self._slots = asyncio.Semaphore(endpoint.concurrency)
-        self._breaker = Breaker(rest_seconds=endpoint.rest_seconds)
+        self._breaker = Breaker()
         self._pace = Pace(endpoint.requests_per_minute)
         self._client: openai.AsyncOpenAI | None = None
         self._lock = threading.Lock()

@@ -12,7 +12,7 @@ from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.llm_judge import settings
 from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored, ask_all, request_key, shared_cache
-from trl_grpo_ext.rewards.llm_judge.endpoint import REST_SECONDS, Endpoint, EndpointError, close_client, shared_client
+from trl_grpo_ext.rewards.llm_judge.endpoint import Endpoint, EndpointError, close_client, shared_client
 from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
 from trl_grpo_ext.rewards.llm_judge.reply import Contract, Form
 from trl_grpo_ext.sample import Sample
@@ -193,7 +193,6 @@ class LlmJudgeVerifier(BatchVerifier):
             max_retries=self.max_retries,
             concurrency=self.concurrency,
             requests_per_minute=self.requests_per_minute,
-            rest_seconds=REST_SECONDS,
         )
 
     @property

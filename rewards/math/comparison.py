@@ -27,7 +27,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 )
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.math.amounts import DECIMALS, measured, percentages, same_number
-from trl_grpo_ext.rewards.math.congruences import as_congruence, congruent
+from trl_grpo_ext.rewards.math.compound import as_congruence, components, congruent, items_of, matrix_of
 from trl_grpo_ext.rewards.math.forms import (
     approximated,
     assigned,
@@ -46,7 +46,6 @@ from trl_grpo_ext.rewards.math.forms import (
     set_in_words,
     without_in,
 )
-from trl_grpo_ext.rewards.math.vectors import components, items_of, matrix_of
 
 _NUMBERS_BY_NAME = (Symbol("pi"), Symbol("e"), Symbol("i"))
 _ANGLE = (("angle", 1),)

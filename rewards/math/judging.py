@@ -124,16 +124,12 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
 def _judge_at_once(pair: Pair) -> Verdict | None:
     """The verdict where the types decide, and the worker would say the same; else None."""
     gold, answer = pair.gold, pair.answer
-    if _words(gold) == _words(answer):
+    if gold.rstrip(". ").split() == answer.rstrip(". ").split():
         return _compared("", answer, "text")
     label = _choice(gold)
     if label:
         return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice")
-    if (
-        _SEVERAL.fullmatch(gold)
-        and _SEVERAL.fullmatch(without_text_commands(answer))
-        and _letters(gold) == _letters(answer)
-    ):
+    if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
         return _compared("", answer, "choice")
     asked = read(gold)
     if is_prose(asked):  # which can be said in many ways
@@ -145,13 +141,10 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")
 
 
-def _words(text: str) -> list[str]:
-    return text.rstrip(". ").split()
-
-
 def _letters(text: str) -> list[str]:
-    """The letters of a text, as they are written and in order, but for "and"."""
-    return sorted(filter(str.isalpha, without_text_commands(text).replace("and", "")))
+    """The letters of a text such as `C and A`, as they are written and in order; none for any other text."""
+    plain = without_text_commands(text)
+    return sorted(filter(str.isalpha, plain.replace("and", ""))) if _SEVERAL.fullmatch(plain) else []
 
 
 def _led(text: str) -> tuple[str, str] | None:

@@ -30,7 +30,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 from trl_grpo_ext.rewards.answers.units import unit
 from trl_grpo_ext.rewards.math.amounts import is_number
 from trl_grpo_ext.rewards.math.comparison import Comparison
-from trl_grpo_ext.rewards.math.congruences import congruent
+from trl_grpo_ext.rewards.math.compound import congruent
 from trl_grpo_ext.rewards.math.forms import assigned, is_label, named, stem
 
 SWITCHES = (
