@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.protocol import DataProblem, Verifier, problems_of, required_column
+from trl_grpo_ext.protocol import DataProblem, Verifier, is_number, is_whole_number, problems_of, required_column
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
@@ -21,16 +19,6 @@ ADVICE = {
     "budget_missing": "Drop the row, or give it a number of tokens.",
     "budget_unreadable": "Write the budget as a whole number of tokens, 1 or more.",
 }
-
-
-def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:
-    """Whether a setting is a whole number, of `least` or more, and no bool."""
-    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a setting is a finite number, and no bool."""
-    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 @dataclass(frozen=True, kw_only=True)

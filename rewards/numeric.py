@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
 from trl_grpo_ext.rewards.answers.reader import Answer, read
 from trl_grpo_ext.rewards.answers.spelling import strip_delimiters
@@ -108,7 +108,9 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
         for tolerance in ("absolute", "relative"):
-            _check_tolerance(tolerance, getattr(self, tolerance))
+            value = getattr(self, tolerance)
+            if not is_number(value) or value < 0:
+                raise ValueError(f"{tolerance} is a tolerance, a finite number that is 0 or more; got {value!r}.")
         if self.relative >= 1:
             raise ValueError(f"relative is a share of the gold below 1, since 1 accepts 0; got {self.relative!r}.")
         if self.percent not in PERCENTS:
@@ -180,12 +182,6 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         listed = [_said(f"1 {one}") for one in self.units]
         units = {NONE, *_CURRENCIES, *(_measured(one.node)[1] for one in listed)}
         return measure in units and words <= frozenset().union(*(one.stray | one.counted for one in listed))
-
-
-def _check_tolerance(name: str, value: object) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type,operator]
-        raise ValueError(f"{name} is a tolerance, a finite number that is 0 or more; got {value!r}.")
 
 
 def _said(text: str) -> Answer:

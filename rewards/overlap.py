@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from trl_grpo_ext.protocol import first_value
+from trl_grpo_ext.protocol import first_value, is_whole_number
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
 from trl_grpo_ext.rewards.answers.spelling import strip_delimiters, without_text_commands
 from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, graded, unreadable, wrong
@@ -99,7 +99,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         if not isinstance(self.separator, str) or not self.separator:
             raise ValueError(f"separator is the text between two items, such as ','; got {self.separator!r}.")
         limit = self.max_items
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        if limit is not None and not is_whole_number(limit, least=1):
             raise ValueError(f"max_items is a number of items, 1 or more; got {limit!r}.")
         if self.measure == "recall" and limit is None:
             raise ValueError(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import Verifier, is_number, is_whole_number
 from trl_grpo_ext.rewards.composed import Rescored
-from trl_grpo_ext.rewards.lengths import is_number, is_whole_number
 from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error

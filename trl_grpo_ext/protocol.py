@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from numbers import Integral
+from typing import Any, TypeGuard, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
@@ -184,6 +186,16 @@ class BatchVerifier(Verifier):
         questions = [each for each in prepared if not isinstance(each, Verdict)]
         judged = iter(judge(questions) if questions else ())
         return [each if isinstance(each, Verdict) else next(judged) for each in prepared]
+
+
+def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:
+    """Whether a setting is a whole number, of `least` or more, and no bool."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a setting is a finite number, and no bool."""
+    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def check_timeout(timeout: object) -> None:

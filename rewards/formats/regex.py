@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.protocol import BatchVerifier, check_timeout
+from trl_grpo_ext.protocol import BatchVerifier, check_timeout, is_whole_number
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
@@ -91,7 +91,8 @@ class RegexVerifier(BatchVerifier):
     def _check_counts(self) -> None:
         if self.match != "count" and (self.at_least != 1 or self.at_most is not None):
             raise ValueError(f"at_least and at_most are for match='count'; match is {self.match!r}.")
-        if not _is_count(self.at_least) or not (self.at_most is None or _is_count(self.at_most)):
+        at_most = 0 if self.at_most is None else self.at_most
+        if not is_whole_number(self.at_least, least=0) or not is_whole_number(at_most, least=0):
             raise ValueError(f"at_least and at_most are 0 or more, got {self.at_least!r} and {self.at_most!r}.")
         if self.at_most is not None and self.at_most < self.at_least:
             raise ValueError(f"No completion can match at_least={self.at_least} and at_most={self.at_most} times.")
@@ -140,7 +141,3 @@ def _verdict(found: Sequence[str], at_least: int, at_most: int | None) -> Verdic
     else:
         return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
     return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
-
-
-def _is_count(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= 0

@@ -7,10 +7,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from typing import TypeGuard
 from urllib.parse import urlsplit
 
-from trl_grpo_ext.rewards.llm_judge.reply import FORMS
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.protocol import is_number, is_whole_number
 
 MIN_CHARS = 200  # a text that is cut to less cannot be judged
 # What the verifier sets itself, or what would make more of a reply than one message.
@@ -65,17 +65,11 @@ def check_api_key_env(name: object) -> None:
         raise ValueError(f"The environment variable {name} holds characters that no key has.")
 
 
-def check_form(form: object) -> None:
-    """Raise a ValueError unless replies may have this form."""
-    if form not in FORMS:
-        raise ValueError(f"There is no form of reply {form!r}. {did_you_mean(str(form), FORMS)}")
-
-
 def check_scale(low: object, high: object, pass_mark: object) -> None:
     """Raise a ValueError unless this is a scale, with the pass mark on it."""
-    if not _is_number(low) or not _is_number(high) or not low < high:  # type: ignore[operator]
+    if not _is_number(low) or not _is_number(high) or not low < high:
         raise ValueError(f"min_score and max_score are two numbers, the first below the second; got {low!r}, {high!r}.")
-    if pass_mark is not None and (not _is_number(pass_mark) or not low < pass_mark <= high):  # type: ignore[operator]
+    if pass_mark is not None and (not _is_number(pass_mark) or not low < pass_mark <= high):
         raise ValueError(
             f"pass_mark is a score above {low:g} and up to {high:g}, the least that passes: {pass_mark!r}."
         )
@@ -84,14 +78,14 @@ def check_scale(low: object, high: object, pass_mark: object) -> None:
 def check_counts(**counts: tuple[object, int]) -> None:
     """Raise a ValueError unless each is a whole number and at least as large as the number after it."""
     for name, (count, least) in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+        if not is_whole_number(count, least=least):
             raise ValueError(f"{name} is a whole number, {least} or more; got {count!r}.")
 
 
 def check_positive(**numbers: object) -> None:
     """Raise a ValueError unless each is a number above 0."""
     for name, number in numbers.items():
-        if not _is_number(number) or not number > 0:  # type: ignore[operator]
+        if not _is_number(number) or not number > 0:
             raise ValueError(f"{name} is a finite number above 0, got {number!r}.")
 
 
@@ -108,5 +102,5 @@ def check_extra_body(extra: object) -> None:
         raise ValueError(f"extra_body cannot be written as JSON: {error}.") from None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
+def _is_number(value: object) -> TypeGuard[float]:
+    return is_number(value) and abs(value) < 1e9

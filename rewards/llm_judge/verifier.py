@@ -14,9 +14,10 @@ from trl_grpo_ext.rewards.llm_judge import settings
 from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored, ask_all, request_key, shared_cache
 from trl_grpo_ext.rewards.llm_judge.endpoint import Endpoint, EndpointError, close_client, shared_client
 from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
-from trl_grpo_ext.rewards.llm_judge.reply import Contract, Form
+from trl_grpo_ext.rewards.llm_judge.reply import FORMS, Contract, Form
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
+from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, grader_error, skipped
 
 ADVICE = {
@@ -130,7 +131,8 @@ class LlmJudgeVerifier(BatchVerifier):
             raise ValueError(f"model is the name of the judging model, as its endpoint knows it; got {self.model!r}.")
         object.__setattr__(self, "base_url", settings.check_base_url(self.base_url))
         settings.check_api_key_env(self.api_key_env)
-        settings.check_form(self.reply)
+        if self.reply not in FORMS:
+            raise ValueError(f"There is no form of reply {self.reply!r}. {did_you_mean(str(self.reply), FORMS)}")
         settings.check_scale(self.min_score, self.max_score, self.pass_mark)
         settings.check_extra_body(self.extra_body)
         self._check_limits()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, problems_of, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_number, problems_of, required_column
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from, final_answer
 from trl_grpo_ext.rewards.answers.verifier import unreadable, wrong
 from trl_grpo_ext.sample import Sample
@@ -115,7 +115,7 @@ class ReasoningGymVerifier(BatchVerifier):
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
         check_answer_from(self.answer_from)
-        if isinstance(self.least, bool) or not isinstance(self.least, int | float) or not 0 <= self.least <= 1:
+        if not is_number(self.least) or not 0 <= self.least <= 1:
             raise ValueError(f"least is the lowest score that counts, from 0 to 1; got {self.least!r}.")
         if importlib.util.find_spec("reasoning_gym") is None:
             raise ValueError("Its scorers need reasoning-gym: pip install 'trl-grpo-ext[reasoning-gym]'")
