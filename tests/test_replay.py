@@ -93,12 +93,13 @@ def test_so_do_evaluations_and_runs_that_count_epochs(tiny_model: str, sums: Any
     assert (weights["first_weight"], weights["last_weight"]) == pytest.approx((0.5, 0.2))
 
 
+def by_place(completions: list[Any], **_: Any) -> list[float]:
+    return [0.25 * (index % 4) for index in range(len(completions))]
+
+
 def test_functions_beside_the_mix_stay_in_the_totals_as_they_were_recorded(
     tiny_model: str, sums: Any, config: Make
 ) -> None:
-    def by_place(completions: list[Any], **_: Any) -> list[float]:
-        return [0.25 * (index % 4) for index in range(len(completions))]
-
     args = config()
     VerifiedGRPOTrainer(tiny_model, [rich_mix(), by_place], args, sums["train"]).train()
     run = RecordedRun(Path(args.output_dir))
@@ -133,9 +134,6 @@ def logs_of(run: RecordedRun, rewards: list[dict[str, Any]]) -> list[dict[str, f
 
 
 def test_what_stands_beside_the_mix_has_the_rest_of_the_drivers_share(tiny_model: str, sums: Any, config: Make) -> None:
-    def by_place(completions: list[Any], **_: Any) -> list[float]:
-        return [0.25 * (index % 4) for index in range(len(completions))]
-
     args = config(max_steps=1)
     VerifiedGRPOTrainer(tiny_model, [RewardMix([planted("right", 1, 0, 0)]), by_place], args, sums["train"]).train()
     replayed = replay_run(RecordedRun(Path(args.output_dir)), new_rewards(RewardMix([planted("right", 0.0)])))

@@ -66,20 +66,18 @@ def replay_run(
             that need what was not recorded.
     """
     started = time.perf_counter()
-    settings = run.settings
-    batches = RecordedBatches(run, selection or Selection())
-    replay = _Replay(settings, RunClock.of(run, settings), batches.terms, rewards, rescore=rescore, examples=examples)
-    for number in watch(batches.numbers):
-        card = batches.card(number)
+    replay = _Replay(RecordedBatches(run, selection or Selection()), rewards, rescore=rescore, examples=examples)
+    for number in watch(replay.batches.numbers):
+        card = replay.batches.card(number)
         if card is not None:
             replay.add(card)
     if not replay.comparison.batches:
-        raise ValueError(batches.why_none(settings))
+        raise ValueError(replay.batches.why_none(replay.settings))
     return ReplayedRun(
         folder=os.fspath(run.folder),
         comparison=replay.comparison,
         sources=replay.sources(),
-        notes=[*_notes_on_run(batches, replay.clock), *replay.notes()],
+        notes=list(replay.notes()),
         steps=(min(replay.steps), max(replay.steps)) if replay.steps else None,
         seconds=time.perf_counter() - started,
     )
@@ -88,24 +86,14 @@ def replay_run(
 class _Replay:
     """A replay that is going on."""
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        clock: RunClock,
-        old_terms: Sequence[str],
-        rewards: NewRewards,
-        *,
-        rescore: bool,
-        examples: int,
-    ) -> None:
-        self.settings = settings
-        self.clock = clock
-        self.old_terms = old_terms
-        self.rewards = rewards
+    def __init__(self, batches: RecordedBatches, rewards: NewRewards, *, rescore: bool, examples: int) -> None:
+        self.batches, self.rewards = batches, rewards
+        self.settings = settings = batches.run.settings
+        self.clock = RunClock.of(batches.run, settings)
         self.steps: list[int] = []
         self.has_others = False
         # Functions that stood beside the mix. Environments, which TRL adds, may have no name here.
-        self.beside = [name for name in settings.get("reward_functions") or () if name not in old_terms]
+        self.beside = [name for name in settings.get("reward_functions") or () if name not in batches.terms]
         plan_rewards(rewards.mix, others=bool(self.beside))  # what the trainer would refuse is refused here
         recorded = settings.get("verifiers")
         self.rescorer = Rescorer(rewards.mix, recorded if isinstance(recorded, dict) else {}, rescore=rescore)
@@ -116,11 +104,9 @@ class _Replay:
     def add(self, card: Scorecard) -> None:
         if not self.comparison.batches:
             self._check_columns(card)
-        old = card
-        self.has_others |= old.has_others
-        alone = not (self.beside or old.has_others)
-        new = self.rescorer.score(old, self.clock.progress(card.step), alone=alone)
-        self.comparison.add(old, new)
+        self.has_others |= card.has_others
+        alone = not (self.beside or card.has_others)
+        self.comparison.add(card, self.rescorer.score(card, self.clock.progress(card.step), alone=alone))
         if card.step is not None:
             self.steps.append(card.step)
 
@@ -141,11 +127,12 @@ class _Replay:
             elif reused is not None:
                 found[term.name] = "recorded" if reused == term.name else f"recorded as {reused}"
             else:
-                found[term.name] = "judged again" if term.name in self.old_terms else "judged"
+                found[term.name] = "judged again" if term.name in self.batches.terms else "judged"
         return found
 
     def notes(self) -> Iterator[str]:
         """What a reader must know, a sentence each."""
+        yield from self._notes_on_run()
         yield from self._notes_on_advantages()
         yield from self._notes_on_others()
         moving = [repr(name) for name in self.comparison.verdicts.terms if self.comparison.weight_moves(name)]
@@ -205,11 +192,11 @@ class _Replay:
         if self.rescorer.revived:
             yield f"What they would add to {self.rescorer.revived} completions that were void is not known; taken as 0."
 
-
-def _notes_on_run(batches: RecordedBatches, clock: RunClock) -> Iterator[str]:
-    if batches.selection.mode == "train" and not clock.ended:
-        yield "The run is going on, or was stopped before its end: this is what has been recorded so far."
-    if batches.unreadable:
-        yield f"{len(batches.unreadable)} batches cannot be read and were left out: {listed(batches.unreadable)}."
-    if batches.left_out:
-        yield f"{batches.left_out} batches were left out to keep to the limit; the others are spread over the run."
+    def _notes_on_run(self) -> Iterator[str]:
+        batches = self.batches
+        if batches.selection.mode == "train" and not self.clock.ended:
+            yield "The run is going on, or was stopped before its end: this is what has been recorded so far."
+        if batches.unreadable:
+            yield f"{len(batches.unreadable)} batches cannot be read and were left out: {listed(batches.unreadable)}."
+        if batches.left_out:
+            yield f"{batches.left_out} batches were left out to keep to the limit; the others are spread over the run."
