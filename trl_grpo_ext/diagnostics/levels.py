@@ -94,9 +94,9 @@ class Stretch:
         return cls(fmean(part.middle for part in parts), scores, together(part.beside for part in parts))
 
 
-def together(parts: Iterable[Mapping[str, Estimate]]) -> dict[str, Estimate]:
+def together(parts: Iterable[Mapping[T, Estimate]]) -> dict[T, Estimate]:
     """The figures of several parts as one, by name."""
-    found: dict[str, Estimate] = {}
+    found: dict[T, Estimate] = {}
     for part in parts:
         for name, figure in part.items():
             found[name] = found.get(name, NOTHING) + figure

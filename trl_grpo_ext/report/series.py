@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trl_grpo_ext.diagnostics.batches import percent
-from trl_grpo_ext.diagnostics.levels import ends_of
+from trl_grpo_ext.diagnostics.levels import ends_of, together
 from trl_grpo_ext.diagnostics.progress import Ends, two_digits
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -97,8 +97,7 @@ class Point:
     def add(self, step: int, figures: Figures) -> None:
         """Take more figures in; the order does not matter."""
         self.step = max(self.step, step)
-        for key, estimate in figures.items():
-            self.figures[key] = self.figures.get(key, NOTHING) + estimate
+        self.figures = together((self.figures, figures))
 
 
 class Timeline:
@@ -173,11 +172,9 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
 
 
 def _texts(points: Sequence[Point]) -> dict[str, str]:
-    whole = Point(0)
-    for point in points:
-        whole.add(point.step, point.figures)
+    whole = together(point.figures for point in points)
     known = {
-        label: [figure.mean for key in keys if (figure := whole.figures.get(key, NOTHING)).count]
+        label: [figure.mean for key in keys if (figure := whole.get(key, NOTHING)).count]
         for label, (keys, _) in BESIDE_SCORES.items()
     }
     return {label: BESIDE_SCORES[label][1](sum(means)) for label, means in known.items() if means}

@@ -162,27 +162,28 @@ function extent(spec) {
   return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [0, 0]);
 }
 
+/** How the axes of every chart look; `own` has the rest of each. */
+function quietAxes(...own) {
+  const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false }, gap: 6 };
+  const looks = [
+    { ...quiet, grid: { show: false }, size: 26 },
+    { ...quiet, grid: { stroke: color("--rule"), width: 1 }, size: 46 },
+  ];
+  return looks.map((look, place) => ({ ...look, ...own[place] }));
+}
+
 function axes(spec) {
-  const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
-  return [
+  return quietAxes(
     {
-      ...quiet,
-      grid: { show: false },
-      size: 26,
       space: 60,
-      gap: 6,
       values: (_, splits) => ticks(spec, splits),
       incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6],
     },
     {
-      ...quiet,
-      grid: { stroke: color("--rule"), width: 1 },
-      size: 46,
-      gap: 6,
       space: 34,
       values: (_, splits) => splits.map((value) => (spec.format || number)(Math.abs(value) < 1e-12 ? 0 : value)),
     },
-  ];
+  );
 }
 
 /** What stands under the chart; the first says what it counts. */

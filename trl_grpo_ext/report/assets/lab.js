@@ -225,7 +225,6 @@ function drawPolicy() {
   if (policyPlot) policyPlot.destroy();
   const rewards = rewardsNow() || [];
   const range = [Math.min(0, ...rewards), Math.max(1, ...rewards) * 1.06];
-  const quiet = { stroke: color("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
   const dots = (name) => ({
     stroke: color(name),
     width: 1,
@@ -240,24 +239,10 @@ function drawPolicy() {
       legend: { show: false },
       cursor: { show: false },
       scales: { x: { time: false, range: () => [0.4, ACTIONS.length + 0.6] }, y: { range: () => range } },
-      axes: [
-        {
-          ...quiet,
-          grid: { show: false },
-          size: 26,
-          gap: 6,
-          splits: () => ACTIONS,
-          values: (_, splits) => splits.map(String),
-        },
-        {
-          ...quiet,
-          grid: { stroke: color("--rule"), width: 1 },
-          size: 46,
-          gap: 6,
-          space: 40,
-          values: (_, splits) => splits.map((value) => String(Number(value.toFixed(2)))),
-        },
-      ],
+      axes: quietAxes(
+        { splits: () => ACTIONS, values: (_, splits) => splits.map(String) },
+        { space: 40, values: (_, splits) => splits.map((value) => String(Number(value.toFixed(2)))) },
+      ),
       series: [
         {},
         {
