@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
@@ -26,11 +26,6 @@ class ComposedVerdict(Verdict):
     """
 
     parts: Parts = field(default_factory=dict, compare=False, repr=False)
-
-    def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values, of which `Verdict.from_record` makes a verdict without parts."""
-        known = {each.name: getattr(self, each.name) for each in fields(Verdict)}
-        return Verdict(**known).to_record()
 
 
 def compose(parts: Parts, decided_by: str | None) -> ComposedVerdict:

@@ -174,11 +174,6 @@ class Passage:
     def text(self) -> str:
         return " ".join(self.words)
 
-    def add(self, word: str, weight: float) -> None:
-        self.words.append(word)
-        self.weight += weight
-        self.chars += len(word)
-
 
 def passages(prose: str) -> list[Passage]:
     """The words of a prose, by script, in passages of a sentence or more.
@@ -198,7 +193,9 @@ def passages(prose: str) -> list[Passage]:
         if not weight:
             continue
         passage = open_passages.setdefault(script, Passage(script))
-        passage.add(word, weight)
+        passage.words.append(word)
+        passage.weight += weight
+        passage.chars += len(word)
         if passage.weight >= MAX_PASSAGE_WORDS or passage.chars >= MAX_PASSAGE_CHARS:
             done.setdefault(script, []).append(open_passages.pop(script))
     for script, passage in open_passages.items():

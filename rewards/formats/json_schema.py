@@ -200,9 +200,10 @@ def _validator(schema: Any) -> Any:
     from jsonschema_specifications import REGISTRY
 
     dialect = schema.get("$schema") if isinstance(schema, dict) else None
-    found: Any = validator_for(schema, default=Draft202012Validator) if _is_known(dialect) else None
-    if found is None:
+    known = {uri.rstrip("#") for uri in REGISTRY}
+    if dialect is not None and not (isinstance(dialect, str) and dialect.rstrip("#") in known):
         raise SchemaError(f"the dialect {dialect!r} is not known", path=["$schema"])
+    found: Any = validator_for(schema, default=Draft202012Validator)
     found.check_schema(schema, format_checker=found.FORMAT_CHECKER)  # which also compiles its patterns
     following = {keyword: _ending(follow) for keyword, follow in found.VALIDATORS.items() if keyword in _REFERENCES}
     # A registry of our own: the default one fetches what it does not know.
@@ -228,14 +229,6 @@ def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]
             followed.remove(step)
 
     return follow_once
-
-
-def _is_known(dialect: object) -> bool:
-    from jsonschema_specifications import REGISTRY
-
-    return dialect is None or (
-        isinstance(dialect, str) and dialect.rstrip("#") in {uri.rstrip("#") for uri in REGISTRY}
-    )
 
 
 def _parts(dialect: Any, schema: Any) -> Iterator[Any]:

@@ -103,19 +103,6 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Reading:
-    """What a text has of a structure.
-
-    Attributes:
-        elements: The outermost ones that stand where they belong.
-        faults: Reason codes and the names of the tags that they are about, in the order of the text.
-    """
-
-    elements: list[Element] = field(default_factory=list)
-    faults: list[tuple[str, str]] = field(default_factory=list)
-
-
 def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = False) -> Reading:
     """The elements in a text, and what is wrong with its tags one by one.
 
@@ -131,18 +118,26 @@ def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = F
     """
     names = {part.name for top in structure.values() for part in top.walk()}
     tags = re.compile(f"<(/?)({'|'.join(map(re.escape, sorted(names)))})>")
-    reader = _Reader(structure, mentions=mentions)
+    reading = Reading(structure, mentions=mentions)
     for tag in tags.finditer(text):
-        reader.close(tag) if tag[1] else reader.open(tag)
-    reader.finish()
-    return reader.reading
+        reading.close(tag) if tag[1] else reading.open(tag)
+    reading.finish()
+    return reading
 
 
-class _Reader:
+class Reading:
+    """What a text has of a structure.
+
+    Attributes:
+        elements: The outermost ones that stand where they belong.
+        faults: Reason codes and the names of the tags that they are about, in the order of the text.
+    """
+
     def __init__(self, structure: Mapping[str, TagPart], *, mentions: bool) -> None:
+        self.elements: list[Element] = []
+        self.faults: list[tuple[str, str]] = []
         self.structure = structure
         self.mentions = mentions
-        self.reading = Reading()
         self.stack: list[Element] = []
         self.depths: Counter[str] = Counter()  # how many of each name are open
 
@@ -154,7 +149,7 @@ class _Reader:
             belongs = self.stack[-1].part.children if self.stack[-1].part else {}
         element = Element(belongs.get(tag[2]), tag[2], tag.start(), tag.end())
         if element.part is None:
-            self.reading.faults.append(("misplaced", tag[2]))
+            self.faults.append(("misplaced", tag[2]))
         self.stack.append(element)
         self.depths[tag[2]] += 1
 
@@ -162,14 +157,14 @@ class _Reader:
         if self._is_mention(tag[2]):
             return
         if not self.depths[tag[2]]:
-            self.reading.faults.append(("unopened", tag[2]))
+            self.faults.append(("unopened", tag[2]))
             return
         while self.stack[-1].name != tag[2]:
             self._drop()
         element = self._pop()
         element.closed, element.end = tag.start(), tag.end()
         if element.part is not None:
-            (self.stack[-1].children if self.stack else self.reading.elements).append(element)
+            (self.stack[-1].children if self.stack else self.elements).append(element)
 
     def finish(self) -> None:
         while self.stack:
@@ -181,7 +176,7 @@ class _Reader:
         return self.mentions and leaf and inside is not None and inside.name != name
 
     def _drop(self) -> None:
-        self.reading.faults.append(("unclosed", self._pop().name))
+        self.faults.append(("unclosed", self._pop().name))
 
     def _pop(self) -> Element:
         element = self.stack.pop()

@@ -64,7 +64,7 @@ def percentages(node: Node) -> list[Node]:
     return [node]
 
 
-def is_number(node: Node) -> bool:
+def is_plain_number(node: Node) -> bool:
     """Whether a value is a plain number, in any unit, so that nothing is left to be worked out."""
     amount = measured(node)[0]
     return any(isinstance(one, Number) for one in percentages(amount))

@@ -28,7 +28,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     walk,
 )
 from trl_grpo_ext.rewards.answers.units import unit
-from trl_grpo_ext.rewards.math.amounts import is_number
+from trl_grpo_ext.rewards.math.amounts import is_plain_number
 from trl_grpo_ext.rewards.math.comparison import Comparison
 from trl_grpo_ext.rewards.math.compound import congruent
 from trl_grpo_ext.rewards.math.forms import assigned, is_label, named, stem
@@ -215,7 +215,9 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: bool = False) -> bool:
         return False
     if operators(given) - operators(asked):
         return True
-    if not is_number(asked) or is_number(given) or isinstance(given, Words) or (is_closed_form(given) and not echo):
+    if not is_plain_number(asked) or is_plain_number(given) or isinstance(given, Words):
+        return False
+    if is_closed_form(given) and not echo:
         return False
     return is_exact(asked) or not is_exact(given) or bool(symbols(given))
 
