@@ -1,4 +1,4 @@
-"""AllOf: Kleene's minimum, who is asked about what, and what a composition passes on."""
+"""AllOf, AnyOf, FirstScored: what they make of their verifiers, who is asked about what, and what they pass on."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,6 +28,8 @@ from trl_grpo_ext.verdict import as_verdict, grader_error, skipped
 
 COMPOSITIONS = [AllOf, AnyOf, FirstScored]
 BAD_DATA, BROKEN = skipped("gold_missing"), grader_error("lost")
+UNREADABLE = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_answer")
+WRONG = Verdict(status=Status.INCORRECT, score=0.0, reason="no_match", answer="5")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,56 @@ def test_the_least_score_is_the_score_and_its_verifier_the_reason() -> None:
     assert outcome(of(AllOf, a=0.7, b=0.5)) == (0.5, "b")
 
 
+@pytest.mark.parametrize(
+    ("results", "score", "reason"),
+    [
+        ((1,), 1.0, "a"),
+        ((0, 1), 1.0, "b"),
+        ((0.5, 0.7, 0.7), 0.7, "b"),
+        ((WRONG, 0), 0.0, "a: no_match"),
+        ((BAD_DATA, 1), 1.0, "b"),
+        ((BROKEN, 1), 1.0, "b"),
+        ((BAD_DATA, 0), None, "a: gold_missing"),
+        ((0.9, BAD_DATA), None, "b: gold_missing"),
+        ((BAD_DATA, BROKEN), None, "b: lost"),
+    ],
+)
+def test_the_greatest_score_is_the_score_and_names_its_verifier(
+    results: Sequence[object], score: float | None, reason: str
+) -> None:
+    assert outcome(of(AnyOf, **dict(zip("abc", results, strict=False)))) == (score, reason)
+
+
+def test_of_two_zeros_the_one_that_could_read_the_answer_is_told() -> None:
+    verdict = of(AnyOf, a=UNREADABLE, b=WRONG)
+    assert (verdict.status, verdict.reason, verdict.answer) == (Status.INCORRECT, "b: no_match", "5")
+
+
+@pytest.mark.parametrize(
+    ("results", "score", "reason"),
+    [
+        ((0, 1), 0.0, "a"),
+        ((UNREADABLE, 1), 0.0, "a: no_answer"),
+        ((BAD_DATA, 1), 1.0, "b"),
+        ((BAD_DATA, BAD_DATA, 0.5), 0.5, "c"),
+        ((BROKEN, 1), None, "a: lost"),
+        ((-2.5, 1), -2.5, "a"),
+        ((BAD_DATA, BAD_DATA), None, "a: gold_missing"),
+        ((BAD_DATA, BROKEN), None, "b: lost"),
+    ],
+)
+def test_the_first_verdict_with_a_score_counts(results: Sequence[object], score: float | None, reason: str) -> None:
+    assert outcome(of(FirstScored, **dict(zip("abc", results, strict=False)))) == (score, reason)
+
+
+def test_who_makes_a_verifier_fail_gets_no_milder_one_unless_that_is_asked_for() -> None:
+    assert of(FirstScored, a=BROKEN, b=1).blame is Blame.GRADER
+    unscored = partial(FirstScored, pass_on="unscored")
+    assert outcome(of(unscored, a=BROKEN, b=BAD_DATA, c=0.5)) == (0.5, "c")
+    with pytest.raises(ValueError, match="Did you mean `bad_data`"):
+        of(partial(FirstScored, pass_on="bad_dat"), a=1)
+
+
 def test_a_known_0_decides_beside_whatever_is_unknown() -> None:
     for unknown in (BAD_DATA, BROKEN):
         assert outcome(of(AllOf, a=unknown, b=0)) == (0.0, "b")
@@ -101,8 +154,9 @@ def test_without_a_0_the_unknown_stays_unknown_with_its_blame_and_the_graders_fi
         assert of(AllOf, a=BAD_DATA, b=known).blame is Blame.DATA
         assert outcome(of(AllOf, a=BAD_DATA, b=known)) == (None, "a: gold_missing")
         assert outcome(of(AllOf, a=known, b=BROKEN)) == (None, "b: lost")
-    both = of(AllOf, a=BAD_DATA, b=BROKEN)
-    assert (both.blame, outcome(both)) == (Blame.GRADER, (None, "b: lost"))
+    for whole in (AllOf, AnyOf):
+        both = of(whole, a=BAD_DATA, b=BROKEN)
+        assert (both.blame, outcome(both)) == (Blame.GRADER, (None, "b: lost"))
 
 
 @pytest.mark.parametrize("whole", [AllOf, AnyOf])
@@ -142,6 +196,10 @@ def test_later_verifiers_are_asked_once_a_batch_and_only_about_what_is_undecided
     verdicts = AllOf(verifiers=[first, second, third]).judge_samples(samples)
     assert [verdict.score for verdict in verdicts] == [0.0, 0.0, 1.0, None]
     assert [first.batches, second.batches, third.batches] == [[["p", "q", "r", "s"]], [["q", "r", "s"]], [["r", "s"]]]
+    last = Says(name="b")
+    verdicts = AnyOf(verifiers=[Says(name="a"), last]).judge_samples(samples)
+    assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 1.0, 1.0]
+    assert last.batches == [["p", "s"]]
 
 
 def test_a_verifier_that_would_be_asked_about_nothing_is_not_asked() -> None:
@@ -237,6 +295,35 @@ def test_columns_that_one_verifier_lacks_are_refused_by_name() -> None:
 def test_rows_that_one_verifier_cannot_judge_are_listed() -> None:
     found = AllOf(verifiers=[Says(name="a"), Says(name="b")]).check_rows([{"a": 1}, {"b": 1}, {"a": 1, "b": 1}])
     assert [(problem.row, problem.reason) for problem in found] == [(0, "b: none"), (1, "a: none")]
+
+
+def test_one_column_that_can_be_judged_by_is_enough() -> None:
+    whole = FirstScored(verifiers=[MathVerifier(), MathVerifier(column="gold", name="other")])
+    whole.check_columns(["gold"])
+    assert whole(["4", "4"], gold=["4", "5"]) == [1.0, 0.0]
+    with pytest.raises(ValueError, match=r"None of the verifiers of first_scored.*`solution`.*`gold`"):
+        whole.check_columns(["text"])
+
+
+def test_only_rows_that_no_verifier_can_judge_are_listed() -> None:
+    rows = [{"solution": "4", "gold": None}, {"solution": None, "gold": None}, {"solution": None, "gold": "5"}]
+    math, other = MathVerifier(), MathVerifier(column="gold", name="other")
+    found = FirstScored(verifiers=[math, other]).check_rows(rows)
+    assert [(problem.row, problem.reason) for problem in found] == [(1, "math: gold_missing")]
+    assert FirstScored(verifiers=[math, RegexVerifier(pattern="4")]).check_rows(rows) == []
+
+
+def test_a_verifier_whose_column_the_dataset_lacks_has_no_say_in_which_rows_are_good() -> None:
+    lacking = FirstScored(verifiers=[RegexlessColumn(column="nowhere"), MathVerifier()])
+    found = lacking.check_rows([{"solution": None}, {"solution": "4"}])
+    assert [(problem.row, problem.reason) for problem in found] == [(0, "math: gold_missing")]
+
+
+class RegexlessColumn(MathVerifier):
+    """Lists no row, although it can judge none."""
+
+    def check_rows(self, rows: Any, *, thorough: bool = False) -> list[Any]:
+        return []
 
 
 def test_facts_and_metrics_bear_the_verifiers_names_and_the_same_keys_for_every_batch() -> None:
