@@ -1,6 +1,7 @@
 """One rank of two, started by test_ranks.py: rank 1 ends while gloo still has its last collective call to free.
 
-What runs last holds the interpreter's lock, so that gloo's thread waits for it until there is no interpreter.
+What runs last holds the interpreter's lock, so that gloo's thread waits for it until there is no interpreter. A group
+within the process group is ended by a finalizer, as vLLM does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ if os.environ["RANK"] == "1":
     atexit.register(sum, range(10**8))  # first of all, so that it runs last
 
 import time
+import weakref
 
 import torch
 from torch import distributed
@@ -22,6 +24,7 @@ from trl_grpo_ext.trainer.ranks import leave_at_exit
 
 def main(how: str) -> None:
     distributed.init_process_group("gloo")
+    weakref.finalize(main, distributed.destroy_process_group, distributed.new_group())
     tensor = torch.ones(1)
     distributed.barrier()
     if os.environ["RANK"] == "0":

@@ -7,10 +7,10 @@ ends the process by SIGABRT ("terminate called without an active exception"), th
 
 from __future__ import annotations
 
-import atexit
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import Any
 
 import torch.distributed
@@ -79,16 +79,23 @@ def _key(rank: int) -> str:
     return f"trl_grpo_ext/reward_of_rank_{rank}"
 
 
-@cache
+_has_finished = threading.Event()
+
+
 def leave_at_exit() -> None:
     """Have this process leave its process group, if it still has one, when the interpreter ends.
 
     Called where training has finished: a rank whose training has failed leaves nothing, since others may be waiting for
     it, and the launcher ends them.
     """
-    atexit.register(_leave)
+    _has_finished.set()
 
 
 def _leave() -> None:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if _has_finished.is_set() and torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+# Made when this module is imported: finalizers run from the newest to the oldest, so an engine that has made groups of
+# its own within this one, as vLLM does in a trainer's process, first takes these apart.
+weakref.finalize(leave_at_exit, _leave)
