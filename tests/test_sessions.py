@@ -48,6 +48,13 @@ def test_two_runs_of_one_script_in_one_folder_are_read_as_the_later_one(tmp_path
     assert (tmp_path / "twice" / "findings.1.jsonl").exists()
 
 
+def test_a_script_run_in_the_folder_of_a_recipe_keeps_the_recipes_summary_under_another_name(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text('{"steps": 40}')
+    run_lab(single_peak(7), tmp_path, steps=2)
+    assert not (tmp_path / "summary.json").exists()
+    assert (tmp_path / "summary.1.json").read_text() == '{"steps": 40}'
+
+
 @pytest.mark.slow  # two real runs
 def test_a_trainer_that_is_trained_twice_is_read_as_what_it_did_last(tmp_path: Path) -> None:
     run = run_lab(single_peak(7), tmp_path, steps=4)

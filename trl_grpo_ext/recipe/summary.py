@@ -17,7 +17,7 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.runs.listener import SUMMARY, RunListener
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
 from trl_grpo_ext.support.files import write_json
@@ -162,7 +162,7 @@ def summarise_run(
 
 def write_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
     """Write `summary.json` into the run's folder, whole or not at all."""
-    write_json(Path(folder) / "summary.json", summary)
+    write_json(Path(folder) / SUMMARY, summary)
 
 
 def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.scorecard import Scorecard
 
+SUMMARY = "summary.json"
+"""What a recipe's run has come to, in its folder."""
+
 
 class RunListener:
     """Hears of a run; by default it does nothing with that.

@@ -111,4 +111,4 @@ def set_aside(recorded: Path) -> None:
     while (aside := recorded.with_name(f"{recorded.stem}.{number}{recorded.suffix}")).exists():
         number += 1
     recorded.rename(aside)
-    logger.warning("%s holds an earlier run; its %s are now %s.", recorded.parent, recorded.stem, aside)
+    logger.warning("%s holds an earlier run; its %s is now %s.", recorded.parent, recorded.name, aside)

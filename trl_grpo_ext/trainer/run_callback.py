@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
@@ -14,10 +15,11 @@ from trl_grpo_ext.diagnostics.finding import MERGED, Finding
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.runs.listener import SUMMARY, RunListener
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import write_settings
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.support.text import Once, did_you_mean
 from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.ranks import leave_at_exit
@@ -83,6 +85,8 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.has_halted = False
+        if self.is_main and not state.global_step:  # not a run that goes on, whose figures these are
+            set_aside(Path(args.output_dir) / SUMMARY)
         self.tell(lambda listener: listener.on_train_begin(quiet=bool(args.disable_tqdm)))
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:

@@ -1,0 +1,58 @@
+"""With vLLM in the trainer's process, training and evaluation are what they are with transformers.
+
+They need vLLM. `make vllm-tests` installs its build for CPUs into an environment of its own and runs them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import run_here
+from same_runs import Make, check_same
+
+pytest.importorskip("vllm", reason="vLLM is not installed; `make vllm-tests` installs it and runs these")
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"beta": 0.04, "num_iterations": 2, "gradient_accumulation_steps": 2},
+    {"vllm_importance_sampling_mode": "sequence_mask"},
+    {"vllm_importance_sampling_correction": False},
+    {"loss_type": "dr_grpo", "scale_rewards": "none", "mask_truncated_completions": True},
+    {"lora": True},
+    {"eval_strategy": "steps", "eval_steps": 1, "num_generations_eval": 2},
+]
+VLLM = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 128}
+FLAGS = [part for name, value in VLLM.items() for part in (f"--{name}", str(value).lower())]
+
+
+@pytest.fixture(autouse=True)
+def _weights_that_can_be_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU, vLLM packs weights after loading, and TRL cannot load the trained ones any more."""
+
+    def keep(layer: Any, remove_weight: bool) -> None:
+        layer.cpu_linear = torch.nn.functional.linear
+
+    monkeypatch.setattr("vllm.model_executor.layers.utils.dispatch_cpu_unquantized_gemm", keep)
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: "-".join(map(str, setting.values())) or "default")
+def test_losses_rewards_and_weights_are_those_of_trls_trainer(
+    tiny_model: str, sums: Any, config: Make, tmp_path: Path, setting: dict[str, Any]
+) -> None:
+    check_same(tiny_model, sums, config, tmp_path, VLLM | {"max_completion_length": 32} | setting)
+
+
+def test_a_recipe_learns_and_two_models_are_compared_in_one_process(tmp_path: Path) -> None:
+    trained = ["train", "--config", "quickstart", "--max_steps", "20", "--output_dir", "trained"]
+    run_here(*trained, *FLAGS, cwd=tmp_path)
+
+    models = ["--model", "bundled:tiny_reasoner", "trained"]
+    told = run_here("eval", "--config", "quickstart", *models, "--limit", "100", "--json", *FLAGS, cwd=tmp_path)
+
+    assert json.loads(told.stdout)["differences"]["pass@1"]["low"] > 0.2
