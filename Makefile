@@ -104,11 +104,11 @@ clean:  ## remove everything that was set up or built
 
 .venv-vllm/installed: Makefile pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv-vllm
-	grep -E '^(torch|trl|pytest)==' $(CONSTRAINTS) > .venv-vllm/constraints.txt
+	grep -E '^(hypothesis|pytest|torch|trl)==' $(CONSTRAINTS) > .venv-vllm/constraints.txt
 	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps $(VLLM)
 	.venv-vllm/bin/python -c '$(VLLM_NEEDS)' > .venv-vllm/needs.txt
 	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --constraint .venv-vllm/constraints.txt \
-		--requirement .venv-vllm/needs.txt --editable . pytest torch
+		--requirement .venv-vllm/needs.txt --editable . hypothesis pytest torch
 	touch $@
 
 $(BIOME): Makefile .venv/bin/python

@@ -341,9 +341,11 @@ def test_a_model_or_data_that_is_not_there_is_found_before_anything_heavy_is_imp
 def test_an_evaluation_says_of_a_trained_model_what_its_training_has_said(tmp_path: Path) -> None:
     flags = ["--rows", "40", "--per_device_train_batch_size", "16", "--write_report", "false"]
     train = ["--max_steps", "2", "--evaluate_before_and_after", "true", "--output_dir", "trained", *flags]
-    run_here("train", "--config", "quickstart", *train, cwd=tmp_path)
+    shipped = (Path(__file__).parent.parent / "recipes" / "quickstart.yaml").read_text()
+    (tmp_path / "gated.yaml").write_text(shipped.replace("name: thinks", "name: thinks, gate: accuracy"))
+    run_here("train", "--config", "gated.yaml", *train, cwd=tmp_path)
     summary = json.loads((tmp_path / "trained/summary.json").read_text())
-    said = run_here("eval", "--config", "quickstart", "--model", "trained", "--json", *flags, cwd=tmp_path)
+    said = run_here("eval", "--config", "gated.yaml", "--model", "trained", "--json", *flags, cwd=tmp_path)
     (found,) = json.loads(said.stdout)["models"]
     for term in ("accuracy", "thinks"):
         assert found["terms"][term]["score"]["mean"] == pytest.approx(summary["terms"][term]["after"]["mean"])

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from trl_grpo_ext.figures.arrays import in_unit, mean
-from trl_grpo_ext.scorecard import Floats, Scorecard
+from trl_grpo_ext.scorecard import Floats, Scorecard, column_of
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -46,9 +46,10 @@ class TermFigures:
     gated: int  # the values that a closed gate has set
     covered: int  # the samples with a value, void ones included
     scores: Estimate  # the raw scores, before shape, gate and weight; those that a gate left out are not among them
+    prompt_scores: Estimate  # the mean scores of their groups
+    in_unit: bool  # whether all of these scores are in [0, 1]
     values: Estimate  # the values of the samples that are not void
     prompt_values: Estimate  # the mean values of their groups
-    in_unit: bool  # whether all of these values are in [0, 1]
     groups: int  # the groups with two or more values
     flat_groups: int  # those of them in which all values are the same
     # Median and 95th percentile of a verdict's wall time; None for no verdicts.
@@ -79,6 +80,7 @@ def term_figures(
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
     judged = [verdict for verdict in verdicts if not verdict.left_out]
+    scores = column_of([None if one is None or one.left_out else one.score for one in card.verdicts[term]])
     answers, column = _answers(card, term), card.value_matrix[:, card.terms.index(term)]
     groups, flat = _groups(card, column)
     differences, (median, high) = _repeated_scores(card, term, repeats), quantiles(verdicts)
@@ -97,10 +99,11 @@ def term_figures(
         fooled=sum(would_fool(verdict) for verdict in verdicts),
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
-        scores=Estimate.of([verdict.score for verdict in judged if verdict.score is not None]),
+        scores=estimate_of(scores),
+        prompt_scores=group_means(card, scores),
+        in_unit=in_unit(scores),
         values=estimate_of(column),
         prompt_values=group_means(card, column),
-        in_unit=in_unit(column),
         groups=groups,
         flat_groups=flat,
         seconds_p50=median,

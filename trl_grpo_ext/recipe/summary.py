@@ -52,7 +52,7 @@ class Stopwatch:
 class Evaluation:
     """Figures of one pass over the test split."""
 
-    # The mean value of each term with its 95 % interval; None for a term that scored nothing.
+    # The mean score of each term, before gate and shape, with its 95 % interval; None for a term that scored nothing.
     terms: dict[str, Interval | None]
     tokens: float | None  # the mean length of a completion in tokens
     prompts: int  # how many prompts there were
@@ -106,8 +106,8 @@ def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
 def _interval(batches: Sequence[BatchFigures], term: str) -> Interval | None:
     found = [batch.terms[term] for batch in batches]
     return score_interval(
-        Estimate.together(one.values for one in found),
-        Estimate.together(one.prompt_values for one in found),
+        Estimate.together(one.scores for one in found),
+        Estimate.together(one.prompt_scores for one in found),
         in_unit=all(one.in_unit for one in found),
     )
 
