@@ -326,8 +326,16 @@ def test_what_cannot_be_evaluated_is_refused_in_one_sentence(tmp_path: Path, fla
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("flags", [["--model", "/no/such/model"], ["--dataset_name", "/no/such/data"]])
-def test_a_model_or_data_that_is_not_there_is_found_before_anything_heavy_is_imported(
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--model", "/no/such/model"],
+        ["--model_name_or_path", "./no_model"],
+        ["--dataset_name", "/no/such/data"],
+        ["--samples", "2", "--temperature", "0"],
+    ],
+)
+def test_what_the_arguments_alone_show_to_be_wrong_is_found_before_anything_heavy_is_imported(
     tmp_path: Path, flags: list[str]
 ) -> None:
     code = "import sys; from trl_grpo_ext.cli.main import main; status = main(sys.argv[1:]); "

@@ -524,7 +524,7 @@ def test_data_that_does_not_fit_is_refused_before_the_model_is_loaded(
     jsonl(tmp_path / "data", "train", '{"question": "2+2?", "result": "4", "info": {"level": 7}}')
     rewards = [{"verifier": "math", "column": "result"}]
     path = write(**({"dataset_name": str(tmp_path / "data"), "rewards": rewards} | changes))
-    assert main(["train", "--config", str(path), "--model_name_or_path", "/no/such/model"]) == 2
+    assert main(["train", "--config", str(path), "--model_name_or_path", str(tmp_path)]) == 2  # no model is there
     error = capsys.readouterr().err
     assert re.search(message, error)
     assert "Traceback" not in error
@@ -544,7 +544,7 @@ def test_an_output_folder_that_cannot_be_written_is_refused(
 ) -> None:
     (tmp_path / "file").write_text("")
     path = write(output_dir=str(tmp_path / "file" / "run"))
-    assert main(["train", "--config", str(path), "--model_name_or_path", "/no/such/model"]) == 2
+    assert main(["train", "--config", str(path), "--model_name_or_path", str(tmp_path)]) == 2  # no model is there
     assert "cannot be written to" in capsys.readouterr().err
 
 
@@ -612,15 +612,15 @@ def test_data_that_cannot_be_read_is_refused_in_one_line(
     assert "cannot be loaded" in error or "no rows" in error or "texts or lists of messages" in error
 
 
-NO_MODEL = ["--model_name_or_path", "/no/such/model"]
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (NO_MODEL, "There is no folder /no/such/model"),
+        (["--model_name_or_path", "/no/such/model"], "There is no folder /no/such/model"),
         (["--report_to", "no_such_tracker"], "no_such_tracker"),
-        (["--report_to", "clearml", *NO_MODEL], "The tracker 'clearml' (report_to) is not installed"),
+        (
+            ["--report_to", "clearml", "--model_name_or_path", "no/model"],
+            "The tracker 'clearml' (report_to) is not installed",
+        ),
         (["--temperature", "0"], "temperature"),
         (["--model_name_or_path", "bundled:tiny_coder"], "no chat template to write them with"),
     ],

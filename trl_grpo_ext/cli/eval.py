@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trl_grpo_ext.cli.exit_status import FINE, refuse
 from trl_grpo_ext.cli.score import status_of
 from trl_grpo_ext.cli.train import add_config, read_recipe
+from trl_grpo_ext.recipe.hub import check_model_folder
 
 if TYPE_CHECKING:
     from trl_grpo_ext.evaluation.evaluated import Evaluated
@@ -114,11 +115,9 @@ def model_name(name: str) -> str:
     """
     from trl_grpo_ext.assets import resolve
 
-    is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
+    check_model_folder(name, "--model")
     path = Path(name).expanduser()
-    if is_path and not path.is_dir():
-        raise ValueError(f"There is no folder {name} to load the model from (--model).")
-    return str(path) if is_path else resolve(name)
+    return str(path) if path.is_dir() else resolve(name)
 
 
 def labels(models: Sequence[str]) -> list[str]:
@@ -140,6 +139,10 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
     if len(models) > 2:
         raise ValueError(f"--model takes one model, or two to compare; got {len(models)}.")
     temperature, flags = arguments.temperature, list(arguments.flags)
+    if temperature == 0 and (arguments.samples or 1) > 1:
+        raise ValueError(
+            f"At temperature 0 the completions of a prompt are all the same; got --samples {arguments.samples}."
+        )
     if temperature:
         flags += ["--temperature", str(temperature)]
     if models:
@@ -149,8 +152,6 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
 
     training, greedy = recipe.training, temperature == 0
     samples = arguments.samples or (1 if greedy else training.num_generations_eval or training.num_generations)
-    if greedy and samples > 1:
-        raise ValueError(f"At temperature 0 the completions of a prompt are all the same; got --samples {samples}.")
     split = arguments.split or recipe.data.dataset_test_split
     return recipe, EvaluationPlan(split=split, samples=samples, limit=arguments.limit, greedy=greedy)
 

@@ -155,6 +155,8 @@ def _unknown_flag(name: str, written: set[str]) -> str:
     if name in FILE_ONLY_KEYS:
         return f"`--{name}` is not a flag: `{name}` is set in the recipe's file."
     nearest = f"Did you mean `--{SHORT[name]}`?" if name in SHORT else did_you_mean(f"--{name}", written)
+    if nearest.startswith("Valid are"):  # some hundreds
+        nearest = "The command's own flags are listed by --help; all others are fields of TRL's configurations."
     return f"Unknown flag `--{name}`. {nearest}"
 
 

@@ -15,6 +15,7 @@ from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import check_source, number_or_text
 from trl_grpo_ext.recipe.file import RecipeFile, check_names, check_numbers
+from trl_grpo_ext.recipe.hub import check_model_folder, go_offline_without_hub
 from trl_grpo_ext.recipe.rows import check_mixture, check_selection
 from trl_grpo_ext.trainer.settings import check_batches, check_settings
 
@@ -50,6 +51,8 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     mix = check_file(file, flags)
     _warn_of_a_negative_primary(mix)
     announce_loading()
+    written = written_values(file.keys, flags)
+    go_offline_without_hub(written["model_name_or_path"], written.get("dataset_name"))
     from trl_grpo_ext.recipe.arguments import parse_arguments
 
     data, training, model = parse_arguments(file, flags)
@@ -78,6 +81,7 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
     if not written.get("model_name_or_path"):
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
     check_selection(file.keys, f"The recipe {file.name!r}")
+    check_model_folder(str(written["model_name_or_path"]), "model_name_or_path")
     _check_data(file, written.get("dataset_name"))
     check_numbers(written)
     check_settings(SimpleNamespace(**written))

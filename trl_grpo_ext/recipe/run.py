@@ -175,8 +175,6 @@ def model_error(name: str, error: Exception, key: str) -> Exception:
     """What to say of a model that cannot be loaded; `key` names it. Of a folder that is there, the error tells."""
     if Path(name).is_dir():
         return error
-    if name.startswith(("/", ".", "~")):
-        return ValueError(f"There is no folder {name} to load the model from ({key}).")
     said = str(error).strip().splitlines()[0]
     return ValueError(f"The model {name!r} ({key}) is no folder here, and cannot be loaded: {said}")
 

@@ -21,6 +21,9 @@ def sentence(phrase: str) -> str:
     return phrase[:1].upper() + phrase[1:]
 
 
+MOST_NAMES = 40  # all verifiers, but not all flags of TRL
+
+
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     """A sentence that offers the nearest valid name, or a few of them if none is near.
 
@@ -32,8 +35,8 @@ def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean `{near[0]}`?"
-    shown = ", ".join(f"`{name}`" for name in names[:12])
-    return f"Valid are: {shown}{', ...' if len(names) > 12 else ''}."
+    shown = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
+    return f"Valid are: {shown}{', ...' if len(names) > MOST_NAMES else ''}."
 
 
 def cut(text: str, head: int, tail: int, mark: str) -> str:

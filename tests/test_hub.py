@@ -1,0 +1,65 @@
+"""Names of models and data: folders here, or names on the Hub, which may be out of reach."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from trl_grpo_ext.recipe.hub import OFFLINE, check_model_folder, go_offline_without_hub
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A port of this machine that the Hub's address names. Nothing listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number = int(server.getsockname()[1])
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{number}")
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv(OFFLINE, "")  # so that it is put back
+    monkeypatch.delenv(OFFLINE)
+    return number
+
+
+def test_a_name_on_a_hub_out_of_reach_is_looked_up_in_the_cache_only(
+    port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    go_offline_without_hub("bundled:tiny_reasoner", "openai/gsm8k")
+    assert os.environ[OFFLINE] == "1"
+    said = "The Hub at 127.0.0.1 cannot be reached (Connection refused): only what is cached here is used.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_hub_that_answers_is_used(port: int) -> None:
+    with socket.create_server(("127.0.0.1", port)):
+        go_offline_without_hub("openai/gsm8k")
+    assert OFFLINE not in os.environ
+
+
+@pytest.mark.parametrize("setting", ["HTTPS_PROXY", OFFLINE])
+def test_behind_a_proxy_and_where_the_user_has_decided_nothing_is_tried(
+    port: int, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(setting, "0")
+    go_offline_without_hub("openai/gsm8k")
+    assert os.environ.get(OFFLINE, "0") == "0"
+
+
+def test_what_is_bundled_or_lies_here_needs_no_hub(port: int, tmp_path: Path) -> None:
+    go_offline_without_hub("bundled:sums", str(tmp_path), None, "reasoning_gym:chain_sum")
+    assert OFFLINE not in os.environ
+
+
+@pytest.mark.parametrize("name", ["./mine", "/no/such/model", "~/no/such/model", "runs/a/checkpoint-9"])
+def test_a_path_without_a_folder_is_no_model(name: str) -> None:
+    with pytest.raises(ValueError, match=f"There is no folder {name} to load the model from"):
+        check_model_folder(name, "--model")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "openai/gsm8k", str(Path(__file__).parent)])
+def test_a_name_on_the_hub_and_a_folder_may_be_models(name: str) -> None:
+    check_model_folder(name, "--model")

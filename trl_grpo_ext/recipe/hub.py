@@ -1,0 +1,43 @@
+"""What a name of a model or of data is looked up in: folders here, or the Hub, if it can be reached."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+OFFLINE = "HF_HUB_OFFLINE"
+HUB = "https://huggingface.co"
+LONGEST_SECONDS = 5.0
+
+
+def check_model_folder(name: str, key: str) -> None:
+    """Raise a ValueError if a model's name is a path, and there is no such folder; `key` is where it was named."""
+    is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
+    if is_path and not Path(name).expanduser().is_dir():
+        raise ValueError(f"There is no folder {name} to load the model from ({key}).")
+
+
+def go_offline_without_hub(*names: object) -> None:
+    """If one of these is to come from the Hub, which cannot be reached, have only what is cached here looked at.
+
+    Otherwise each file of a model is asked for six times. Call it before anything of Hugging Face is imported. Behind a
+    proxy, the proxy decides.
+    """
+    if OFFLINE in os.environ or getproxies() or not any(map(_may_be_on_the_hub, names)):
+        return
+    endpoint = urlsplit(os.environ.get("HF_ENDPOINT", HUB))
+    place = endpoint.hostname or "", endpoint.port or (80 if endpoint.scheme == "http" else 443)
+    try:
+        socket.create_connection(place, LONGEST_SECONDS).close()
+    except OSError as error:
+        os.environ[OFFLINE] = "1"
+        why = error.strerror or error
+        print(f"The Hub at {place[0]} cannot be reached ({why}): only what is cached here is used.", file=sys.stderr)
+
+
+def _may_be_on_the_hub(name: object) -> bool:
+    return isinstance(name, str) and ":" not in name and not Path(name).expanduser().exists()
