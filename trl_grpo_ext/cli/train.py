@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import time
 import warnings
@@ -61,15 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
         summary = run_recipe(recipe, trainer, loading=time.perf_counter() - began)
     except KeyboardInterrupt:
         if trainer.accelerator.is_main_process:
-            _tell_what_is_left(trainer)
+            _tell_what_is_left(trainer, ["--config", arguments.config, *arguments.flags])
         return INTERRUPTED
     if trainer.run_callback.has_halted:
         return HALTED
     return NOTHING_LEARNED if summary["nothing_learned"] else FINE
 
 
-def _tell_what_is_left(trainer: VerifiedGRPOTrainer) -> None:
-    """Write the report of an interrupted run, if it has recorded anything, and say what it leaves on one line."""
+def _tell_what_is_left(trainer: VerifiedGRPOTrainer, written: Sequence[str]) -> None:
+    """Write the report of an interrupted run, if it has recorded anything, and say what it leaves and how to go on.
+
+    `written` are the arguments of the command.
+    """
     from transformers.trainer_utils import get_last_checkpoint
 
     from trl_grpo_ext.report.write import write_report
@@ -80,9 +84,12 @@ def _tell_what_is_left(trainer: VerifiedGRPOTrainer) -> None:
     except (OSError, ValueError):
         print(f"\n{said}: nothing was recorded.", file=sys.stderr)
         return
-    checkpoint = get_last_checkpoint(folder)
-    goes_on = f"{checkpoint}; --resume_from_checkpoint true goes on from it" if checkpoint else "none was saved"
-    print(f"\n{said}. Report: {report}. Checkpoint: {goes_on}.", file=sys.stderr)
+    print(f"\n{said}. Report: {report}.", file=sys.stderr)
+    if checkpoint := get_last_checkpoint(folder):
+        command = shlex.join(["trl-grpo-ext", "train", *written, "--resume_from_checkpoint", "true"])
+        print(f"To go on from {checkpoint}:\n  {command}", file=sys.stderr)
+    else:
+        print("No checkpoint was saved; `save_strategy: steps` and `save_steps: N` save some.", file=sys.stderr)
 
 
 def _launch(arguments: argparse.Namespace) -> int:
