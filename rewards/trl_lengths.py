@@ -154,12 +154,9 @@ class CosineLengthVerifier(Rescored):
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
         status = Status.INCORRECT if verdict.status is Status.PARTIAL else verdict.status
-        score = _score(self._scale, status is Status.CORRECT, len(sample.completion_ids))
+        scale = (self.max_len, *(getattr(self, bound) for bound in BOUNDS))
+        score = _score(scale, status is Status.CORRECT, len(sample.completion_ids))
         return replace(verdict, status=status, score=score)
-
-    @property
-    def _scale(self) -> tuple[float, ...]:
-        return (self.max_len, *(getattr(self, bound) for bound in BOUNDS))
 
 
 def _check_trl() -> None:

@@ -133,23 +133,11 @@ def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM)
         )
 
 
-def _boxed(text: str) -> Found | str:
-    return _concluded(text, _of("boxed", box_answers(text))[-1:]) or "no_boxed"
-
-
 def _boxed_only(text: str) -> Found | str:
     found = boxes(text)
     if len(found) > 1:
         return "several_boxed"
     return _concluded(text, _of("boxed", found)) or "no_boxed"
-
-
-def _answer_tag(text: str) -> Found | str:
-    return _concluded(text, _of("answer_tag", tags(text))) or "no_answer_tag"
-
-
-def _phrase(text: str) -> Found | str:
-    return _concluded(text, _of("phrase", formal(text) or informal(text))) or "no_answer_phrase"
 
 
 def _last_number(text: str) -> Found | str:
@@ -206,10 +194,10 @@ def _answers(mark: Mark, kind: str) -> list[str]:
 
 _RULES: dict[str, Callable[[str], Found | str]] = {
     "marked": _marked,
-    "boxed": _boxed,
+    "boxed": lambda text: _concluded(text, _of("boxed", box_answers(text))[-1:]) or "no_boxed",
     "boxed_only": _boxed_only,
-    "answer_tag": _answer_tag,
-    "phrase": _phrase,
+    "answer_tag": lambda text: _concluded(text, _of("answer_tag", tags(text))) or "no_answer_tag",
+    "phrase": lambda text: _concluded(text, _of("phrase", formal(text) or informal(text))) or "no_answer_phrase",
     "last_number": _last_number,
     "last_line": _last_line,
     "text": _text,

@@ -55,26 +55,23 @@ def check_fence(fence: object, *, text_around: bool, form: str) -> None:
 
 
 def fenced_answer(sample: Sample, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
-    """What `unfenced` takes from what follows the thinking."""
-    answer = answer_part(sample)
-    return answer if isinstance(answer, Verdict) else unfenced(answer, tag, fence=fence, text_around=text_around)
-
-
-def unfenced(answer: str, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
     r"""What stands in the answer's one fence with that tag, or the bare answer; a verdict if neither is as asked.
 
     Args:
-        answer: The answer, without white space around it.
+        sample: Of its text, what follows the thinking is the answer.
         tag: The fence's language, such as `json`.
         fence: Whether there is to be a fence.
         text_around: Whether there may be text before and after a fence.
 
     Examples:
-        >>> unfenced("```json\n{}\n```", "json", fence="optional", text_around=False)
+        >>> fenced_answer(Sample(text="```json\n{}\n```"), "json", fence="optional", text_around=False)
         '{}'
-        >>> unfenced("Here:\n```json\n{}\n```", "json", fence="required", text_around=False).reason
+        >>> fenced_answer(Sample(text="Here:\n```json\n{}\n```"), "json", fence="required", text_around=False).reason
         'text_outside'
     """
+    answer = answer_part(sample)
+    if isinstance(answer, Verdict):
+        return answer
     if fence == "forbidden" or (fence == "optional" and not text_around and not _is_fence(answer)):
         return answer
     blocks = closed_blocks(answer)

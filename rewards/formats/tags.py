@@ -230,7 +230,9 @@ class ThinkFormatVerifier(Verifier):
             raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars}.")
 
     def verify(self, sample: Sample) -> Verdict:
-        prefilled = self._is_prefilled(sample)
+        prefilled = self.prefilled
+        if prefilled is None and sample.prefill is not None:
+            prefilled = sample.prefill.startswith(OPEN)
         text = sample.text
         assumed = prefilled is None and OPEN not in text and CLOSE in text
         if assumed or prefilled:
@@ -239,11 +241,6 @@ class ThinkFormatVerifier(Verifier):
         if not problem:
             return graded(1.0, reason="prefill_assumed" if assumed else "")
         return graded(self._share(text, opened_by_prompt=assumed or prefilled) if self.graded else 0.0, reason=problem)
-
-    def _is_prefilled(self, sample: Sample) -> bool | None:
-        if self.prefilled is not None:
-            return self.prefilled
-        return None if sample.prefill is None else sample.prefill.startswith(OPEN)
 
     def _problem(self, text: str) -> str:
         before, opening, after = text.partition(OPEN)

@@ -32,19 +32,14 @@ class Sympy(Algebra):
             return True
         if algebra.exact(gold) and algebra.exact(answer):
             return False
-        return self._same_decimals(gold, answer, (equality.approximate(one), equality.approximate(other)), decimals)
-
-    def _same_decimals(
-        self, gold: Node, answer: Node, values: tuple[Fraction | None, Fraction | None], decimals: int
-    ) -> bool:
-        """Whether two constants are equal as far as their decimals go."""
-        one, other = values
-        if one is None or other is None:
+        # Constants may be equal as far as their decimals go.
+        asked, given = equality.approximate(one), equality.approximate(other)
+        if asked is None or given is None:
             return False
-        if isinstance(gold, Number) and rounds_to(gold, other, getattr(answer, "places", None)):
+        if isinstance(gold, Number) and rounds_to(gold, given, getattr(answer, "places", None)):
             return True
         places = [getattr(side, "places", None) or equality.DIGITS for side in (gold, answer)]
-        return same_number(Number(one, places[0]), Number(other, places[1]), decimals)
+        return same_number(Number(asked, places[0]), Number(given, places[1]), decimals)
 
     def same_equations(self, gold: Relation, answer: Relation) -> bool:
         if gold.signs == answer.signs == ("=",):
