@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import NotChecked, Severity
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, Window
 from trl_grpo_ext.figures.primary import Agreement
@@ -54,6 +55,12 @@ def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
     for counter in counters:
         together.update(counter)
     return together.most_common()
+
+
+def mostly(counters: Sequence[Mapping[str, int]]) -> str:
+    """The most frequent reason of several counters together, as the end of a phrase; empty where there is none."""
+    reason = next((why for why, _ in most_common(counters)), "")
+    return f", mostly `{safe_reason(reason)}`" if reason else ""
 
 
 def percent(part: float) -> str:

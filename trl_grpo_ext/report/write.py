@@ -64,13 +64,6 @@ def write_report(
     runs = [RecordedRun(Path(folder)) for folder in folders]
     second = f"-vs-{runs[1].folder.resolve().name}" if len(runs) == 2 else ""
     path = Path(output) if output is not None else runs[0].folder / f"report{second}.html"
-    text = report_page(runs, completions=completions, seconds=seconds)
-    write_text(path, text)
-    return path
-
-
-def report_page(runs: Sequence[RecordedRun], *, completions: int = MOST_COMPLETIONS, seconds: float = math.inf) -> str:
-    """The page of one run, or of two side by side."""
     room = (completions // len(runs), MOST_CHARACTERS // len(runs))
     names = _names(runs)
     data = {
@@ -79,7 +72,9 @@ def report_page(runs: Sequence[RecordedRun], *, completions: int = MOST_COMPLETI
         "comparison": comparison(runs, names) if len(runs) == 2 else None,
         "runs": [_run_data(run, name, room, seconds) for run, name in zip(runs, names, strict=True)],
     }
-    return standalone_page(title=f"{' | '.join(names)} - report", data=data, scripts=SCRIPTS, styles=STYLES)
+    title = f"{' | '.join(names)} - report"
+    write_text(path, standalone_page(title=title, data=data, scripts=SCRIPTS, styles=STYLES))
+    return path
 
 
 def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float) -> dict[str, Any]:

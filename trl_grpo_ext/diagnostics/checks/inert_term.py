@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.batches import is_one_answer, most_common, names, other_terms, percent, primary_terms
-from trl_grpo_ext.diagnostics.example import safe_reason
+from trl_grpo_ext.diagnostics.batches import is_one_answer, mostly, names, other_terms, percent, primary_terms
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
@@ -75,8 +74,7 @@ def _is_idle(window: Window, term: str) -> bool:
 def _flat_term(window: Window, term: str) -> Finding:
     facts = window.of_term(term)
     mean, flat = _mean(facts), _flat_share(facts)
-    reasons = most_common([one.reasons for one in facts])
-    reason = f", mostly `{safe_reason(reasons[0][0])}`" if reasons and reasons[0][0] else ""
+    reason = mostly([one.reasons for one in facts])
     return Finding(
         # Of another term, there is something to learn all the same.
         severity=Severity.WARNING if term in primary_terms(window) else Severity.INFO,

@@ -37,7 +37,7 @@ def broken(window: Window) -> CheckResult:
     A run whose reward has risen is no such: its policy does what it is paid for.
     """
     recent = window.later[-FLAT_BATCHES:] or window.batches[1:]
-    now, paid, kl = score_level(recent), gain(window.opening, recent, reward_level), _kl(window)
+    now, paid, kl = score_level(recent), gain(window.opening, recent, reward_level), window.logged_level("kl")
     if now.count < LEAST_SAMPLES or paid.is_sure:
         return None
     levels = _levels(window)
@@ -83,14 +83,9 @@ def _cut_share(batches: Sequence[BatchFigures]) -> float:
     return cut / (cut + ended) if cut + ended else 0.0
 
 
-def _kl(window: Window) -> float | None:
-    """The KL divergence from the reference, in nats a token; None if it is not measured."""
-    return window.logged_level("kl")
-
-
 def far_and_no_better(window: Window) -> CheckResult:
     """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
-    level = _kl(window)
+    level = window.logged_level("kl")
     if level is None:
         missing = NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
         return missing if window.batches else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import judged, most_common, percent, primary_terms
-from trl_grpo_ext.diagnostics.example import safe_reason
+from trl_grpo_ext.diagnostics.batches import judged, mostly, percent, primary_terms
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import is_learning
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
@@ -63,8 +62,7 @@ def unparseable(window: Window) -> CheckResult:
     right = sum(batch.primary.right for batch in window.batches)
     if unread < UNREAD_WARN * count or _is_falling(window) or (right >= SOME_RIGHT * count and is_learning(window)):
         return None
-    reasons = most_common([facts.unread for term in primary_terms(window) for facts in window.of_term(term)])
-    reason = f", mostly `{safe_reason(reasons[0][0])}`" if reasons and reasons[0][0] else ""
+    reason = mostly([facts.unread for term in primary_terms(window) for facts in window.of_term(term)])
     read = count - unread
     rest = f"; of the others {percent(right / read)} are right" if read else ""
     return Finding(

@@ -106,7 +106,10 @@ def outweighed(window: Window) -> CheckResult:
     primary, others = primary_terms(window), other_terms(window)
     if not others:
         return ONE_TERM if window.batches else None
-    shares = {term: _driver_shares(window, term) for term in window.in_force}
+    shares = {
+        term: [share for one in window.of_term(term) if (share := one.driver_where_primary_differs) is not None]
+        for term in window.in_force
+    }
     known = min(map(len, shares.values()))
     if known < LEAST_BATCHES:
         return NotChecked(
@@ -138,11 +141,6 @@ def outweighed(window: Window) -> CheckResult:
 def _part(share: float) -> str:
     """A share that is above 1 where another term's is below 0."""
     return "More than all" if share > 1 else percent(share)
-
-
-def _driver_shares(window: Window, term: str) -> list[float]:
-    shares = (facts.driver_where_primary_differs for facts in window.of_term(term))
-    return [share for share in shares if share is not None]
 
 
 def _opposed(window: Window, term: str, part: float) -> Finding:
