@@ -293,10 +293,9 @@ def test_for_people_it_prints_the_sentence_first_and_then_a_table(two: Path) -> 
     assert lines[0].startswith("trained beats tiny_reasoner by 0.")
     assert lines[1] == "quickstart: 21 prompts of test, 3 completions each, at temperature 1"
     assert max(map(len, lines[:20])) <= 80
-    names = [line.split()[0] for line in lines if line.startswith(" ") and line.split()]
-    assert (
-        names[:6] == ["quickstart:", "tiny_reasoner", "pass@1", "pass@3", "maj@3", "accuracy"] or names[2] == "pass@1"
-    )
+    names = [line.split()[0] for line in lines if line.split()]
+    begin = names.index("pass@1")
+    assert names[begin : begin + 4] == ["pass@1", "pass@3", "maj@3", "accuracy"]
     assert "  63 completions; 0 of them could not be judged." in lines
     assert lines[-1].startswith("The completions are in ")
 
