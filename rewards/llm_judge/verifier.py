@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of
@@ -166,13 +167,7 @@ class LlmJudgeVerifier(BatchVerifier):
         return problems_of(map(prompt.row_problem, rows), values, ADVICE)
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        prompt = self._prompt()
-        asked = [self.guarded(lambda sample: self._question(prompt, sample), sample) for sample in samples]
-        questions = {self._key(each): each for each in asked if isinstance(each, Question)}
-        found = self.guarded(self._verdicts, questions)
-        if isinstance(found, Verdict):
-            found = dict.fromkeys(questions, found)
-        return [each if isinstance(each, Verdict) else found[self._key(each)] for each in asked]
+        return self.judge_questions(samples, partial(self._question, self._prompt()), self._verdicts)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """The share of the verdicts for which the judge was not asked again."""
@@ -223,10 +218,14 @@ class LlmJudgeVerifier(BatchVerifier):
         except QuestionError as error:
             return skipped(str(error))
 
-    def _verdicts(self, questions: Mapping[str, Question]) -> dict[str, Verdict]:
-        """The verdict on each question, by its key."""
-        replies = self.ask(list(questions.values()))
-        return {key: self._verdict(questions[key], reply) for key, reply in zip(questions, replies, strict=True)}
+    def _verdicts(self, questions: Sequence[Question]) -> list[Verdict]:
+        """The verdict on each question; of those that are equal one is asked."""
+        distinct = list(dict.fromkeys(questions))
+        replies = self.guarded(self.ask, distinct)
+        if isinstance(replies, Verdict):
+            return [replies] * len(questions)
+        replied = dict(zip(distinct, replies, strict=True))
+        return [self._verdict(question, replied[question]) for question in questions]
 
     def ask(self, questions: Sequence[Question], *, seconds: float | None = None) -> list[Reply]:
         """The reply to each of several questions that differ; only those that are new are sent.
@@ -239,9 +238,8 @@ class LlmJudgeVerifier(BatchVerifier):
         known = {question: scored for question in questions if (scored := self.remembered(question)) is not None}
         new = [question for question in questions if question not in known]
         replies = {question: Reply(outcome=scored) for question, scored in known.items()}
-        for question, reply in zip(
-            new, self._replies(new, self.batch_timeout if seconds is None else seconds), strict=True
-        ):
+        answered = self._replies(new, self.batch_timeout if seconds is None else seconds)
+        for question, reply in zip(new, answered, strict=True):
             if isinstance(reply.outcome, Scored):
                 cache.put(self._key(question), reply.outcome)
             replies[question] = reply
