@@ -25,7 +25,13 @@ def in_project(project: Path, *command: str) -> str:
 
 def test_it_has_data_a_verifier_with_its_test_a_recipe_and_scripts_under_its_own_name(project: Path) -> None:
     files = {str(path.relative_to(project)) for path in project.rglob("*") if path.is_file()}
-    assert {".gitignore", "data/train_prompts.jsonl", "rewards/test_true_steps.py", "recipe.yaml", "train_grpo.py"} <= files
+    assert {
+        ".gitignore",
+        "data/train_prompts.jsonl",
+        "rewards/test_true_steps.py",
+        "recipe.yaml",
+        "train_grpo.py",
+    } <= files
     assert not any("PROJECT" in (project / name).read_text(encoding="utf-8") for name in files)
     assert "output_dir: runs/my-sums" in (project / "recipe.yaml").read_text(encoding="utf-8")
     row = json.loads((project / "data" / "test_prompts.jsonl").read_text(encoding="utf-8").splitlines()[0])

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -181,16 +181,14 @@ def look_back(
     """
     began = time.monotonic()
     shown, (opening, latest) = _Showing(run, view, onsets, before), _numbers(run, before)
-    for number in opening:
-        shown.show(number)
+    shown.show(opening)
     each = (time.monotonic() - began) / max(1, len(opening))
     most = MOST_BATCHES if len(latest) * each <= seconds else max(RECENT_BATCHES, int(seconds / each))
     if len(latest) > most:
         latest = latest[-most:]
         view.skip()
-    for number in latest:
-        shown.show(number)
-    shown.end()
+    shown.show(latest)
+    shown.show_logs(math.inf)
     return shown.findings, shown.batches
 
 
@@ -204,21 +202,18 @@ class _Showing:
         self._logs = (entry for entry in run.iterate_logs() if before is None or entry["step"] <= before)
         self._entry = next(self._logs, None)
 
-    def show(self, number: int) -> None:
-        card = self._run.readable(number)
-        if card is None:
-            return
-        # A log of step n is written at its end, before the batch that is generated after n steps.
-        if card.step is not None:
-            self._show_logs(card.step)
-        if self._view.add(reduce_card(card, self._view.settings)):
-            self.batches += 1
-            self.findings += self._onsets.look(self._view.window)
+    def show(self, numbers: Sequence[int]) -> None:
+        for card in map(self._run.readable, numbers):
+            if card is None:
+                continue
+            # A log of step n is written at its end, before the batch that is generated after n steps.
+            if card.step is not None:
+                self.show_logs(card.step)
+            if self._view.add(reduce_card(card, self._view.settings)):
+                self.batches += 1
+                self.findings += self._onsets.look(self._view.window)
 
-    def end(self) -> None:
-        self._show_logs(math.inf)
-
-    def _show_logs(self, up_to: float) -> None:
+    def show_logs(self, up_to: float) -> None:
         while self._entry is not None and self._entry["step"] <= up_to:
             self._view.add_logs(self._entry["step"], self._entry)
             self._entry = next(self._logs, None)

@@ -113,9 +113,9 @@ class Tally:
         }
 
 
-def print_summary(summary: Mapping[str, Any], console: Console | None = None) -> None:
+def print_summary(summary: Mapping[str, Any]) -> None:
     """Print a summary: a line a term, then the reasons of what is not right, then what could not be judged."""
-    console = console or Console()
+    console = Console()
     console.print(_terms(summary))
     for line in _lines(summary):
         console.print(Text(line), soft_wrap=True)
