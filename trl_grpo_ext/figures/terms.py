@@ -23,7 +23,8 @@ MOST_CAUSE = 80  # characters; ours
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
 Repeats = Sequence[tuple[int, int]]
-UNKNOWN: Mapping[str, float] = MappingProxyType({})
+Shares = Mapping[str, float]
+UNKNOWN: Shares = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +68,7 @@ class TermFigures:
 
 
 def term_figures(
-    card: Scorecard,
-    term: str,
-    repeats: Repeats = (),
-    shares: Mapping[str, float] = UNKNOWN,
-    apart: Mapping[str, float] = UNKNOWN,
+    card: Scorecard, term: str, repeats: Repeats = (), shares: Shares = UNKNOWN, apart: Shares = UNKNOWN
 ) -> TermFigures:
     """The figures of a term, given what `repeated_completions` has found, and its driver shares.
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from trl_grpo_ext.figures.arrays import in_unit
 from trl_grpo_ext.figures.terms import estimate_of, group_means, term_figures
-from trl_grpo_ext.scorecard import Floats, Scorecard, column_of
+from trl_grpo_ext.scorecard import Scorecard, column_of
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval, score_interval
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
@@ -30,11 +30,11 @@ class Mean:
     prompts: Estimate = NOTHING
     in_unit: bool = True
 
-    def add(self, card: Scorecard, column: Floats) -> None:
-        """Add a column of a batch, (N,); NaN stands for no number."""
-        self.numbers += estimate_of(column)
-        self.prompts += group_means(card, column)
-        self.in_unit &= in_unit(column)
+    def add(self, numbers: Estimate, prompts: Estimate, in_unit: bool) -> None:
+        """Add those of a batch: the numbers, the means of their prompts, and whether all numbers are in [0, 1]."""
+        self.numbers += numbers
+        self.prompts += prompts
+        self.in_unit &= in_unit
 
     @property
     def interval(self) -> Interval | None:
@@ -57,8 +57,7 @@ class TermTally:
         self.weight = figures.weight
         self.statuses.update(figures.statuses)
         self.reasons.update(figures.causes)
-        judged = (None if one is None or one.left_out else one.score for one in card.verdicts[term])
-        self.scores.add(card, column_of(judged))
+        self.scores.add(figures.scores, figures.prompt_scores, figures.in_unit)
 
     def to_record(self) -> dict[str, Any]:
         interval = self.scores.interval
@@ -87,7 +86,8 @@ class Tally:
         self.void += sum(card.void)
         columns = zip(*card.verdicts.values(), strict=True)
         self.failed += sum(any(one is not None and one.blame is Blame.GRADER for one in row) for row in columns)
-        self.totals.add(card, column_of(card.totals))
+        totals = column_of(card.totals)
+        self.totals.add(estimate_of(totals), group_means(card, totals), in_unit(totals))
         for term in card.terms:
             self.terms.setdefault(term, TermTally()).add(card, term)
 
