@@ -71,6 +71,7 @@ def test_texts_and_conversations_get_verdicts_and_empty_lines_are_no_rows(tmp_pa
         for status in ("correct", "partial", "incorrect", "unparseable", "timeout", "error", "skipped")
     }
     assert summary["terms"]["math"]["reasons"] == {"not_equal": 1, "no_answer": 1, "gold_missing": 1}
+    assert summary["terms"]["math"]["lines"] == {"gold_missing": [9]}
 
 
 def test_parquet_holds_what_json_lines_hold_in_the_columns_of_scorecards(tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_verifiers_take_arguments_as_in_a_recipe_and_the_table_is_for_people(tmp
     options = ["--verifier", "math", "--verifier", strict, "--completion", "said"]
     shown = run_here("score", "in.jsonl", *options, cwd=tmp_path).stdout
     assert "│ strict │      0 │ 0.500 [0.125, 0.875] │ 2 correct, 1 incorrect, 1" in shown
-    assert "strict: not_equal 1, no_boxed 1, gold_missing 1\n" in shown
+    assert "strict: not_equal 1, no_boxed 1, gold_missing 1 (line 5)\n" in shown
     assert "5 rows in" in shown
     assert "1 of them void (20.0%)." in shown
 
@@ -178,6 +179,7 @@ def test_a_grader_that_fails_on_more_than_a_tenth_of_the_rows_is_status_1(tmp_pa
         summary = score(tmp_path, "--verifier", "my_verifiers.fails", expect=status)
         assert summary["grader_failed"] == summary["void"] == failing
         assert summary["terms"]["fails"]["reasons"] == {"raised_ZeroDivisionError": failing}
+        assert summary["terms"]["fails"]["lines"] == {"raised_ZeroDivisionError": list(range(1, failing + 1))}
 
 
 def test_a_term_that_is_to_raise_on_what_it_cannot_judge_ends_with_status_1_and_a_sentence(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def term_figures(
         failures=Counter((one.blame, one.status, one.reason) for one in verdicts if _is_failure(one)),
         unread=Counter(verdict.reason for verdict in verdicts if verdict.status is Status.UNPARSEABLE),
         reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
-        causes=Counter(_cause(verdict) for verdict in judged if verdict.status is not Status.CORRECT),
+        causes=Counter(cause_of(verdict) for verdict in judged if verdict.status is not Status.CORRECT),
         answers=sum(verdict.answer is not None for verdict in verdicts),
         compared=len(answers),
         same=sum(own == primary for own, primary in answers),
@@ -118,7 +118,7 @@ def _groups(card: Scorecard, column: Floats) -> tuple[int, int]:
     return int(several.sum()), int((several & ~card.differs(column)).sum())
 
 
-def _cause(verdict: Verdict) -> str:
+def cause_of(verdict: Verdict) -> str:
     """Why a completion is not right, in its verdict's words, without what they quote: `NameError: name '' is ...`."""
     return _QUOTED.sub("''", verdict.details.get("why", verdict.reason))[:MOST_CAUSE]
 

@@ -64,6 +64,10 @@ class CompletionFile:
         if batch:
             yield self._samples(batch, groups)
 
+    def lines(self) -> Iterator[int]:
+        """The line of each row, from 1."""
+        return (number for number, _ in _numbered(self.path))
+
     def _samples(self, rows: Sequence[Row], groups: Sequence[int]) -> list[Sample]:
         names = sorted({name for row in rows for name in row} - {self.completion})
         # As TRL hands them to a reward function, which has `prompts` for the dataset's `prompt`.
@@ -72,14 +76,18 @@ class CompletionFile:
         return [replace(sample, group=group) for sample, group in zip(samples, groups, strict=True)]
 
 
-def _rows(path: Path, completion: str) -> Iterator[Row]:
+def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty, each with its number from 1."""
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                try:
-                    yield _row(line, completion)
-                except ValueError as error:
-                    raise ValueError(f"{path}, line {number}: {error}") from None
+        yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+
+
+def _rows(path: Path, completion: str) -> Iterator[Row]:
+    for number, line in _numbered(path):
+        try:
+            yield _row(line, completion)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
 
 
 def _row(line: bytes, completion: str) -> Row:

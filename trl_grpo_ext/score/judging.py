@@ -57,13 +57,14 @@ def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None,
         write = stack.enter_context(verdict_file(output)) if output is not None else None
         bar = stack.enter_context(tqdm(total=completions.rows, desc="scoring", unit="row", leave=False, disable=None))
         few, times = completions.batches(FEW, whole_groups=compares), 1
+        lines = completions.lines()
         while samples := list(itertools.chain.from_iterable(itertools.islice(few, times))):
             began = time.monotonic()
             card = mix.score(samples, step=0, mode="eval")
             with _ctrl_c_waits():
                 if write is not None:
                     write(verdict_rows(card, first=tally.rows))
-                tally.add(card)
+                tally.add(card, list(itertools.islice(lines, len(card))))
             bar.update(len(card))
             times = _next_times(times, time.monotonic() - began)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from trl_grpo_ext.figures.arrays import in_unit
-from trl_grpo_ext.figures.terms import estimate_of, group_means, term_figures
+from trl_grpo_ext.figures.terms import cause_of, estimate_of, group_means, term_figures
 from trl_grpo_ext.scorecard import Scorecard, column_of
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval, score_interval
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
 MOST_REASONS, SHOWN_REASONS = 10, 5  # a term
+MOST_LINES = 5  # a reason
 MAX_CHARS = 80  # of a reason
 
 
@@ -51,13 +52,20 @@ class TermTally:
     statuses: Counter[Status] = field(default_factory=Counter)
     scores: Mean = field(default_factory=Mean)  # the raw scores, before shape, gate and weight
     reasons: Counter[str] = field(default_factory=Counter)  # how many verdicts that are not right have the same reason
+    # The first lines of what could not be judged, by the reason: the data or the grader is to blame, not the model.
+    lines: dict[str, list[int]] = field(default_factory=dict)
 
-    def add(self, card: Scorecard, term: str) -> None:
+    def add(self, card: Scorecard, term: str, lines: Sequence[int]) -> None:
         figures = term_figures(card, term)
         self.weight = figures.weight
         self.statuses.update(figures.statuses)
         self.reasons.update(figures.causes)
         self.scores.add(figures.scores, figures.prompt_scores, figures.in_unit)
+        for line, verdict in zip(lines, card.verdicts[term], strict=False):  # no lines where there is no file
+            if verdict is not None and verdict.score is None and not verdict.left_out:
+                at_fault = self.lines.setdefault(cause_of(verdict), [])
+                if len(at_fault) < MOST_LINES:
+                    at_fault.append(line)
 
     def to_record(self) -> dict[str, Any]:
         interval = self.scores.interval
@@ -67,6 +75,7 @@ class TermTally:
             "statuses": {str(status): self.statuses[status] for status in Status},
             "score": interval and interval.to_record(),
             "reasons": dict([(why, count) for why, count in self.reasons.most_common() if why][:MOST_REASONS]),
+            **({"lines": self.lines} if self.lines else {}),
         }
 
 
@@ -81,7 +90,8 @@ class Tally:
     totals: Mean = field(default_factory=Mean)  # the weighted sums of those that are not void
     terms: dict[str, TermTally] = field(default_factory=dict)  # by name, in the order of the mix
 
-    def add(self, card: Scorecard) -> None:
+    def add(self, card: Scorecard, lines: Sequence[int] = ()) -> None:
+        """Count a batch; `lines` are the lines of its completions in their file, if they are of one."""
         self.rows += len(card)
         self.void += sum(card.void)
         columns = zip(*card.verdicts.values(), strict=True)
@@ -89,7 +99,7 @@ class Tally:
         totals = column_of(card.totals)
         self.totals.add(estimate_of(totals), group_means(card, totals), in_unit(totals))
         for term in card.terms:
-            self.terms.setdefault(term, TermTally()).add(card, term)
+            self.terms.setdefault(term, TermTally()).add(card, term, lines)
 
     @property
     def failed_share(self) -> float:
@@ -154,7 +164,18 @@ def told_verdicts(term: Mapping[str, Any]) -> str:
 def told_reasons(term: Mapping[str, Any]) -> str:
     """The most frequent reasons of what is not right."""
     shown = list(term["reasons"].items())[:SHOWN_REASONS]
-    return ", ".join(f"{on_one_line(why, MAX_CHARS)} {count:,}" for why, count in shown)
+    return ", ".join(
+        f"{on_one_line(why, MAX_CHARS)} {count:,}{_told_lines(term.get('lines', {}).get(why, ()), count)}"
+        for why, count in shown
+    )
+
+
+def _told_lines(lines: Sequence[int], count: int) -> str:
+    """Where the first are of what the data or the grader is to blame for."""
+    if not lines:
+        return ""
+    more = ", ..." if count > len(lines) else ""
+    return f" ({'line' if count == 1 else 'lines'} {', '.join(map(str, lines))}{more})"
 
 
 def _shown(measured: Mapping[str, float] | None) -> str:
