@@ -51,7 +51,7 @@ def test_a_folder_that_holds_something_and_a_name_that_is_none_are_refused(tmp_p
 
 @pytest.mark.slow
 def test_it_trains_as_it_is_by_its_recipe_and_by_its_script_and_says_whether_it_got_better(project: Path) -> None:
-    assert "1 passed" in in_project(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", "rewards")
+    assert "2 passed" in in_project(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", "rewards")
     assert "all fine" in in_project(project, "-m", "trl_grpo_ext", "check-data", "--config", "recipe.yaml")
     in_project(project, "-m", "trl_grpo_ext", "train", "--config", "recipe.yaml", "--max_steps", "20")
     assert "beats tiny_reasoner" in in_project(project, "eval.py", "--samples", "1")
