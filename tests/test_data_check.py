@@ -62,7 +62,7 @@ def test_the_description_counts_rows_and_names_some() -> None:
     rows = [{"solution": "1"}] + [{"solution": ""}] * 20
     text = describe(check_rows(mix(), rows), rows=len(rows), where="train")
     assert "20 of 21 rows of train cannot be judged" in text
-    assert "gold_empty in 20, rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..." in text
+    assert "gold_empty in 20: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... (counted from 0), such as ''" in text
 
 
 def test_a_check_that_takes_a_while_says_how_far_it_has_got(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,8 +91,41 @@ def test_the_command_ends_with_status_1_if_there_are_any(
     (tmp_path / "train.jsonl").write_text("\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds))
     assert main(["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]) == status
     said = capsys.readouterr().out
-    assert ("gold_empty in 1, rows 1" in said) is bool(status)
-    assert said.startswith("row 0 of train\n  prompt: ?\n  solution: 1\nrow 1 of train\n")
+    lines = f"of {tmp_path}/train.jsonl"
+    assert (f"gold_empty in 1: line 2 {lines}" in said) is bool(status)
+    assert said.startswith(f"train, line 1 {lines}\n  prompt: ?\n  solution: 1\ntrain, line 2 {lines}\n")
+    ends = "1 of 2 rows of train cannot be judged" if status else "train: 2 rows, all fine"
+    assert said.splitlines()[-1] == ends
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "flags", "named"),
+    [
+        ("d.jsonl", '{"prompt": "?", "solution": "1"}\n\n{"prompt": "?", "solution": ""}\n', [], "line 3 of d.jsonl"),
+        ("d.csv", 'prompt,solution\n"two\nlines",1\n?,\n', [], "line 4 of d.csv"),
+        ("d.json", '[{"prompt": "?", "solution": "1"}, {"prompt": "?", "solution": ""}]', [], "row 1 (counted from 0)"),
+        (
+            "d.jsonl",
+            '{"prompt": "?", "solution": "1", "n": 1}\n{"prompt": "?", "solution": "", "n": 2}\n',
+            ["--rows", "2"],
+            "(counted from 0)",
+        ),
+    ],
+)
+def test_a_row_is_named_by_its_line_where_that_is_known_and_else_as_datasets_counts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    text: str,
+    flags: list[str],
+    named: str,
+) -> None:
+    (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "quickstart", "--dataset_name", name, *flags]) == 1
+    (found,) = [line for line in capsys.readouterr().out.splitlines() if " in 1: " in line]
+    assert named in found
 
 
 def test_a_gold_in_the_prompt_is_refused_since_rewards_never_see_it(
@@ -142,8 +175,11 @@ def test_a_verifier_that_fails_on_a_row_is_found_with_the_error_and_its_place(tm
     rewards = [{"name": "accuracy", "verifier": "math"}, *({"verifier": f"own_verifiers.{name}"} for name in names)]
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | {"dataset_name": "train.jsonl", "rewards": rewards}))
     said = run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=1)
-    assert "train: the verifier of 'labelled' fails on row 0: KeyError: 'label' (own_verifiers.py:6)" in said.stdout
-    assert "the verifier of 'boxed' fails on row 0: AttributeError" in said.stdout
+    assert (
+        "train: the verifier of 'labelled' fails on line 1 of train.jsonl: KeyError: 'label' (own_verifiers.py:6)"
+        in said.stdout
+    )
+    assert "the verifier of 'boxed' fails on line 1 of train.jsonl: AttributeError" in said.stdout
     assert "(own_verifiers.py:11)\n  the completion was '4'" in said.stdout
     assert "'fine'" not in said.stdout
     assert "all fine" not in said.stdout

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trl_grpo_ext.cli.exit_status import FINE, FOUND, refuse
 from trl_grpo_ext.cli.train import add_config, read_recipe
 
 if TYPE_CHECKING:
+    from trl_grpo_ext.mix.data_check import FileLines
     from trl_grpo_ext.mix.reward_mix import RewardMix
 
 MAX_CHARS = 300  # of a message, or of a column
@@ -41,48 +42,60 @@ def run(arguments: argparse.Namespace) -> int:
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
     try:
-        _print_examples(splits)
-        found = sum([_print_problems(mix, split, rows) for split, rows in splits.items()])
+        _print_examples(splits[0])
+        found = [said for split in splits if (said := _print_problems(mix, split))]
         if arguments.mutants:
-            for split, rows in splits.items():
-                _print_mutants(mix, split, rows)
+            for split in splits:
+                _print_mutants(mix, split)
+        if found:  # once more, since it is what was asked for, and what it says may be many lines above
+            print("\n" + "; ".join(found))
         return FOUND if found else FINE
     finally:
         mix.close()
 
 
-def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, dict[str, Any]]:
+class _Split(NamedTuple):
+    name: str
+    rows: Any
+    lines: FileLines | None  # of the rows in their file
+
+
+def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split]]:
     # Nothing is trained, so nothing may depend on what this machine could train with.
     recipe = read_recipe(config, [*flags, "--use_cpu", "true", "--bf16", "false"])
     from trl_grpo_ext.recipe.data import load_data
+    from trl_grpo_ext.recipe.file_lines import file_lines
 
     splits = load_data(recipe.data)
     recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
-    return recipe.mix, splits
+    sizes = {name: len(rows) if hasattr(rows, "__len__") else -1 for name, rows in splits.items()}  # a stream has none
+    return recipe.mix, [_Split(name, rows, file_lines(recipe.data, name, sizes[name])) for name, rows in splits.items()]
 
 
-def _print_examples(splits: Mapping[str, Any]) -> None:
-    """Print the prompts of the first, the middle and the last row of the first split, with their other columns."""
+def _print_examples(split: _Split) -> None:
+    """Print the prompts of the first, the middle and the last row of a split, with their other columns."""
+    from trl_grpo_ext.mix.data_check import place
     from trl_grpo_ext.support.text import on_one_line
 
-    split, rows = next(iter(splits.items()))
+    rows = split.rows
     if not hasattr(rows, "__len__"):  # a stream
         return
-    for place in sorted({0, len(rows) // 2, len(rows) - 1}):
-        row = dict(rows[place])
+    for number in sorted({0, len(rows) // 2, len(rows) - 1}):
+        row = dict(rows[number])
         prompt = row.pop("prompt")
         messages = prompt if isinstance(prompt, list) else [{"role": "prompt", "content": prompt}]
-        print(f"row {place} of {split}")
+        print(f"{split.name}, {place([number], split.lines)}")
         for name, value in [*((one["role"], one["content"]) for one in messages), *row.items()]:
             print(f"  {name}: {on_one_line(str(value), MAX_CHARS)}")
     print()
 
 
-def _print_problems(mix: RewardMix, split: str, rows: Any) -> int:
-    """Print the problems of a split, and the verifiers that fail on it; returns how many there are."""
-    from trl_grpo_ext.mix.data_check import check_rows, describe, try_verifiers
+def _print_problems(mix: RewardMix, split: _Split) -> str:
+    """Print the problems of a split, and the verifiers that fail on it; returns what they come to, empty for none."""
+    from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
     from trl_grpo_ext.support.text import on_one_line
 
+    name, rows, lines = split
     problems = check_rows(mix, rows, thorough=True)
     logging.disable(logging.WARNING)  # a traceback, of which the finding has the place
     try:
@@ -90,24 +103,31 @@ def _print_problems(mix: RewardMix, split: str, rows: Any) -> int:
     finally:
         logging.disable(logging.NOTSET)
     for one in failures:
-        print(f"{split}: the verifier of {one.term!r} fails on row {one.row}: {one.advice}")
+        print(f"{name}: the verifier of {one.term!r} fails on {place([one.row], lines)}: {one.advice}")
         print(f"  the completion was {on_one_line(one.value, MAX_CHARS)!r}")
-    if problems or not failures:
-        print(describe(problems, rows=len(rows), where=split) if problems else f"{split}: {len(rows)} rows, all fine")
-    return len(problems) + len(failures)
+    if problems:
+        print(describe(problems, rows=len(rows), where=name, lines=lines))
+        return f"{len({problem.row for problem in problems})} of {len(rows)} rows of {name} cannot be judged"
+    if failures:
+        return f"a verifier fails on {name}"
+    print(f"{name}: {len(rows)} rows, all fine")
+    return ""
 
 
-def _print_mutants(mix: RewardMix, split: str, rows: Any) -> None:
+def _print_mutants(mix: RewardMix, split: _Split) -> None:
     """Print how many mutants of the reference solutions pass their tests, and the rows with most of them."""
+    from trl_grpo_ext.mix.data_check import place
     from trl_grpo_ext.rewards.unit_tests.mutants import run_mutants
     from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 
     for term, verifier in mix.verifiers:
         if not isinstance(verifier, UnitTestVerifier):
             continue
-        runs = run_mutants(verifier, list(rows))
+        runs = run_mutants(verifier, list(split.rows))
         weak = sorted((run for run in runs if run.passed), key=lambda run: -len(run.passed))
         passed, tried = (sum(counts) for counts in ([len(run.passed) for run in runs], [run.tried for run in runs]))
-        print(f"{split}, {term.name}: {passed} of {tried} mutants pass the tests, in {len(weak)} of {len(runs)} rows")
+        print(
+            f"{split.name}, {term.name}: {passed} of {tried} mutants pass the tests, in {len(weak)} of {len(runs)} rows"
+        )
         for run in weak[:SHOWN_WEAK]:
-            print(f"  row {run.row}: {len(run.passed)} of {run.tried}, such as {run.passed[0]}")
+            print(f"  {place([run.row], split.lines)}: {len(run.passed)} of {run.tried}, such as {run.passed[0]}")

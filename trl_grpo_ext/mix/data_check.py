@@ -8,18 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import DataProblem, first_value
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.rewards.unit_tests.verifier import reference_program
 from trl_grpo_ext.sample import sample_of_row
+from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame
 
 SHOWN_ROWS = 10
 FIRST_ROWS, MOST_ROWS = 16, 256  # checked at a time, at first and where they are quick
-SECONDS_BETWEEN_LINES = 1.0
 NEUTRAL = "I do not know."  # what a model might say that answers nothing
 
 
@@ -39,9 +39,9 @@ def check_rows(
         [(1, 'gold_empty')]
     """
     problems: list[DataProblem] = []
-    progress = _Progress(len(rows))
+    progress = Progress("checking data", len(rows), "rows")
     done, size = 0, FIRST_ROWS
-    while done < len(rows) and not progress.is_over(done, at_most_seconds):
+    while done < len(rows) and not _is_over(progress, done, at_most_seconds):
         began = time.monotonic()
         numbered = [(number, rows[number]) for number in range(done, min(done + size, len(rows)))]
         problems += _check(mix, numbered, thorough)
@@ -89,25 +89,12 @@ def _tried(row: Mapping[str, Any]) -> list[str]:
     return [*golds[:1], NEUTRAL]
 
 
-class _Progress:
-    """Says on stderr how far a check has got: after a second, and then less and less often."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.started = self.shown = time.monotonic()
-
-    def show(self, done: int) -> None:
-        now = time.monotonic()
-        if done < self.total and now - self.shown > max(SECONDS_BETWEEN_LINES, 0.2 * (now - self.started)):
-            self.shown = now
-            print(f"checking data: {done} of {self.total} rows", file=sys.stderr, flush=True)
-
-    def is_over(self, done: int, at_most_seconds: float) -> bool:
-        if time.monotonic() - self.started <= at_most_seconds:
-            return False
-        rest = f"the other {self.total - done} are not checked (trl-grpo-ext check-data checks all)"
-        print(f"checked {done} of {self.total} rows; {rest}", file=sys.stderr, flush=True)
-        return True
+def _is_over(progress: Progress, done: int, at_most_seconds: float) -> bool:
+    if progress.seconds <= at_most_seconds:
+        return False
+    rest = f"the other {progress.total - done} are not checked (trl-grpo-ext check-data checks all)"
+    print(f"checked {done} of {progress.total} rows; {rest}", file=sys.stderr, flush=True)
+    return True
 
 
 def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool) -> list[DataProblem]:
@@ -119,13 +106,32 @@ def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], th
     return problems
 
 
-def describe(problems: Sequence[DataProblem], *, rows: int, where: str) -> str:
+class FileLines(NamedTuple):
+    """Where the rows of a split are in a file: the line of each, from 1."""
+
+    file: str
+    numbers: Sequence[int]
+
+
+def place(rows: Sequence[int], lines: FileLines | None) -> str:
+    """Which rows these are, in words: lines of their file if it is known, else numbers of `datasets`, from 0.
+
+    Examples:
+        >>> place([7], FileLines("d.jsonl", range(1, 10))), place([7, 8], None)
+        ('line 8 of d.jsonl', 'rows 7, 8 (counted from 0)')
+    """
+    numbers = ", ".join(str(row if lines is None else lines.numbers[row]) for row in rows[:SHOWN_ROWS])
+    numbers += ", ..." if len(rows) > SHOWN_ROWS else ""
+    many = "" if len(rows) == 1 else "s"
+    return f"row{many} {numbers} (counted from 0)" if lines is None else f"line{many} {numbers} of {lines.file}"
+
+
+def describe(problems: Sequence[DataProblem], *, rows: int, where: str, lines: FileLines | None = None) -> str:
     """A few lines that say how many rows have which problem, which they are, and what to do."""
-    lines = [f"{len({problem.row for problem in problems})} of {rows} rows of {where} cannot be judged:"]
+    said = [f"{len({problem.row for problem in problems})} of {rows} rows of {where} cannot be judged:"]
     for (term, reason), count in Counter((problem.term, problem.reason) for problem in problems).most_common():
         alike = [problem for problem in problems if (problem.term, problem.reason) == (term, reason)]
-        numbers = ", ".join(str(problem.row) for problem in alike[:SHOWN_ROWS])
-        more = ", ..." if count > SHOWN_ROWS else ""
-        lines.append(f"  {term}: {reason} in {count}, rows {numbers}{more}, such as {alike[0].value[:80]!r}")
-        lines.append(f"    {alike[0].advice}")
-    return "\n".join(lines)
+        places = place([problem.row for problem in alike], lines)
+        said.append(f"  {term}: {reason} in {count}: {places}, such as {alike[0].value[:80]!r}")
+        said.append(f"    {alike[0].advice}")
+    return "\n".join(said)

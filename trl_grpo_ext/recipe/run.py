@@ -20,7 +20,7 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.mix.data_check import check_rows, describe, try_verifiers
+from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.summary import Evaluation, Stopwatch, evaluate, print_summary, summarise_run, write_summary
@@ -244,7 +244,8 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
         if dataset is None:
             continue
         for failed in try_verifiers(recipe.mix, dataset):
-            logger.warning("%s: the verifier of %r fails on row %d: %s", where, failed.term, failed.row, failed.advice)
+            on = place([failed.row], None)
+            logger.warning("%s: the verifier of %r fails on %s: %s", where, failed.term, on, failed.advice)
         if problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS):
             logger.warning("%s", describe(problems, rows=len(dataset), where=where))
 

@@ -1,0 +1,53 @@
+"""The lines that the rows of a split have in a local file."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.mix.data_check import FileLines
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.recipe.arguments import RecipeArguments
+
+KINDS = (".jsonl", ".csv")
+
+
+def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None:
+    """Where the rows of a split are; None if that is not sure.
+
+    It is sure where the split is one JSON Lines or CSV file of as many rows, all of which are taken in their order.
+    """
+    chosen = (data.datasets, data.when, data.rows, data.test_rows, data.dataset_config, data.dataset_streaming)
+    name = data.dataset_name or ""
+    path = Path(resolve(name)).expanduser()
+    if any(chosen) or not path.exists():
+        return None
+    if path.is_dir():
+        files = [file for file in path.iterdir() if split in file.stem]
+        if len(files) != 1:
+            return None
+        name, path = f"{name.rstrip('/')}/{files[0].name}", files[0]
+    if path.suffix not in KINDS:
+        return None
+    numbers = _of_csv(path) if path.suffix == ".csv" else _of_json_lines(path)
+    return FileLines(name, numbers) if len(numbers) == rows else None
+
+
+def _of_json_lines(path: Path) -> list[int]:
+    with open(path, "rb") as file:
+        return [number for number, line in enumerate(file, start=1) if line.strip()]
+
+
+def _of_csv(path: Path) -> list[int]:
+    """The line that each record begins on; the header is none."""
+    numbers, before = [], 0
+    with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.reader(file)
+        for record in reader:
+            if record:
+                numbers.append(before + 1)
+            before = reader.line_num
+    return numbers[1:]
