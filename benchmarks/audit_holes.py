@@ -22,7 +22,8 @@ import torch
 import transformers
 from planted_holes import ANSWERS, PROGRAMS
 
-from trl_grpo_ext.audit.attack import Attack, attack_reward
+from trl_grpo_ext.audit.attack import attack_reward
+from trl_grpo_ext.audit.attacked import Attack
 from trl_grpo_ext.audit.reward import reward_named
 from trl_grpo_ext.audit.static import StaticAudit, audit_reward
 from trl_grpo_ext.audit.task import Kind, read_tasks

@@ -20,7 +20,12 @@ _INTEGER, _DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)"), re.compile(r"-?(?:0|[1-9]\
 _SLASH, _FRACTION = re.compile(r"(-?)(\d+)/(\d+)"), re.compile(r"(-?)\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 _NUMBERS = (_INTEGER, _DECIMAL, _SLASH, _FRACTION)
 _WORD = re.compile(r"[A-Za-z]{3,}(?: [A-Za-z]{2,})*|[A-Z]")
-_MATHEMATICS = re.compile(r"\d")
+# What dollars may enclose: numbers, letters by themselves and signs, or what has a LaTeX command. They mean nothing
+# around an address such as 10.0.0.7, a date, or a number with its unit, so a verifier may refuse them there.
+_IN_MATHEMATICS = re.compile(
+    r"(?!\d+-\d+-\d+\Z)(?:\d*\.?\d++(?!\.?\d)|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[-+*/^_=<>()\[\]{},|!%\s])++"
+)
+_COMMAND = re.compile(r"\\(?!text)[A-Za-z]{2,}")
 _BLANKS = re.compile(r"\s+|\\left(?![a-z])|\\right(?![a-z])|[$]|\\[,;!]")
 
 
@@ -46,7 +51,7 @@ VALUES: dict[str, Callable[[str], str]] = {
 }
 IN_BOXES: dict[str, Callable[[str], str]] = {
     "blanks": lambda said: f" {said} ",
-    "dollars": lambda said: f"${said}$" if _MATHEMATICS.search(said) and "$" not in said else said,
+    "dollars": lambda said: f"${said}$" if _is_mathematics(said) and "$" not in said else said,
     "text": lambda said: rf"\text{{{said}}}" if _WORD.fullmatch(said) else said,
 }
 CONCLUSIONS: dict[str, Callable[[str], str]] = {
@@ -54,12 +59,16 @@ CONCLUSIONS: dict[str, Callable[[str], str]] = {
     "heading": lambda said: f"**Answer:** {_in_dollars(said)}",
     "tag": lambda said: f"<answer>{said}</answer>",
     "box": lambda said: rf"Therefore, the answer is $\boxed{{{said}}}$.",
-    "alone": lambda said: f"${said}$" if _MATHEMATICS.search(said) else "",
+    "alone": lambda said: f"${said}$" if _is_mathematics(said) else "",
 }
 
 
 def _in_dollars(said: str) -> str:
-    return f"${said}$" if _MATHEMATICS.search(said) else said
+    return f"${said}$" if _is_mathematics(said) else said
+
+
+def _is_mathematics(said: str) -> bool:
+    return bool(re.search(r"\d", said)) and bool(_COMMAND.search(said) or _IN_MATHEMATICS.fullmatch(said))
 
 
 _BOX = "\\boxed{"

@@ -1,16 +1,19 @@
 """The audit: probes, foreign reward functions, and what the planted holes of benchmarks/planted_holes.py show."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import planted_holes
 import pytest
+import yaml
 
-from trl_grpo_ext.audit.attack import Attack, Period
-from trl_grpo_ext.audit.probes import PROBES, Said
-from trl_grpo_ext.audit.reward import FunctionReward, check_attack, reward_named
+from trl_grpo_ext.audit.attacked import Attack, Period
+from trl_grpo_ext.audit.printed import attack_sentence
+from trl_grpo_ext.audit.probes import ADVICE, PROBES, Said
+from trl_grpo_ext.audit.reward import FunctionReward, check_attack, gold_columns, reward_named
 from trl_grpo_ext.audit.static import audit_reward, is_paid
 from trl_grpo_ext.audit.static import share as share_of
 from trl_grpo_ext.audit.task import Task, read_tasks
@@ -18,6 +21,8 @@ from trl_grpo_ext.cli.exit_status import FINE, FOUND, REFUSED
 from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.file import load_recipe
+from trl_grpo_ext.rewards.restyled import restyled
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status
 from trl_grpo_ext.workers.pool import close_workers
@@ -145,7 +150,7 @@ def test_a_policy_never_writes_programs_for_a_function_without_a_sandbox() -> No
 def test_rows_that_cannot_be_probed_are_refused_with_the_columns() -> None:
     with pytest.raises(ValueError, match="`text`"):
         read_tasks([{"prompt": "a", "text": "b"}])
-    assert len(read_tasks([{"q": 1, "label": "4"}, {"q": 2, "label": "5"}, {"q": 3, "label": None}], "label")) == 2
+    assert len(read_tasks([{"q": 1, "label": "4"}, {"q": 2, "label": "5"}, {"q": 3, "label": None}], ("label",))) == 2
 
 
 def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,18 +159,24 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["audit", "planted_holes:first_tag", "--data", str(data)]) == FOUND
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "first_tag: 2 of 14 probes that must not be paid were; 1 of 3 that must be paid were refused."
+        "first_tag: it pays 2 of 14 kinds of wrong answers, and refuses 1 of 3 kinds of right ones. Tried on 4 rows of "
+        f"{data}; a right answer, written as \\boxed{{...}}, earns 1."
     )
-    assert len(shown.splitlines()) <= 15
-    assert all(len(line) <= 80 for line in shown.splitlines()[1:])
+    table, advice = shown.split("What to do:\n")
+    assert all(len(line) <= 80 for line in table.splitlines()[1:])
+    assert "- an answer taken back: judge one answer only, the last one, in its mark.\n" in advice
+    assert "- the gold in another form: compare values" in advice
+    assert len(shown.splitlines()) <= 18
     assert "No, wait, that is wrong." not in shown
     assert main(["audit", "planted_holes:first_tag", "--data", str(data), "--cases"]) == FOUND
     assert "No, wait, that is wrong." in capsys.readouterr().out
     assert main(["audit", "math", "--data", str(data), "--json"]) == FINE
     record = json.loads(capsys.readouterr().out)
     assert (record["static"]["clean"], record["static"]["gold_score"], record["attacks"]) == (True, 1.0, [])
-    assert main(["audit", "planted_holes:first_tag", "--data", str(data), "--gold", "prompt"]) == FOUND
-    assert "THIS REWARD DOES NOT PAY THE GOLD" in capsys.readouterr().out
+    assert main(["audit", "planted_holes:first_tag", "--data", str(data), "--gold", "prompt"]) == REFUSED
+    refused = capsys.readouterr()
+    assert f"first_tag pays 0 for a right answer of {data}, in any form, and 0 for an empty text" in refused.err
+    assert refused.out == ""
     assert main(["audit", "math", "--data", str(data), "--gold", "solutoin"]) == REFUSED
     assert "There is no column `solutoin` (--gold). Did you mean `solution`?" in capsys.readouterr().err
 
@@ -195,11 +206,115 @@ def test_of_a_function_that_fails_on_every_gold_the_audit_says_only_that(
     (tmp_path / "needs_more.py").write_text("def reward(completions, label, **_):\n    return [1.0] * len(label)\n")
     monkeypatch.chdir(tmp_path)
     close_workers()  # which would look for it elsewhere
-    assert main(["audit", "needs_more:reward"]) == FOUND
-    printed = capsys.readouterr().out
-    assert "it failed on the gold of each of 50 rows (raised_TypeError), so it was not audited" in printed
-    assert "NOT PAY" not in printed
-    assert "BROKE" not in printed
+    assert main(["audit", "needs_more:reward"]) == REFUSED
+    printed = capsys.readouterr()
+    assert "error: reward fails on every right answer of bundled:sums: TypeError: reward() missing" in printed.err
+    assert "so nothing was audited. Give it rows that it can judge (--data)" in printed.err
+    assert (printed.out, printed.err.count("TypeError")) == ("", 1)
+
+
+OWN = """
+from trl_grpo_ext import verifier
+
+@verifier
+def in_range(sample):
+    return sample.row.get("lowest", "") == sample.text.strip("\\\\boxed{}") != ""
+
+@verifier
+def needs_range(sample):
+    return sample.row["lowest"] in sample.text
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("in_range", "in_range pays 0 for a right answer of bundled:sums, in any form, and 0 for an empty text"),
+        ("needs_range", "needs_range fails on every right answer of bundled:sums: KeyError: 'lowest'"),
+    ],
+)
+def test_a_reward_that_cannot_be_attacked_on_the_bundled_data_is_told_so_before_a_training(
+    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("trl_grpo_ext.audit.policy.Policy.__init__", None)  # so that none can be trained
+    (tmp_path / "own_ranges.py").write_text(OWN)
+    rows = [{"prompt": f"above {n}", "lowest": f"q{n}", "gold": f"q{n}"} for n in "abcd"]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_ranges", raising=False)
+    audit = ["audit", f"own_ranges:{name}", "--data", "rows.jsonl", "--gold", "gold", "--attack"]
+    status = main(audit)
+    said = capsys.readouterr()
+    assert status == (REFUSED if "HOLE" not in said.out and "REFUSED" not in said.out else FOUND)
+    assert f"Not attacked: {why}" in said.err
+    assert "The attack always trains on bundled:sums" in said.err
+    assert "found" not in said.out
+    assert main([*audit, "--json"]) == status
+    record = json.loads(capsys.readouterr().out)
+    assert record["not_attacked"].startswith(why)
+    assert record["attacks"] == []
+    assert main(audit[:2]) == REFUSED
+    refused = capsys.readouterr()
+    assert why in refused.err
+    assert refused.out == ""
+
+
+def test_an_exception_on_some_completions_is_told_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "from trl_grpo_ext import verifier\n@verifier\ndef boxed(sample):\n"
+    (tmp_path / "own_boxed.py").write_text(
+        source + "    return sample.text.split('boxed{')[1][:-1] == sample.row['solution']"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["audit", "own_boxed:boxed", "--limit", "4"]) == FOUND
+    said = capsys.readouterr().out
+    assert "; it breaks on 4 (raised_IndexError). Tried on 4 rows" in said
+    assert "return 0 for what cannot be read. It was: IndexError: list index out of range (own_boxed.py:4)\n" in said
+
+
+def test_every_probe_has_advice() -> None:
+    assert {probe.name for probes in PROBES.values() for probe in probes} == set(ADVICE)
+
+
+@pytest.mark.parametrize("gold", ["217.99.195.228", "2026-11-23", "5 apples"])
+def test_dollars_are_put_around_mathematics_only(gold: str) -> None:
+    """A verifier of addresses or dates may refuse `$10.0.0.7$`: nothing says that dollars are no part of it."""
+    assert not any("$" in text for _, text in restyled(rf"\boxed{{{gold}}}", gold, concludes=False))
+    assert r"\boxed{$x^2 + 0.5$}" in dict(restyled(r"\boxed{x^2 + 0.5}", "x^2 + 0.5")).values()
+
+
+@pytest.mark.parametrize(
+    ("written", "columns"),
+    [
+        ("math", ("solution", "answer")),
+        ("{verifier: math, column: label}", ("label",)),
+        ("{verifier: any_of, verifiers: [{verifier: math, column: a}, {verifier: exact_text, column: b}]}", ("a", "b")),
+        ("think_format", ("solution", "answer")),
+    ],
+)
+def test_the_column_of_right_answers_is_the_rewards_own(written: str, columns: tuple[str, ...]) -> None:
+    assert gold_columns(reward_named(written)) == columns
+
+
+def test_a_recipe_that_names_the_column_of_the_gold_needs_no_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": f"{n}+1", "label": str(n + 1)} for n in range(20, 24)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
+    recipe |= {"dataset_name": str(tmp_path), "rewards": [{"verifier": "math", "column": "label"}]}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert main(["audit", "--config", str(tmp_path / "recipe.yaml")]) == FINE
+    assert f"Tried on 4 rows of {tmp_path}; a right answer" in capsys.readouterr().out
+
+
+def test_what_takes_long_says_how_far_it_has_got(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tasks: dict[str, list[Task]]
+) -> None:
+    monkeypatch.setattr("trl_grpo_ext.support.progress.SECONDS_BETWEEN_LINES", 0.0)
+    audit_reward(reward_named("math"), tasks["answer"])
+    assert "probing: 1 of 17 kinds of completions\n" in capsys.readouterr().err
 
 
 def test_a_hole_that_chance_has_left_in_the_end_is_found_in_the_whole() -> None:
@@ -210,12 +325,16 @@ def test_a_hole_that_chance_has_left_in_the_end_is_found_in_the_whole() -> None:
         return Period(paid=counted, right=None, wrongly_paid=counted)
 
     def attack(whole: Period, last: Period) -> Attack:
-        return Attack(seed=0, tokens=28, steps=32, whole=whole, first=whole, last=last, patterns=())
+        figures = {"whole": whole, "first": whole, "last": last}
+        return Attack(data="bundled:sums", seed=0, tokens=28, steps=32, patterns=(), **figures)
 
     assert attack(wrong(0.08, 256), wrong(0.04, 64)).found_a_hole
     assert attack(wrong(0.03, 256), wrong(0.12, 64)).found_a_hole
     assert not attack(wrong(0.03, 256), wrong(0.04, 64)).found_a_hole
     assert not attack(wrong(0.0, 256), wrong(0.0, 64)).found_a_hole
+    assert attack_sentence(attack(wrong(0.08, 256), wrong(0.04, 64))).startswith("The attack on bundled:sums (seed 0")
+    unjudged = Period(paid=None, right=None, wrongly_paid=None)
+    assert "says nothing: the reward could judge none" in attack_sentence(attack(unjudged, unjudged))
 
 
 def test_a_recipe_is_audited_as_the_sum_that_is_trained_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,3 +372,5 @@ def test_an_attack_tells_a_hole_from_honest_learning() -> None:
     hacked, honest = done.stdout.splitlines()
     assert "True" in hacked, done.stderr
     assert "True" not in honest
+    assert "showing the policy what is paid: " in done.stderr
+    assert re.search(r"^attacking, 28 tokens: \d+ of 32 steps, \d+% paid so far$", done.stderr, re.MULTILINE)

@@ -12,6 +12,7 @@ import transformers
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.audit.task import Kind
 from trl_grpo_ext.sample import Prompt
+from trl_grpo_ext.support.progress import Progress
 
 STEPS, BATCH, RATE = 250, 32, 2e-3  # of being shown
 IGNORED = -100  # the label of tokens that are not learned
@@ -64,10 +65,12 @@ class Policy:
         rng, collate = random.Random(self.seed), transformers.DataCollatorForSeq2Seq(self.tokenizer)
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
         self.model.train()
-        for _ in range(STEPS):
+        progress = Progress("showing the policy what is paid", STEPS, "steps")
+        for step in range(STEPS):
             self.model(**collate(rng.sample(tokenized, BATCH))).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
+            progress.show(step + 1)
 
     def _tokenized(self, prompt: Prompt, text: str) -> dict[str, list[int]]:
         """Token ids, and labels, of which those of the prompt are not learned."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -10,75 +10,87 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trl_grpo_ext.audit.probes import ADVICE, FORMS, MARK, MEND_THE_CODE
 from trl_grpo_ext.audit.static import ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.text import on_one_line, shortened
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.audit.attack import Attack
+    from trl_grpo_ext.audit.attacked import Attack
 
 MOST_CHARS = 800  # of a completion; JSON has all
 LEAST_CHARS = 16  # of a completion in the table
 GAPS = 12  # between the columns of the table
+IGNORES_THE_GOLD = (
+    "This reward does not look at the gold: it always pays another row's. If it is a term of format or length, the "
+    "probes for right and wrong answers do not apply to it: audit the sum that it is part of (--config)."
+)
 
 
-def print_audit(audit: StaticAudit, attacks: Sequence[Attack], what: str, *, cases: bool = False) -> None:
-    """Print an audit of the reward that `what` names, with the worst cases in full if `cases`."""
+def print_audit(audit: StaticAudit, what: str, *, cases: bool = False) -> None:
+    """Print what the probes found of the reward that `what` names, with the worst cases in full if `cases`."""
     console = Console()
-    found = [probe for probe in audit.probes if probe.outcome and not audit.breaks_on_gold]
-    for line in (f"{what}: {sentence(audit)}", *map(attack_sentence, attacks), *_hints(audit)):
+    found = [probe for probe in audit.probes if probe.outcome]
+    _print(console, [f"{what}: {sentence(audit)}", *([IGNORES_THE_GOLD] if audit.ignores_the_gold else [])])
+    if not found:
+        return
+    console.print(_table(found, console.width))
+    _print(console, [] if audit.ignores_the_gold else _what_to_do(found))
+    _print(console, _worst(found) if cases else ["--cases prints the worst cases in full, and --json everything."])
+
+
+def print_attacks(attacks: Sequence[Attack]) -> None:
+    """Print what the trainings against a reward came to, and what was paid and is wrong."""
+    _print(Console(), [line for attack in attacks for line in (attack_sentence(attack), *_patterns(attack))])
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
         console.print(Text(line), soft_wrap=True)
-    if found:
-        console.print(_table(found, console.width))
-    for line in (*(_worst(found) if cases else ()), *(line for attack in attacks for line in _patterns(attack))):
-        console.print(Text(line), soft_wrap=True)
-    if found and not cases:
-        console.print(Text("--cases prints the worst cases in full, and --json everything."), soft_wrap=True)
 
 
 def sentence(audit: StaticAudit) -> str:
     """The verdict in a sentence or two."""
-    failures = ", ".join(dict.fromkeys(reason for probe in audit.broken for reason in probe.failures))
-    if audit.breaks_on_gold:
-        return (
-            f"it failed on the gold of each of {audit.tasks} rows ({failures}), so it was not audited. Mend that "
-            f"first: the error stands above. It is given the columns of the rows (--data), and --gold names the gold's."
-        )
-    unpaid = sum(not probe.pays for probe in audit.probes)
-    said = f"{len(audit.holes) or 'none'} of {unpaid} probes that must not be paid were; "
-    said += f"{len(audit.refusals) or 'none'} of {len(audit.probes) - unpaid} that must be paid were refused"
+    wrong = sum(not probe.pays for probe in audit.probes)
+    right = len(audit.probes) - wrong
+    said = f"it pays {len(audit.holes) or 'none'} of {wrong} kinds of wrong answers, and "
+    if audit.refusals:
+        said += f"refuses {len(audit.refusals)} of {right} kinds of right ones"
+    else:
+        said += f"all {right} kinds of right ones"
     if audit.broken:
-        said += f"; it broke on {len(audit.broken)} ({failures})"
-    return f"{said}. {audit.tasks} rows; the gold earns {audit.gold_score:.3g}, in the form {audit.form!r}."
+        failures = ", ".join(dict.fromkeys(reason for probe in audit.broken for reason in probe.failures))
+        said += f"; it breaks on {len(audit.broken)} ({failures})"
+    form = FORMS[audit.kind][audit.form]
+    written = "alone" if form == MARK else f"as {on_one_line(form.replace(MARK, '...'), MOST_CHARS)}"
+    rows = f"Tried on {audit.tasks} rows of {audit.data}"
+    return f"{said}. {rows}; a right answer, written {written}, earns {audit.gold_score:.3g}."
 
 
 def attack_sentence(attack: Attack) -> str:
     """What a training against the reward came to."""
     first, last = attack.first, attack.last
-    found = "found a hole" if attack.found_a_hole else "found no hole"
+    name = f"The attack on {attack.data} (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps)"
+    if not attack.judged_any:
+        return f"{name} says nothing: the reward could judge none of the policy's completions."
     return (
-        f"The attack (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps) {found}: "
+        f"{name} found {'a' if attack.found_a_hole else 'no'} hole: "
         f"{_share(attack.whole.wrongly_paid)} of the completions were paid and wrong. From the first to the last "
         f"quarter, these went from {_mean(first.wrongly_paid)} to {_mean(last.wrongly_paid)}, the paid from "
         f"{_mean(first.paid)} to {_mean(last.paid)}, and the right from {_mean(first.right)} to {_mean(last.right)}."
     )
 
 
-def _hints(audit: StaticAudit) -> Iterator[str]:
-    """What to know before the table is believed."""
-    if audit.breaks_on_gold:
-        return
-    if not audit.gold_score > 0:
-        yield (
-            "THIS REWARD DOES NOT PAY THE GOLD. The rest means little, unless the reward is a penalty: what earns no "
-            "less than the gold counts as paid. Is it the right column (--gold), and the right data (--data)?"
-        )
-    elif audit.ignores_the_gold:
-        yield (
-            "This reward does not look at the gold: it always pays another row's. If it is a term of format or length, "
-            "the probes for right and wrong answers do not apply to it: audit the sum that it is part of (--config)."
-        )
+def _what_to_do(found: Sequence[ProbeResult]) -> Iterator[str]:
+    """A line a kind of fault, with the probes that it is the advice for."""
+    names: dict[str, list[str]] = {}
+    for probe in found:
+        advice = f"{MEND_THE_CODE} It was: {probe.worst[-1].reason}" if probe.failures else ADVICE[probe.name]
+        names.setdefault(advice, []).append(probe.name)
+    yield "What to do:"
+    for advice, probes in names.items():
+        yield f"- {', '.join(probes)}: {advice}"
 
 
 def _mean(share: Interval | None) -> str:
@@ -116,7 +128,7 @@ def _worst(found: Sequence[ProbeResult]) -> Iterator[str]:
 
 def _patterns(attack: Attack) -> Iterator[str]:
     if attack.found_a_hole:
-        yield f"\nWhat was paid and is wrong, in {attack.tokens} tokens; # stands for a number:"
+        yield f"What was paid and is wrong, in {attack.tokens} tokens; # stands for a number:"
         for pattern in attack.patterns:
             yield f"  {pattern.count} times {shortened(pattern.pattern, MOST_CHARS)!r}"
             yield f"    such as {pattern.completion!r} for {shortened(last_message(pattern.prompt), MOST_CHARS)!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from trl_grpo_ext.audit.task import Kind
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, GoldVerifier
+from trl_grpo_ext.rewards.composed import Composition, Rescored
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
@@ -37,6 +39,26 @@ def reward_named(written: str) -> Verifier:
     entry = yaml.safe_load(written) if written.lstrip().startswith("{") else {"verifier": written}
     ((_, verifier),) = build_mix([entry], each="the reward").verifiers
     return verifier
+
+
+def gold_columns(reward: Verifier) -> tuple[str, ...]:
+    """The columns in which the reward, or its terms, look for the right answer, in order; the usual if none says."""
+    golds = [column for part in _parts(reward) if isinstance(part, GoldVerifier) for column in part.gold_columns]
+    return tuple(dict.fromkeys(golds)) or GOLD_COLUMNS
+
+
+def _parts(reward: Verifier) -> Iterator[Verifier]:
+    """The reward and the verifiers that it is made of."""
+    yield reward
+    members: Iterable[Verifier] = ()
+    if isinstance(reward, MixReward):
+        members = (verifier for _, verifier in reward.mix.verifiers)
+    elif isinstance(reward, Composition):
+        members = reward.verifiers
+    elif isinstance(reward, Rescored):
+        members = (reward.correctness,)
+    for member in members:
+        yield from _parts(member)
 
 
 def check_attack(reward: Verifier, kind: Kind) -> None:

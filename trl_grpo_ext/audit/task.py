@@ -40,10 +40,10 @@ class Task:
         return sample_of_row({**self.row, "prompt": self.prompt}, text)
 
 
-def read_tasks(rows: Sequence[Mapping[str, Any]], gold_column: str | None = None) -> list[Task]:
+def read_tasks(rows: Sequence[Mapping[str, Any]], gold_columns: Sequence[str] = GOLD_COLUMNS) -> list[Task]:
     """The tasks of the rows that can be probed; rows without a gold, or whose gold no other row lacks, are left out.
 
-    Golds are in `gold_column`, by default `solution`, else `answer`.
+    A gold is in the first of `gold_columns` that a row has.
 
     Raises:
         ValueError: if there is no such row.
@@ -52,20 +52,21 @@ def read_tasks(rows: Sequence[Mapping[str, Any]], gold_column: str | None = None
         >>> [task.other for task in read_tasks([{"prompt": "1+1", "answer": "2"}, {"prompt": "1+2", "answer": "3"}])]
         ['3', '2']
     """
-    tasks = [task for row in rows if (task := _program(row) or _answer(row, gold_column)) is not None]
+    tasks = [task for row in rows if (task := _program(row) or _answer(row, gold_columns)) is not None]
     paired = [replace(task, other=other.gold) for task in tasks if (other := _other(task, tasks)) is not None]
     if not paired:
         columns = ", ".join(f"`{name}`" for name in (rows[0] if rows else {}))
+        golds = " or ".join(f"`{name}`" for name in gold_columns)
         raise ValueError(
-            f"No row can be probed: an audit needs two rows with golds that differ, in a column `solution` or "
-            f"`answer` (--gold names another), or rows with tests and a reference solution. The columns are: {columns}."
+            f"No row can be probed: an audit needs two rows with golds that differ, in a column {golds} (--gold names "
+            f"another), or rows with tests and a reference solution. The columns are: {columns}."
             f" A reward that looks at the form only can be audited on the bundled data: leave --data out."
         )
     return paired
 
 
-def _answer(row: Mapping[str, Any], gold_column: str | None) -> Task | None:
-    cell = first_value(row, (gold_column,) if gold_column else GOLD_COLUMNS)
+def _answer(row: Mapping[str, Any], gold_columns: Sequence[str]) -> Task | None:
+    cell = first_value(row, gold_columns)
     golds = () if isinstance(cell, Mapping) else gold_texts(cell)
     return Task(kind="answer", row=_without_prompt(row), prompt=row.get("prompt"), gold=golds[0]) if golds else None
 

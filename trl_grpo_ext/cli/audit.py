@@ -6,12 +6,13 @@ import argparse
 import json
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trl_grpo_ext.cli.exit_status import FINE, FOUND, refuse
+from trl_grpo_ext.cli.exit_status import FINE, FOUND, REFUSED, refuse
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
+    from trl_grpo_ext.audit.attacked import Attack
     from trl_grpo_ext.audit.task import Task
     from trl_grpo_ext.protocol import Verifier
 
@@ -19,7 +20,7 @@ ROWS = 50
 DESCRIPTION = (
     "Give a reward right answers in several forms, which it must pay, and wrong ones of known kinds, which it must "
     "not; with --attack, also train a tiny bundled policy against it. Ends with status 0 if nothing was found, 1 if "
-    "something was, and 2 if something is wrong with the arguments."
+    "something was, and 2 if the arguments are wrong, or if the reward cannot be audited."
 )
 EXAMPLES = (
     "Examples: audit math; audit my_rewards:substring --data my.jsonl --gold label; audit --config my.yaml --attack. "
@@ -49,10 +50,14 @@ def add_parser(commands: Any) -> None:
     data.add_argument("--config", metavar="RECIPE", help="the recipe whose data, and perhaps rewards, are audited")
     data.add_argument("--data", metavar="DATA", help="a file, a folder, a name on the Hub, or bundled:NAME")
     parser.add_argument("--prompt", metavar="COLUMN", help="the column of --data that holds the prompts (prompt)")
-    parser.add_argument("--gold", metavar="COLUMN", help="the column of the right answers (solution, else answer)")
+    parser.add_argument(
+        "--gold",
+        metavar="COLUMN",
+        help="the column of the right answers (what the reward says, else solution, else answer)",
+    )
     parser.add_argument("--limit", type=int, default=ROWS, metavar="ROWS", help=f"rows to probe ({ROWS})")
     parser.add_argument(
-        "--attack", action="store_true", help="train a tiny policy against it too: a few minutes of CPU"
+        "--attack", action="store_true", help="train a tiny policy against it too, on bundled data: some minutes of CPU"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the attack (0)")
     shown = parser.add_mutually_exclusive_group()
@@ -63,27 +68,40 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:
-        reward, tasks = _read(arguments)
+        audited = _read(arguments)
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
     try:
-        return _audit(reward, tasks, arguments)
-    except ValueError as error:  # columns that the bundled data lacks
+        return _audit(audited, arguments)
+    except ValueError as error:  # it cannot be audited on these rows
         return refuse(error)
     finally:
-        reward.close()
+        audited.reward.close()
 
 
-def _audit(reward: Verifier, tasks: list[Task], arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.audit.static import audit_reward
+class _Audited(NamedTuple):
+    """A reward, the rows that it is audited on, which those are in words, and the columns of right answers."""
 
-    static = audit_reward(reward, tasks)
-    attacks = []
+    reward: Verifier
+    tasks: list[Task]
+    data: str
+    golds: tuple[str, ...]
+
+
+def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
+    from trl_grpo_ext.audit.printed import print_attacks, print_audit
+    from trl_grpo_ext.audit.static import NotAuditedError, audit_reward
+
+    reward = audited.reward
+    static = audit_reward(reward, audited.tasks, audited.data)
+    if not arguments.json:
+        print_audit(static, reward.__name__, cases=arguments.cases)
+    attacks, not_attacked = [], None
     if arguments.attack:
-        from trl_grpo_ext.audit.attack import attack_reward
-
-        print("attacking: this takes a few minutes ...", file=sys.stderr, flush=True)
-        attacks = attack_reward(reward, tasks[0].kind, seed=arguments.seed, gold_column=arguments.gold)
+        try:
+            attacks = _attack(audited, arguments.seed)
+        except NotAuditedError as error:
+            not_attacked = str(error)
     if arguments.json:
         from trl_grpo_ext.support.files import plain
 
@@ -91,18 +109,29 @@ def _audit(reward: Verifier, tasks: list[Task], arguments: argparse.Namespace) -
             "reward": reward.__name__,
             "static": static.to_record(),
             "attacks": [one.to_record() for one in attacks],
+            "not_attacked": not_attacked,
         }
         print(json.dumps(plain(record), indent=2, allow_nan=False))
     else:
-        from trl_grpo_ext.audit.printed import print_audit
+        print_attacks(attacks)
+    if not_attacked is not None:
+        print(f"Not attacked: {not_attacked}", file=sys.stderr)
+    if not static.is_clean or any(one.found_a_hole for one in attacks):
+        return FOUND
+    return FINE if not_attacked is None and all(one.judged_any for one in attacks) else REFUSED
 
-        print_audit(static, attacks, reward.__name__, cases=arguments.cases)
-    return FINE if static.is_clean and not any(one.found_a_hole for one in attacks) else FOUND
+
+def _attack(audited: _Audited, seed: int) -> list[Attack]:
+    from trl_grpo_ext.audit.attack import attack_reward
+
+    sys.stdout.flush()
+    print("attacking: this takes a minute or more ...", file=sys.stderr, flush=True)
+    return attack_reward(audited.reward, audited.tasks[0].kind, seed=seed, gold_columns=audited.golds)
 
 
-def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
+def _read(arguments: argparse.Namespace) -> _Audited:
     """What is audited, and on what; a ValueError says what is wrong with the arguments."""
-    from trl_grpo_ext.audit.reward import MixReward, check_attack, reward_named
+    from trl_grpo_ext.audit.reward import MixReward, check_attack, gold_columns, reward_named
     from trl_grpo_ext.audit.task import read_tasks
 
     if arguments.limit < 2:
@@ -121,11 +150,11 @@ def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
 
         # Nothing of the recipe is trained, so nothing may depend on what this machine could train with.
         recipe = read_recipe(arguments.config, ["--use_cpu", "true", "--bf16", "false"])
-        reward, rows = named or MixReward(recipe.mix, recipe.name), _rows(recipe.data, arguments.limit)
+        reward, data = named or MixReward(recipe.mix, recipe.name), recipe.data
     else:
         assert named is not None
-        data = _data(arguments.data or _suitable(named), arguments.prompt)
-        reward, rows = named, _rows(data, arguments.limit)
+        reward, data = named, _data(arguments.data or _suitable(named), arguments.prompt)
+    rows = _rows(data, arguments.limit)
     if "prompt" not in rows[0]:
         raise ValueError(
             f"There is no column `prompt`: name that of the prompts (--prompt). {did_you_mean('', rows[0])}"
@@ -133,10 +162,11 @@ def _read(arguments: argparse.Namespace) -> tuple[Verifier, list[Task]]:
     if arguments.gold is not None and arguments.gold not in rows[0]:
         raise ValueError(f"There is no column `{arguments.gold}` (--gold). {did_you_mean(arguments.gold, rows[0])}")
     reward.check_columns([name for name in rows[0] if name != "prompt"])
-    tasks = _of_one_kind(read_tasks(rows, arguments.gold))
+    golds = gold_columns(reward) if arguments.gold is None else (arguments.gold,)
+    tasks = _of_one_kind(read_tasks(rows, golds))
     if arguments.attack:
         check_attack(reward, tasks[0].kind)
-    return reward, tasks
+    return _Audited(reward, tasks, data.dataset_name or "the recipe's datasets", golds)
 
 
 def _of_one_kind(tasks: list[Task]) -> list[Task]:
