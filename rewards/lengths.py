@@ -191,7 +191,7 @@ class ConciseVerifier(GroupVerifier):
             )
 
     def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:
-        lengths = [None if sample.completion_ids is None else len(sample.completion_ids) for sample in samples]
+        lengths = [sample.length for sample in samples]
         # `a` is shorter than `b` if its widened length is below that of `b`, and in no other case is `b` longer: so
         # the scores add up to 0 whatever the rounding does.
         known = sorted(length for length in lengths if length is not None)

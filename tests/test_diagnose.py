@@ -195,7 +195,7 @@ def test_a_disk_that_takes_no_findings_ends_no_run_and_is_told_once(
     (tmp_path / "findings.jsonl").mkdir()
     for step in range(1, 8):
         batch = card(*[Blame.GRADER] * 4, step=step)
-        callback.on_batch(batch, reduce_card(batch, {}))
+        callback.tell(lambda listener, batch=batch: listener.on_batch(batch, reduce_card(batch, {})))  # type: ignore[misc]
     assert caplog.text.count("Watch of a run> failed; the run goes on") == 1
 
 

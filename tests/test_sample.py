@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.sample import completion_text, prompt_prefill, samples_from_columns
+from trl_grpo_ext.sample import completion_text, prefill_of, samples_from_columns
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,7 @@ def test_columns_may_be_arrays() -> None:
         ("2+2?", ""),
         ("2+2? <think>\n", "<think>\n"),
         ("<think>old</think> 2+2?", ""),
+        ("Reason inside <think> tags. Question: 2+2?", ""),
         ([{"role": "user", "content": "2+2? <think>"}], None),
         ([{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "<think>Well"}], "<think>Well"),
         ([{"role": "assistant", "content": "<think>old</think> <think>new"}], "<think>new"),
@@ -87,8 +88,11 @@ def test_columns_may_be_arrays() -> None:
         (None, None),
     ],
 )
-def test_a_prompt_tells_whether_it_opens_the_thinking_or_that_it_cannot(prompt: Any, prefill: str | None) -> None:
-    assert prompt_prefill(prompt) == prefill
+def test_a_prompt_tells_whether_it_opens_the_thinking_or_the_chat_template_does(
+    prompt: Any, prefill: str | None
+) -> None:
+    assert prefill_of(prompt, "4") == prefill
+    assert prefill_of(prompt, "4", "of the template") == ("of the template" if prefill is None else prefill)
 
 
 JSON = st.recursive(
@@ -110,7 +114,3 @@ def test_thinking_put_back_needs_no_prefill_before_it_and_is_open_where_no_answe
     samples = samples_from_columns([parsed, cut, "4"], {"prompts": [prompt] * 3})
     assert [sample.text for sample in samples] == ["<think>2+2</think>4", "<think>2+2", "4"]
     assert [sample.prefill for sample in samples] == ["", "", "<think>"]
-
-
-def test_a_prompt_that_only_mentions_the_tag_does_not_open_the_thinking() -> None:
-    assert prompt_prefill("Reason inside <think> tags. Question: 2+2?") == ""

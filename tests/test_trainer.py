@@ -31,7 +31,6 @@ from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
 from trl_grpo_ext.trainer import trl_contract
 from trl_grpo_ext.trainer.judge import Judge
-from trl_grpo_ext.trainer.samples import samples_of as trl_samples
 
 Make = Callable[..., Any]
 
@@ -230,13 +229,6 @@ def test_a_chat_template_that_prefills_the_think_tag_is_seen(tiny_model: str, su
     args = config(max_steps=1)
     VerifiedGRPOTrainer(tiny_model, prefill, args, sums["train"], processing_class=tokenizer).train()
     assert set(seen) == {"<think>"}
-
-
-def test_what_a_prompt_itself_prefills_counts_before_the_chat_template() -> None:
-    prompts = ["1 + 1 = ? <think>", "1 + 1 = ?", [{"role": "user", "content": "1 + 1 = ?"}]]
-    made: Any = {"rows": [{}] * 3, "prompts": prompts, "completions": ["2"] * 3, "completion_ids": [[1]] * 3}
-    samples = trl_samples(**made, first_group=0, place=0, group_size=3, step=0, ends={1}, prefill="<think>\n")
-    assert [sample.prefill for sample in samples] == ["<think>", "", "<think>\n"]
 
 
 def test_scorecards_are_on_disk_with_advantages_for_training_and_evaluation(

@@ -11,8 +11,7 @@ import trl
 from trl import GRPOTrainer
 
 from trl_grpo_ext import VerifiedGRPOTrainer
-from trl_grpo_ext.trainer.samples import end_token_ids
-from trl_grpo_ext.trainer.trl_contract import SUPPORTED, check_trl
+from trl_grpo_ext.trainer.trl_contract import SUPPORTED, check_trl, end_token_ids
 
 
 def test_the_installed_trl_is_the_one_this_package_knows() -> None:

@@ -52,6 +52,11 @@ class Sample:
     step: int | None = None
     prefill: str | None = None
 
+    @property
+    def length(self) -> int | None:
+        """How many tokens the completion has; None if that is unknown."""
+        return None if self.completion_ids is None else len(self.completion_ids)
+
 
 def completion_text(completion: Completion) -> str:
     """The text of a completion, whatever form TRL gives it in.
@@ -68,22 +73,18 @@ def completion_text(completion: Completion) -> str:
     """
     if isinstance(completion, str):
         return completion
-    message = _last_spoken(completion)
-    thinking = _parsed_thinking(message)
-    content = _content_text(message.get("content"))
+    thinking, content = _last_said(completion)
     if not thinking:
         return content
     # Without content, nothing tells whether the thinking came to an end; an answer is missing either way.
     return f"<think>{thinking}</think>{content}" if content else f"<think>{thinking}"
 
 
-def _last_spoken(completion: Sequence[Message]) -> Message:
+def _last_said(completion: Sequence[Message]) -> tuple[Any, str]:
+    """Of the last assistant message, the thinking in a field of its own, if there is any, and the text."""
     spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
-    return spoken[-1] if spoken else {}
-
-
-def _parsed_thinking(message: Message) -> Any:
-    return message.get("reasoning_content") or message.get("thinking")
+    message = spoken[-1] if spoken else {}
+    return message.get("reasoning_content") or message.get("thinking"), _content_text(message.get("content"))
 
 
 def _content_text(content: object) -> str:
@@ -98,29 +99,22 @@ def prefill_of(prompt: Prompt | None, completion: Completion, of_template: str |
     """The start of the assistant's turn that a completion lacks: the prompt's, else the chat template's, if known.
 
     Where `completion_text` puts a `<think>` tag back that TRL took away, no prefill comes before it.
-    """
-    if not isinstance(completion, str) and _parsed_thinking(_last_spoken(completion)):
-        return ""
-    known = prompt_prefill(prompt)
-    return of_template if known is None else known
-
-
-def prompt_prefill(prompt: Prompt | None) -> str | None:
-    """The start of the assistant's turn that this prompt already holds; None if only the chat template knows.
 
     Examples:
-        >>> prompt_prefill("What is 2+2? <think>")
+        >>> prefill_of("What is 2+2? <think>", "4")
         '<think>'
-        >>> prompt_prefill([{"role": "user", "content": "What is 2+2?"}]) is None
+        >>> prefill_of([{"role": "user", "content": "What is 2+2?"}], "4") is None
         True
     """
+    if not isinstance(completion, str) and _last_said(completion)[0]:
+        return ""
     if isinstance(prompt, str):
         return think_prefill(prompt)
     if prompt and prompt[-1].get("role") == "assistant":
         said = _content_text(prompt[-1].get("content"))
         start = said.rfind("<think>")
         return said[start:] if start >= 0 and "</think>" not in said[start:] else ""
-    return None
+    return of_template
 
 
 def think_prefill(text: str) -> str:

@@ -163,7 +163,7 @@ class Scorecard:
     @cached_property
     def tokens(self) -> Floats:
         """(N,) the completions' lengths in tokens; NaN where they are unknown."""
-        return column_of([None if one.completion_ids is None else len(one.completion_ids) for one in self.samples])
+        return column_of([sample.length for sample in self.samples])
 
     @cached_property
     def rows(self) -> Rows:

@@ -40,7 +40,7 @@ def logged_figures(figures: BatchFigures) -> dict[str, float]:
     for term, found in figures.terms.items():
         own = {**dict(_verdicts(found, figures.size)), **dict(_advantages(found, figures.agreements.get(term)))}
         named |= {f"{term}/{name}": number for name, number in own.items()}
-    named |= dict(_of_batch(figures)) | dict(_of_groups(figures))
+    named |= dict(_of_batch(figures))
     return {f"verified/{name}": _number(number) for name, number in named.items()}
 
 
@@ -107,9 +107,6 @@ def _of_batch(figures: BatchFigures) -> Named:
     yield "answers/given", figures.primary.answered.mean
     yield "grader/latency_p50", figures.seconds_p50
     yield "grader/latency_p95", figures.seconds_p95
-
-
-def _of_groups(figures: BatchFigures) -> Named:
     groups, live = sum(figures.outcomes.values()), figures.outcomes.get(GroupOutcome.LIVE, 0)
     for kind in GroupOutcome:
         yield f"groups/{kind}", _share(figures.outcomes.get(kind, 0), groups)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +84,15 @@ def _distinct_answers(card: Scorecard) -> float | None:
     return sum(counts) / len(counts) if counts else None
 
 
-def pass_rate(card: Scorecard, k: int) -> float | None:
-    """pass@k, the mean over groups with at least k judged completions; None where no group has as many."""
-    judged = ([passed for row in rows if (passed := passes(card.primary[row])) is not None] for rows in card.members)
-    found = [pass_at_k(len(group), sum(group), k) for group in judged if len(group) >= k]
-    return sum(found) / len(found) if found else None
+def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:
+    """pass@k by k, the mean over groups with at least k judged completions; None where no group has as many."""
+    passed = [passes(verdict) for verdict in card.primary]
+    judged = [[passed[row] for row in rows if passed[row] is not None] for rows in card.members]
+    rates: dict[int, float | None] = {}
+    for k in ks:
+        found = [pass_at_k(len(group), group.count(True), k) for group in judged if len(group) >= k]
+        rates[k] = sum(found) / len(found) if found else None
+    return rates
 
 
 def pass_at_k(size: int, right: int, k: int) -> float:

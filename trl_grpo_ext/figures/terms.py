@@ -80,13 +80,14 @@ def term_figures(
     scores = column_of([None if one is None or one.left_out else one.score for one in card.verdicts[term]])
     answers, column = _answers(card, term), card.value_matrix[:, card.terms.index(term)]
     groups, flat = _groups(card, column)
+    failures = [one for one in verdicts if one.score is None or one.status is Status.TIMEOUT]
     differences, (median, high) = _repeated_scores(card, term, repeats), quantiles(verdicts)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
         judged=len(judged),
         statuses=Counter(verdict.status for verdict in judged),
-        failures=Counter((one.blame, one.status, one.reason) for one in verdicts if _is_failure(one)),
+        failures=Counter((one.blame, one.status, one.reason) for one in failures),
         unread=Counter(verdict.reason for verdict in verdicts if verdict.status is Status.UNPARSEABLE),
         reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
         causes=Counter(cause_of(verdict) for verdict in judged if verdict.status is not Status.CORRECT),
@@ -121,10 +122,6 @@ def _groups(card: Scorecard, column: Floats) -> tuple[int, int]:
 def cause_of(verdict: Verdict) -> str:
     """Why a completion is not right, in its verdict's words, without what they quote: `NameError: name '' is ...`."""
     return _QUOTED.sub("''", verdict.details.get("why", verdict.reason))[:MOST_CAUSE]
-
-
-def _is_failure(verdict: Verdict) -> bool:
-    return verdict.score is None or verdict.status is Status.TIMEOUT
 
 
 def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
@@ -183,8 +180,7 @@ def repeated_completions(card: Scorecard) -> Repeats:
     pairs = []
     for row, sample in enumerate(card.samples):
         # The text of a conversation is its last message: the length stands for what came before.
-        length = None if sample.completion_ids is None else len(sample.completion_ids)
-        before = first.setdefault((sample.group, sample.text, length), row)
+        before = first.setdefault((sample.group, sample.text, sample.length), row)
         if before != row and sample.group is not None:
             pairs.append((before, row))
     return pairs

@@ -10,7 +10,6 @@ from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.gate import Gate
-from trl_grpo_ext.mix.shape import Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import warn_once
 from trl_grpo_ext.sample import Sample
@@ -54,7 +53,9 @@ def judge_term(
         nothing = (None,) * len(samples)
         return TermColumn(verdicts=nothing, values=nothing, gated=(False,) * len(samples))
     gating = columns[term.gate.term] if isinstance(term.gate, Gate) else None
-    applies = _applies(term, samples, gating)
+    applies = [term.applies(sample.row) for sample in samples]
+    if gating is not None:
+        applies = [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
     if term.combine is not None:
         parts = (zip(columns[name].verdicts, columns[name].values, strict=True) for name in term.combine.terms)
         rows = zip(*parts, strict=True)
@@ -64,7 +65,7 @@ def judge_term(
     else:
         judged = iter(_judge(term, list(itertools.compress(samples, applies))))
         verdicts = [next(judged) if meant else None for meant in applies]
-    values, gated = _shaped(term, verdicts), [False] * len(samples)
+    values, gated = [_shaped(term, verdict) for verdict in verdicts], [False] * len(samples)
     if gating is not None and isinstance(term.gate, Gate):
         values, gated = _gated(term.gate, values, gating.values)
     if term.on_unscored == "zero":
@@ -73,13 +74,6 @@ def judge_term(
             for verdict, value in zip(verdicts, values, strict=True)
         ]
     return TermColumn(verdicts=tuple(verdicts), values=tuple(values), gated=tuple(gated))
-
-
-def _applies(term: RewardTerm, samples: Sequence[Sample], gating: TermColumn | None) -> list[bool]:
-    applies = [term.applies(sample.row) for sample in samples]
-    if gating is None:
-        return applies
-    return [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
 
 
 def _compared(
@@ -111,24 +105,17 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
     return term.verifier.guarded_batch(term.verifier.judge_samples, samples)
 
 
-def _shaped(term: RewardTerm, verdicts: Sequence[Verdict | None]) -> list[float | None]:
-    """The scores after the term's shapes; None where there is none."""
-    shapes = term.shapes
-    if not shapes:
-        return [None if verdict is None else verdict.score for verdict in verdicts]
-    return [None if verdict is None else _reshape(term.name, shapes, verdict) for verdict in verdicts]
-
-
-def _reshape(term: str, shapes: Sequence[Shape], verdict: Verdict) -> float | None:
-    value = verdict.score
-    if value is None or verdict.left_out:
+def _shaped(term: RewardTerm, verdict: Verdict | None) -> float | None:
+    """The score after the term's shapes; None where there is none."""
+    value = None if verdict is None else verdict.score
+    if verdict is None or value is None or verdict.left_out:
         return value
     try:
-        for shape in shapes:
+        for shape in term.shapes:
             value = shape(value, verdict)
         return float(value) if math.isfinite(value) else None
     except Exception as error:  # a shape may be a user's function
-        warn_once(f"shape of {term}", error)
+        warn_once(f"shape of {term.name}", error)
         return None
 
 

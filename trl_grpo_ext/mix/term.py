@@ -121,7 +121,7 @@ class RewardTerm:
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The shapes, in the order in which they are applied."""
-        return check_shapes(self.shape)
+        return self.shape  # type: ignore[return-value]  # which `__post_init__` has made a tuple
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -89,7 +89,14 @@ class Recorder(RunListener):
                 self._next = None
             self._step = card.step
         number = self._next_number()
-        about = _about(card, self._session)
+        prompts = [sample.prompt for sample in card.samples]
+        about = About(
+            step=card.step,
+            mode=card.mode,
+            session=self._session,
+            weights=dict(card.weights),
+            conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
+        )
         # Verdicts first: a reader that finds a sample finds its verdicts too.
         _write_part(self.folder / f"verdicts-{number:08d}.parquet", verdict_table(card), VERDICT_COLUMNS, about)
         _write_part(self.folder / f"samples-{number:08d}.parquet", sample_table(card), SAMPLE_COLUMNS, about)
@@ -174,23 +181,7 @@ def _readable_about(path: Path) -> About | None:
         return None
 
 
-def _about(card: Scorecard, session: int) -> About:
-    prompts = [sample.prompt for sample in card.samples]
-    return About(
-        step=card.step,
-        mode=card.mode,
-        session=session,
-        weights=dict(card.weights),
-        conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
-    )
-
-
-def _write_part(
-    path: Path,
-    table: Mapping[str, Sequence[Any]],
-    columns: Sequence[Column],
-    about: About,
-) -> None:
+def _write_part(path: Path, table: Mapping[str, Sequence[Any]], columns: Sequence[Column], about: About) -> None:
     values = arrow_table(table, columns).replace_schema_metadata({ABOUT: json.dumps(asdict(about))})
     with written_whole(path) as file:
         pq.write_table(values, file)

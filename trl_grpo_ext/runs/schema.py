@@ -37,11 +37,6 @@ class Column:
     page: str = ""  # its key in the page; empty if it is not shown, or not for each completion
 
 
-def _tokens(card: Scorecard, row: int) -> int | None:
-    ids = card.samples[row].completion_ids
-    return None if ids is None else len(ids)
-
-
 INTEGER, NUMBER, TEXT, FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 
 SAMPLE_COLUMNS = (
@@ -52,7 +47,7 @@ SAMPLE_COLUMNS = (
     # A text as it is, a conversation as JSON.
     Column("prompt", TEXT, lambda card, row: card.samples[row].prompt, is_read=True),
     Column("text", TEXT, lambda card, row: card.samples[row].text, is_read=True, page="text"),
-    Column("tokens", INTEGER, _tokens, page="tokens"),
+    Column("tokens", INTEGER, lambda card, row: card.samples[row].length, page="tokens"),
     Column("truncated", FLAG, lambda card, row: card.samples[row].truncated, is_read=True, page="cut"),
     Column("total", NUMBER, lambda card, row: card.totals[row], is_read=True, page="total"),
     Column(

@@ -20,7 +20,7 @@ from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes
 from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.sample import Completion, Sample
-from trl_grpo_ext.scorecard import Mode, Scorecard, concatenate
+from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.ranks import Whereabouts
@@ -33,20 +33,12 @@ JUDGING_SECONDS = "verified/grader/judging_seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When a batch is judged.
-
-    `step` counts the optimizer steps that are done, and `last_step` those of the whole run; 0 or less if it is unknown.
-    """
+    """When a batch is judged."""
 
     mode: Mode
-    step: int
-    last_step: int
+    step: int  # the optimizer steps that are done
+    progress: float  # the share of training that is done, in [0, 1]; 0 if it is unknown
     group_size: int
-
-    @property
-    def progress(self) -> float:
-        """The share of training that is done, in [0, 1]."""
-        return min(1.0, self.step / self.last_step) if self.last_step > 0 else 0.0
 
 
 Scored = Scorecard | UnscoredError  # what scoring this rank's samples came to
@@ -127,29 +119,22 @@ class Judge:
             return items, 0
         return gather_object(items), int(self._accelerator.process_index) * len(items)
 
-    def of_all_ranks(self, card: Scorecard) -> Scorecard:
-        """The scorecards of all ranks as one."""
-        return card if self._accelerator.num_processes == 1 else concatenate(gather_object([card]))
-
     def settle(self, card: Scorecard | None, rewards: torch.Tensor) -> Scorecard | None:
         """Take the void rows out of TRL's rewards, (n, f) of all ranks, in place; returns the card with all rewards.
 
         TRL would count what only rewards without weight have scored as a 0, and a None beside a number too. An infinite
         reward would be that of its whole group, so it is none.
         """
-        self._take_infinities_out(rewards)
+        for column in rewards.isinf().any(dim=0).nonzero().flatten().tolist():
+            name = self._names[column] if column < len(self._names) else "of an environment"
+            self._once.warn(logger, name, "The reward %r was infinite; that counts as None, no reward.", name)
+        rewards[rewards.isinf()] = torch.nan
         if card is None:
             rewards[rewards[:, self.weights.to(rewards.device) != 0].isnan().all(dim=1)] = torch.nan
             return None
         card = self._with_others(card, rewards)
         rewards[torch.tensor(card.void, dtype=torch.bool, device=rewards.device)] = torch.nan
         return card
-
-    def _take_infinities_out(self, rewards: torch.Tensor) -> None:
-        for column in rewards.isinf().any(dim=0).nonzero().flatten().tolist():
-            name = self._names[column] if column < len(self._names) else "of an environment"
-            self._once.warn(logger, name, "The reward %r was infinite; that counts as None, no reward.", name)
-        rewards[rewards.isinf()] = torch.nan
 
     def _with_others(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
         """The card with what functions beside the mix, and environments, have given."""

@@ -72,16 +72,15 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
             self.listeners.remove(listener)
 
     def tell(self, hear: Callable[[RunListener], None]) -> None:
-        """Tell every listener. If one fails, for example on a full disk, the run goes on."""
+        """Tell every listener. If one fails, for example on a full disk, the run goes on.
+
+        The trainer calls this for what is no event of transformers, such as a batch that has been judged.
+        """
         for listener in self.listeners if self.is_main else ():
             try:
                 hear(listener)
             except Exception as error:
                 self._once.warn(logger, id(listener), "%r failed; the run goes on.", listener, error=error)
-
-    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
-        """A batch has been judged. transformers has no such event: the trainer calls this."""
-        self.tell(lambda listener: listener.on_batch(card, figures))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.has_halted = False

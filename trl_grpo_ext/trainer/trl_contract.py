@@ -1,11 +1,19 @@
-"""The TRL that this package knows: what it touches of the trainer, checked at import, and the warnings to expect."""
+"""The TRL that this package knows: what it touches of the trainer, checked at import, and the warnings to expect.
+
+Also what TRL does not tell: which tokens end a completion, and what the chat template puts before one.
+"""
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
+
+from trl_grpo_ext.sample import think_prefill
+
+logger = logging.getLogger(__name__)
 
 SUPPORTED = "trl>=1.6,<2,!=1.15.0"
 
@@ -90,3 +98,26 @@ def void_rows_expected() -> Iterator[None]:
         yield
     finally:
         log.removeFilter(_VOID_ROWS)
+
+
+def end_token_ids(processing_class: Any, generation_config: Any) -> set[int]:
+    """The tokens that a completion which was not cut ends with, as TRL tells it."""
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    configured = generation_config.eos_token_id
+    ends = configured if isinstance(configured, list) else [configured]
+    return {token for token in (*ends, tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None}
+
+
+def template_prefill(processing_class: Any, template_arguments: Mapping[str, Any] | None) -> str | None:
+    """What the chat template puts at the start of the assistant's turn, seen by rendering an empty exchange."""
+    try:
+        rendered = processing_class.apply_chat_template(
+            [{"role": "user", "content": "?"}],
+            tokenize=False,
+            add_generation_prompt=True,
+            **(template_arguments or {}),
+        )
+    except Exception as error:  # no template, or one with demands of its own
+        logger.debug("The chat template's prefill is unknown: %s", error)
+        return None
+    return think_prefill(rendered)

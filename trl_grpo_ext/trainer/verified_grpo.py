@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import torch
 import trl
-from accelerate.utils import gather
+from accelerate.utils import gather, gather_object
 from trl import GRPOTrainer
 
 from trl_grpo_ext.figures.logged import logged_figures
@@ -24,8 +24,8 @@ from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome, outcome_shares
 from trl_grpo_ext.mix.reward_plan import check_weights, plan_rewards
 from trl_grpo_ext.runs.settings import run_settings
-from trl_grpo_ext.sample import Completion, Prompt, Sample
-from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.sample import Completion, Prompt, Sample, completion_text, prefill_of
+from trl_grpo_ext.scorecard import Scorecard, concatenate
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.config import default_config
 from trl_grpo_ext.trainer.judge import (
@@ -40,8 +40,13 @@ from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
-from trl_grpo_ext.trainer.samples import end_token_ids, samples_of, template_prefill
-from trl_grpo_ext.trainer.trl_contract import check_trl, expect_unknown_figures, void_rows_expected
+from trl_grpo_ext.trainer.trl_contract import (
+    check_trl,
+    end_token_ids,
+    expect_unknown_figures,
+    template_prefill,
+    void_rows_expected,
+)
 
 check_trl(GRPOTrainer, trl.__version__)
 
@@ -184,34 +189,39 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         seconds = gather(torch.tensor([time.perf_counter() - started], device=self.accelerator.device))
         self._log_metric(JUDGING_SECONDS, seconds.max().item())
         self._scorer.prime(completions, own)
-        return self._judge.of_all_ranks(own)
+        return own if self.accelerator.num_processes == 1 else concatenate(gather_object([own]))
 
     @property
     def _moment(self) -> Moment:
+        step, steps = self.state.global_step, self.state.max_steps
         return Moment(
             mode="train" if self.model.training else "eval",
-            step=self.state.global_step,
-            last_step=self.state.max_steps,
+            step=step,
+            progress=min(1.0, step / steps) if steps > 0 else 0.0,
             group_size=int(self.num_generations if self.model.training else self.num_generations_eval),
         )
 
-    def _samples(self, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> list[Sample]:
-        """This rank's samples, of what TRL hands to `_calculate_rewards`."""
+    def _samples(self, rows: Any, prompts: Any, completions: Any, completion_ids: Any) -> list[Sample]:
+        """This rank's samples. Groups are numbered over all ranks, since TRL may split one between two."""
         moment, size, first_group = self._moment, len(prompts), self._groups_seen
         self._groups_seen += size * int(self.accelerator.num_processes) // moment.group_size
+        place = int(self.accelerator.process_index) * size
         model = self.accelerator.unwrap_model(self.model)
-        return samples_of(
-            inputs,
-            prompts,
-            completions,
-            completion_ids,
-            first_group=first_group,
-            place=int(self.accelerator.process_index) * size,
-            group_size=moment.group_size,
-            step=moment.step,
-            ends=end_token_ids(self.processing_class, model.generation_config),
-            prefill=self._template_prefill,
-        )
+        ends = end_token_ids(self.processing_class, model.generation_config)
+        columns = zip(rows, prompts, completions, completion_ids, strict=True)
+        return [
+            Sample(
+                text=completion_text(completion),
+                prompt=prompt,
+                completion_ids=ids,
+                truncated=len(ids) > 0 and ids[-1] not in ends,
+                row={key: value for key, value in row.items() if key != "prompt"},
+                group=first_group + (place + index) // moment.group_size,
+                step=moment.step,
+                prefill=prefill_of(prompt, completion, self._template_prefill),
+            )
+            for index, (row, prompt, completion, ids) in enumerate(columns)
+        ]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._rows = inputs
@@ -242,14 +252,15 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self._log_figures(logged_figures(figures) | own)
         except Exception as error:  # a figure that fails must not end the run
             self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
-        self.run_callback.on_batch(card, figures)
+        self.run_callback.tell(lambda listener: listener.on_batch(card, figures))
         if self._noise is not None and card.mode == "train":
             self._log_figures(self._noise.figures)
 
     def _log_figures(self, figures: Mapping[str, float]) -> None:
         """Into the step that TRL is about to log; `log_metric` would keep them for the next, scoring being over."""
+        metrics = self._metrics[self._moment.mode]
         for name, value in figures.items():
-            self._metrics[self._moment.mode][name].append(value)
+            metrics[name].append(value)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As TRL's, with the share of judging in the time of the steps, or of the evaluation, that are logged."""
