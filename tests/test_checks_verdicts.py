@@ -75,6 +75,12 @@ def test_cut_completions_that_are_right_all_the_same_are_no_truncation() -> None
     assert codes(cut) == ["truncation"]
 
 
+def test_where_many_completions_that_come_to_an_end_are_as_wrong_as_the_cut_ones_length_is_not_blamed() -> None:
+    cut = [batch({"answer": [0] * 96}, truncated=True)]
+    assert "truncation" in codes(window_of([*cut, batch({"answer": [0] * 16}, truncated=False)]))  # too few to tell by
+    assert "truncation" not in codes(window_of([*cut, batch({"answer": [0] * 64}, truncated=False)]))
+
+
 def test_completions_of_one_token_are_always_cut() -> None:
     window = window_of([batch({"answer": [0] * 32}, truncated=True)], settings={"max_completion_length": 1})
     assert needs(window, "truncation") == "completions of more than one token"

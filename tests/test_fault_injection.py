@@ -139,7 +139,7 @@ def test_healthy_runs_give_no_finding(tmp_path: Path, seed: int) -> None:
     assert read_findings(tmp_path) == []
     diagnosis = diagnose(RecordedRun(tmp_path))
     assert diagnosis.findings == diagnosis.causes == ()
-    assert diagnosis.sentence.startswith("Nothing holds the reward back")
+    assert diagnosis.sentence.startswith("All is well")
 
 
 class Coin(Verifier):

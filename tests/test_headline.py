@@ -116,7 +116,7 @@ def test_a_run_whose_trend_may_be_a_rise_or_none_is_too_early_to_tell() -> None:
     assert re.search(r"its trend over 39 steps is between [-+]0\.\d\d and \+0\.\d\d \(95 % interval\)\.$", sentence)
 
 
-@pytest.mark.parametrize(("steps", "begins"), [(8, "Nothing holds the reward back"), (5, "It is too early to tell")])
+@pytest.mark.parametrize(("steps", "begins"), [(8, "All is well: the evaluation"), (5, "The evaluation has risen")])
 def test_an_evaluation_that_has_risen_is_told_where_training_is_flat(steps: int, begins: str) -> None:
     rng = random.Random(0)
     training = [batch({"answer": [1.0, 0.0] * 16}, step=step) for step in range(steps)]
@@ -158,8 +158,7 @@ def test_the_page_goes_by_the_scores_of_its_sentence(tmp_path: Path) -> None:
     label, start, end = head["tiles"][0]
     assert label == "Score, training"
     assert findings.sentence == (
-        f"Nothing holds the reward back: the score of `answer` has risen from {start} in the first 4 batches to {end} "
-        f"in the last 16."
+        f"All is well: the score of `answer` has risen from {start} in the first 4 batches to {end} in the last 16."
     )
 
 

@@ -32,8 +32,9 @@ ASIDE = frozenset(("label_hacks", "repetition"))
 # What is information only if it is of a grader whose verdicts do not count: it holds no reward back.
 OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
 
-FINE = "Nothing holds the reward back:"
+FINE = "All is well:"
 EARLY = "It is too early to tell:"
+SOLVED = ", and this data has little left to teach"
 JUDGE = "judge a few completions by hand"
 TAKE = f"{JUDGE}, then take data that the model gets right now and then"
 # Of the groups. Ours, from a run of the recipe smollm2 on harder sums: 70 % all wrong and 17 % live at a score of 0.2.
@@ -101,11 +102,13 @@ def _sound(window: Window) -> str:
         return _of_training(window, training, score)
     moves, is_learned = evaluation.moves, window.is_solved or has_risen(window)
     held_out = f"the evaluation has {moves} {evaluation.change}" if moves else f"the evaluation is {evaluation}"
-    if len(window.batches) >= FLAT_BATCHES:
-        if moves == "risen" and not is_learned:
-            return f"{FINE} {held_out}; in training, {score} is {training}."
-        if moves == "fallen" and is_learned:
-            return f"What is learned may not carry over: {held_out}; in training, {score} is {training}."
+    is_early = len(window.batches) < FLAT_BATCHES
+    if moves == "risen" and is_early:
+        return f"{sentence(held_out)}; of training it is too early to tell: {score} is {training}."
+    if moves == "risen" and not is_learned:
+        return f"{FINE} {held_out}; in training, {score} is {training}."
+    if moves == "fallen" and is_learned and not is_early:
+        return f"What is learned may not carry over: {held_out}; in training, {score} is {training}."
     return f"{_of_training(window, training, score)} {sentence(held_out)}."
 
 
@@ -121,9 +124,9 @@ def _of_training(window: Window, ends: Ends, score: str) -> str:
             return f"{sentence(score)} rises slowly: {ends}, over {steps_so_far(window):.0f} steps."
         if is_scarce and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
             return f"{sentence(score)} has risen {ends.change}. Now {few}: {TAKE}."
-        return f"{FINE} {score} has risen {ends.change}."
+        return f"{FINE} {score} has risen {ends.change}{SOLVED if window.is_solved else ''}."
     if window.is_solved:
-        return f"{FINE} {score} is {ends}."
+        return f"{FINE} {score} is {ends}{SOLVED}."
     if is_scarce:
         return f"{sentence(few)}, and {score} is {ends}: {TAKE}."
     return _does_not_rise(window, ends, score, live) if is_known_flat(window) else _may_rise(window, ends, score)

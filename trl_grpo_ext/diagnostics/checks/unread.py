@@ -30,7 +30,8 @@ def cut(window: Window) -> CheckResult:
     cut_rate = sum(one.cut_right for one in facts) / cut if cut else 0.0
     ended_rate = sum(one.ended_right for one in facts) / ended if ended else 0.0
     costs = cut_rate < COSTLY * ended_rate or (cut_rate == 0 and share >= CUT_CRITICAL)
-    if share < CUT_WARN or not costs:
+    is_other = ended >= LEAST_SAMPLES and ended_rate == 0  # those that come to an end are as wrong
+    if share < CUT_WARN or not costs or is_other:
         return None
     where = f" at {limit} tokens" if limit else ""
     rest = f"; those that come to an end are right {percent(ended_rate)} of the time" if ended else ""
