@@ -29,7 +29,15 @@ from trl_grpo_ext.evaluation.evaluated import Evaluated, majority, prompt_figure
 from trl_grpo_ext.evaluation.printed import print_evaluations
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
-ABOUT = {"recipe": "r", "split": "test", "prompts": 2, "samples": 2, "temperature": 1.0}
+ABOUT = {
+    "model": "there",
+    "recipe": "r",
+    "dataset": None,
+    "split": "test",
+    "prompts": 2,
+    "samples": 2,
+    "temperature": 1.0,
+}
 COLUMNS = ("weights", "verdicts", "values", "gated")
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
 WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="5")
@@ -155,7 +163,7 @@ def test_an_interval_is_never_broken_however_long_the_names_are() -> None:
     printed = io.StringIO()
     print_evaluations(models, compare(*models), Console(file=printed, width=80))
     lines = printed.getvalue().splitlines()
-    table = lines[1 : lines.index("Qwen2.5-0.5B-Instruct-with-a-long-name:")]
+    table = lines[1 : lines.index("Qwen2.5-0.5B-Instruct-with-a-long-name (there):")]
     assert max(map(len, table)) <= 80
     assert all(line.count("[") == line.count("]") for line in table)
     assert any(line.startswith("pass@1") and line.count("[") == 3 for line in map(str.strip, table))
@@ -202,7 +210,7 @@ def test_a_model_is_better_after_training_and_the_sentence_says_by_how_much(two:
         assert sum(model["terms"]["accuracy"]["statuses"].values()) == model["completions"] == 63
         assert (model["unjudged"], model["cut"]) == (0, 0.0)
         assert model["tokens"]["p10"] <= model["tokens"]["p50"] <= model["tokens"]["p90"] <= model["tokens"]["max"]
-    assert (two / found["report"]).name == "report-vs-trained.html"
+    assert (two / found["report"]).name == "tiny_reasoner-vs-trained.html"
     assert (two / found["report"]).stat().st_size > 50_000
 
 
@@ -291,7 +299,7 @@ def test_for_people_it_prints_the_sentence_first_and_then_a_table(two: Path) -> 
     said = run_here("eval", "--config", "quickstart", "--model", *folders, "--k", "1,3", cwd=two)
     lines = said.stdout.splitlines()
     assert lines[0].startswith("trained beats tiny_reasoner by 0.")
-    assert lines[1] == "quickstart: 21 prompts of test, 3 completions each, at temperature 1"
+    assert lines[1] == "21 prompts of bundled:sums (test), 3 completions each, at temperature 1"
     assert max(map(len, lines[:20])) <= 80
     names = [line.split()[0] for line in lines if line.split()]
     begin = names.index("pass@1")

@@ -161,10 +161,15 @@ def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argpar
     from trl_grpo_ext.evaluation.comparison import compare, sentence
     from trl_grpo_ext.evaluation.printed import print_evaluations
     from trl_grpo_ext.report.write import write_report
+    from trl_grpo_ext.runs.recorded_run import EVALUATION
+    from trl_grpo_ext.support.files import write_json
 
     differences = compare(*found) if len(found) == 2 else {}
     told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
-    page = str(write_report(folders)) if report else None
+    for one, folder in zip(found, folders, strict=True):
+        write_json(folder / EVALUATION, {name: value for name, value in one.to_record().items() if name != "label"})
+    both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
+    page = str(write_report(folders, both, ahead=told)) if report else None
     if arguments.json:
         record = {
             "sentence": told,

@@ -50,7 +50,8 @@ def _table(found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], dif
 def _title(record: Mapping[str, Any]) -> str:
     drawn = f"at temperature {record['temperature']:g}" if record["temperature"] else "greedy"
     each = f"{record['samples']} completions each" if record["samples"] > 1 else "1 completion each"
-    return f"{record['recipe']}: {record['prompts']:,} prompts of {record['split']}, {each}, {drawn}"
+    data = "" if record["dataset"] is None else f" of {record['dataset']}"
+    return f"{record['prompts']:,} prompts{data} ({record['split']}), {each}, {drawn}"
 
 
 def _figures(found: Sequence[Evaluated]) -> list[str]:
@@ -66,7 +67,7 @@ def _figures(found: Sequence[Evaluated]) -> list[str]:
 
 
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{record['label']}:"
+    yield f"{record['label']} ({record['model']}):"
     for name, term in record["terms"].items():
         yield f"  {name}: {told_verdicts(term)}" + (f" ({told_reasons(term)})" if term["reasons"] else "")
     yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
@@ -74,7 +75,8 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
         if name.startswith("pass@") and figure and figure["left_out"]:
             yield f"  {figure['left_out']:,} prompts have too few judged completions for {name}, and are not in it."
         if name.startswith("maj@") and figure and figure["tied"]:
-            yield f"  {figure['tied']:.1%} of the votes of {name} are ties; the answers share such a vote."
+            tied = "several answers are the most frequent, and share it"
+            yield f"  In {figure['tied']:.1%} of the votes of {name}, {tied}."
 
 
 def _shown(measured: Mapping[str, Any] | None, digits: int) -> str:

@@ -15,11 +15,12 @@ from huggingface_hub.errors import HFValidationError
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils.peft_utils import find_adapter_config_file
 
-from trl_grpo_ext.evaluation.evaluated import FILE, is_evaluation
+from trl_grpo_ext.evaluation.evaluated import is_evaluation
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.rows import spread
 from trl_grpo_ext.recipe.run import RecipeTrainer, build_trainer, model_error, set_up
+from trl_grpo_ext.runs.recorded_run import EVALUATION
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.support.version import versions
@@ -87,7 +88,7 @@ def prepare_evaluation(
         ValueError, OSError: for columns, a model or a folder that cannot be used.
     """
     if int(os.environ.get("RANK", "0")) == 0:
-        (folder / FILE).unlink(missing_ok=True)  # it says what an earlier one in this folder was of
+        (folder / EVALUATION).unlink(missing_ok=True)  # it says what an earlier one in this folder was of
     training = copy.copy(recipe.training)
     training.output_dir = str(folder)
     training.eval_strategy = training.save_strategy = "no"
@@ -146,6 +147,6 @@ def run_evaluation(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer,
     }
     is_main = bool(trainer.accelerator.is_main_process)
     if is_main:
-        write_json(Path(settings.output_dir) / FILE, about)
+        write_json(Path(settings.output_dir) / EVALUATION, about)
     trainer.accelerator.wait_for_everyone()
     return is_main

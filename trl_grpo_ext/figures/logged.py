@@ -89,8 +89,7 @@ def _advantages(found: TermFigures, shadow: Agreement | None) -> Named:
     yield "driver_share", found.driver_share
     yield "fails_where_primary_passes", None if shadow is None else shadow.fails_where_primary_passes
     yield "kappa", None if shadow is None else shadow.kappa
-    yield "seconds_p50", found.seconds_p50
-    yield "seconds_p95", found.seconds_p95
+    yield from zip(("seconds_p50", "seconds_p95"), found.seconds, strict=True)
 
 
 def _of_batch(figures: BatchFigures) -> Named:
@@ -105,8 +104,7 @@ def _of_batch(figures: BatchFigures) -> Named:
     yield "length/correlation", figures.length_correlation
     yield "answers/distinct", figures.primary.distinct_answers
     yield "answers/given", figures.primary.answered.mean
-    yield "grader/latency_p50", figures.seconds_p50
-    yield "grader/latency_p95", figures.seconds_p95
+    yield from zip(("grader/latency_p50", "grader/latency_p95"), figures.seconds, strict=True)
     groups, live = sum(figures.outcomes.values()), figures.outcomes.get(GroupOutcome.LIVE, 0)
     for kind in GroupOutcome:
         yield f"groups/{kind}", _share(figures.outcomes.get(kind, 0), groups)

@@ -70,8 +70,7 @@ class BatchFigures:
     primary: PrimaryFigures  # what the primary verdicts say
     blame: Mapping[Blame, int]  # how many verdicts of the terms in force are whose fault
     # Median and 95th percentile of a verdict's wall time; None for no verdicts.
-    seconds_p50: float | None
-    seconds_p95: float | None
+    seconds: tuple[float | None, float | None]
     outcomes: Mapping[GroupOutcome, int]  # how many groups of each kind
     prompts: frozenset[int]  # the keys of the groups' prompts, those that are known
     # The all-wrong groups in which most members were cut, could not be read or timed out: whose fault is known
@@ -123,7 +122,6 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     shares, apart = _shares(card, settings, None), _shares(card, settings, card.primary_differs)
     repeats = repeated_completions(card)
     verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
-    median, high = quantiles(verdicts)
     wrong = _wrong_groups(card)
     totals, firsts = column_of(card.totals), [card.samples[rows[0]] for rows in card.members]
     return BatchFigures(
@@ -141,8 +139,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         others_share=_rest(card, shares),
         primary=primary_figures(card),
         blame=Counter(one.blame for term in card.in_force for one in card.verdicts[term] if one is not None),
-        seconds_p50=median,
-        seconds_p95=high,
+        seconds=quantiles(verdicts),
         outcomes=Counter(card.outcomes),
         prompts=frozenset(prompt_key(one.prompt) for one in firsts if one.prompt is not None),
         misread_groups=sum(_is_misread(card, rows) for rows in _groups(card, GroupOutcome.ALL_WRONG)),

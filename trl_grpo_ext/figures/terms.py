@@ -54,8 +54,7 @@ class TermFigures:
     groups: int  # the groups with two or more values
     flat_groups: int  # those of them in which all values are the same
     # Median and 95th percentile of a verdict's wall time; None for no verdicts.
-    seconds_p50: float | None
-    seconds_p95: float | None
+    seconds: tuple[float | None, float | None]
     repeats: int  # the scores of completions that a sibling has given word for word
     contradictions: int  # those of them that are not the sibling's
     driver_share: float | None  # its share of the advantages; None if no group is live, or if it cannot be told
@@ -77,11 +76,11 @@ def term_figures(
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
     judged = [verdict for verdict in verdicts if not verdict.left_out]
-    scores = column_of([None if one is None or one.left_out else one.score for one in card.verdicts[term]])
-    answers, column = _answers(card, term), card.value_matrix[:, card.terms.index(term)]
+    answers, scores = _answers(card, term), _scores(card, term)
+    column = card.value_matrix[:, card.terms.index(term)]
     groups, flat = _groups(card, column)
     failures = [one for one in verdicts if one.score is None or one.status is Status.TIMEOUT]
-    differences, (median, high) = _repeated_scores(card, term, repeats), quantiles(verdicts)
+    differences = _repeated_scores(card, term, repeats)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
@@ -104,13 +103,17 @@ def term_figures(
         prompt_values=group_means(card, column),
         groups=groups,
         flat_groups=flat,
-        seconds_p50=median,
-        seconds_p95=high,
+        seconds=quantiles(verdicts),
         repeats=len(differences),
         contradictions=sum(difference > SAME_SCORE for difference in differences),
         driver_share=known(shares.get(term, math.nan)),
         driver_where_primary_differs=known(apart.get(term, math.nan)),
     )
+
+
+def _scores(card: Scorecard, term: str) -> Floats:
+    """(N,) the raw scores; NaN where there is none, and where a gate left the verdict out."""
+    return column_of([None if one is None or one.left_out else one.score for one in card.verdicts[term]])
 
 
 def _groups(card: Scorecard, column: Floats) -> tuple[int, int]:

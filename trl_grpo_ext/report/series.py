@@ -13,7 +13,7 @@ from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.report.page import rounded
-from trl_grpo_ext.support.estimate import NOTHING, Estimate
+from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval
 from trl_grpo_ext.verdict import Status
 
 MOST_POINTS = 1000  # no screen shows more
@@ -169,6 +169,29 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     texts = [_texts(part) for part in parts]
     tiles += [[label, *(text.get(label, "") for text in texts)] for label in BESIDE_SCORES if label in texts[1]]
     return {"tiles": tiles, "notes": [f"{where.capitalize()}: {ends.places}." for where, ends in score.items()]}
+
+
+EVALUATED = ("model", "dataset", "split", "prompts", "samples", "temperature", "max_completion_length", "seed")
+
+
+def evaluated_settings(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """What was evaluated and how, of an `evaluation.json`."""
+    return {name: evaluation[name] for name in EVALUATED if name in evaluation}
+
+
+def evaluation_head(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """The head of the page of an evaluation without training, of what its `evaluation.json` says."""
+    rates = {name: one for name, one in evaluation.items() if name.startswith(("pass@", "maj@")) and one}
+    told = {name: str(Interval(one["mean"], one["low"], one["high"])) for name, one in rates.items()}
+    over = f"{evaluation['prompts']:,} prompts, {evaluation['samples']} completions each"
+    return {
+        "sentence": f"pass@1 is {told.get('pass@1', 'unknown')}, over {over}.",
+        "key_figures": {
+            "tiles": [[name, "", interval] for name, interval in told.items()],
+            "notes": [f"Data: {evaluation['dataset']} ({evaluation['split']})."],
+        },
+        "settings": evaluated_settings(evaluation),
+    }
 
 
 def _texts(points: Sequence[Point]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, KeptGroups
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
+from trl_grpo_ext.report.series import evaluated_settings, evaluation_head
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.settings import conditions_of
 from trl_grpo_ext.scorecard import Mode
@@ -37,6 +38,7 @@ def write_report(
     *,
     completions: int = MOST_COMPLETIONS,
     seconds: float = math.inf,
+    ahead: str | None = None,
 ) -> Path:
     """Write a report of a run, or of two side by side.
 
@@ -48,6 +50,7 @@ def write_report(
         completions: At most about so many completions go into the page, those of two runs together.
         seconds: So long batches of a run are read, about: for at most half of it for the answer, then for the figures
             and the completions. These are of batches spread over the whole run, and the page says how many were left.
+        ahead: Which of two runs is ahead, in a sentence, if it is known; by default it is worked out.
 
     Returns:
         Where it was written.
@@ -69,7 +72,7 @@ def write_report(
     data = {
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "comparison": comparison(runs, names) if len(runs) == 2 else None,
+        "comparison": comparison(runs, names, ahead) if len(runs) == 2 else None,
         "runs": [_run_data(run, name, room, seconds) for run, name in zip(runs, names, strict=True)],
     }
     title = f"{' | '.join(names)} - report"
@@ -94,7 +97,8 @@ def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float
             unreadable += 1
         else:
             reported.add(card, number)
-    return reported.page_data(run.iterate_logs()) | {"unreadable": unreadable, "unread": len(left)}
+    data = reported.page_data(run.iterate_logs()) | {"unreadable": unreadable, "unread": len(left)}
+    return data | evaluation_head(evaluation) if "pass@1" in (evaluation := run.evaluation) else data
 
 
 def spread_out(items: Sequence[int]) -> Iterator[int]:
@@ -129,15 +133,17 @@ MOST_NAMED = 6  # settings that are named
 MOST_CHARS = 80  # of a value
 
 
-def comparison(runs: Sequence[RecordedRun], names: Sequence[str]) -> str:
+def comparison(runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | None = None) -> str:
     """Which run is ahead in its last evaluation, or where one has none in its last training, and what differs.
 
     The score is that which the head of each run's page shows; the interval is of 95 %.
     """
     mode: Mode = "eval" if all(run.parts("eval") for run in runs) else "train"
-    first, second = (_last_score(run, mode) for run in runs)
+    if ahead is None:
+        first, second = (_last_score(run, mode) for run in runs)
+        ahead = _ahead(first, second, names, mode)
     differs = ", ".join(_differences(runs))
-    return f"{_ahead(first, second, names, mode)} {f'They differ in {differs}.' if differs else 'No setting differs.'}"
+    return f"{ahead} {f'They differ in {differs}.' if differs else 'No setting differs.'}"
 
 
 def _last_score(run: RecordedRun, mode: Mode) -> Estimate:
@@ -164,7 +170,10 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
 def _differences(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """What differs in the settings, the verifiers and the last weights, with both values."""
     weights = [parts[-1][1].weights if (parts := run.parts()) else {} for run in runs]
-    one, other = ({**run.settings, "weight": last} for run, last in zip(runs, weights, strict=True))
+    one, other = (
+        {**evaluated_settings(run.evaluation), **run.settings, "weight": last}
+        for run, last in zip(runs, weights, strict=True)
+    )
     rewards = [{reward["name"]: reward for reward in each.pop("rewards", ())} for each in (one, other)]
     found = [said for name in {**one, **other} for said in _difference(name, one.get(name), other.get(name), rewards)]
     yield from found[:MOST_NAMED]

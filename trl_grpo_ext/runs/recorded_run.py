@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 # What reading a part raises if it is torn, has just been thinned out, or was not written by a recorder.
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException)
 
+EVALUATION = "evaluation.json"
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
 SAMPLE_FIELDS = ("text", "completion_ids", "truncated", "group", "step", "prefill")
 
@@ -62,12 +63,12 @@ class RecordedRun:
     @property
     def settings(self) -> dict[str, Any]:
         """The trainer's settings that figures depend on, as `run.json` has them; empty without it."""
-        path = self.folder / "scorecards" / "run.json"
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return _record(self.folder / "scorecards" / "run.json")
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        """What was evaluated here, and its figures, as `trl-grpo-ext eval` writes them; empty for any other run."""
+        return _record(self.folder / EVALUATION)
 
     @property
     def logs(self) -> list[dict[str, Any]]:
@@ -213,3 +214,12 @@ def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
 def _reader() -> Callable[[str | None], Any]:
     """A reader of JSON; what was read before, as the row of a group is by its members, is the same object."""
     return cache(lambda text: json.loads(text) if text else None)
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -51,13 +51,14 @@ SETTINGS = (
 )
 
 
-def run_settings(args: Any, plan: RewardPlan, world_size: int) -> dict[str, Any]:
-    """The trainer's settings, plain values.
+def run_settings(args: Any, plan: RewardPlan, world_size: int, model: str = "") -> dict[str, Any]:
+    """The trainer's settings, plain values, after the name of the model that it began with, if that is known.
 
     `reward_functions` are TRL's, in order, those that are terms among them. `verifiers` are the identities of the
     terms' verifiers, by term; null where it cannot be told. `rewards` are the reward functions as a person reads them.
     """
-    found = {name: getattr(args, name, None) for name in SETTINGS}
+    found: dict[str, Any] = {"model": model} if model else {}
+    found |= {name: getattr(args, name, None) for name in SETTINGS}
     verifiers = {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers} if plan.mix else {}
     mixed = {"reward_functions": plan.names, "verifiers": verifiers, "rewards": described_rewards(plan)}
     return found | {"world_size": world_size} | mixed

@@ -90,7 +90,7 @@ def slow(window: Window) -> CheckResult:
         return None
     if _worst(window, _is_policys_timeout, WARN, CRITICAL) is not None:
         return None  # it is the completions that take the time
-    cost = {term: sum(one.verdicts * (one.seconds_p50 or 0.0) for one in window.of_term(term)) for term in window.terms}
+    cost = {term: sum(one.verdicts * (one.seconds[0] or 0.0) for one in window.of_term(term)) for term in window.terms}
     slowest = max(cost, key=lambda term: cost[term])
     return Finding(
         severity=Severity.WARNING,
@@ -137,4 +137,4 @@ def _mostly(window: Window, found: VerdictShare, kinds: Counter[Failure]) -> str
 
 def _seconds(window: Window, term: str) -> float:
     """The slowest verdicts' time: the 95th percentile of the slowest batch."""
-    return max((one.seconds_p95 for one in window.of_term(term) if one.seconds_p95 is not None), default=0.0)
+    return max((high for one in window.of_term(term) if (high := one.seconds[1]) is not None), default=0.0)

@@ -369,11 +369,7 @@ function listRow(one, chosen, named, choose) {
     el(
       "div",
       { class: "line" },
-      el(
-        "span",
-        { class: "chips" },
-        ...group.run.terms.map((term) => chip(term, verdictOf(one, term))),
-      ),
+      el("span", { class: "chips" }, ...group.run.terms.map((term) => chip(term, verdictOf(one, term)))),
       el("span", {
         class: "where",
         text: `${named ? `${group.run.name} \u00b7 ` : ""}${group.mode === "eval" ? "eval " : ""}step ${group.step}`,

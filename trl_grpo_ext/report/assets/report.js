@@ -143,6 +143,7 @@ function factsOf(run) {
       : plural(steps.length, "evaluation"),
   ];
   facts.push(completionsSaid([run]));
+  if (settings.model) facts.push(settings.model);
   if (settings.num_generations) facts.push(`groups of ${settings.num_generations}`);
   if (settings.loss_type) facts.push(`loss ${settings.loss_type}`);
   if (settings.beta !== undefined && settings.beta !== null) facts.push(`beta ${settings.beta}`);
