@@ -234,6 +234,7 @@ def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path
         ({"rewards": [{"verifier": "math", "weight": "no_such_module.f"}]}, "`weight`: .* cannot be imported"),
         ({"rewards": [{"verifier": "math", "timeout": 0}]}, "above 0"),
         ({"rewards": [{"verifier": "math"}, {"verifier": "math"}]}, "Two reward terms have the name 'math'"),
+        ({"rewards": [{"verifier": "math", "weight": 0}]}, "Every reward has weight 0 when training starts"),
         ({"model_name_or_path": None}, "names no model"),
         ({"dataset_name": None}, "names no data"),
         ({"model_name_or_path": "bundled:tiny_reasonr"}, "Did you mean `bundled:tiny_reasoner`"),

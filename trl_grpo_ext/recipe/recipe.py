@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.reward_plan import check_weights
 from trl_grpo_ext.recipe.data import check_source, number_or_text
 from trl_grpo_ext.recipe.file import RecipeFile, check_names, check_numbers
 from trl_grpo_ext.recipe.hub import check_model_folder, go_offline_without_hub
@@ -77,6 +78,7 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
     """
     check_names(file, flags)
     mix = build_mix(file.keys.get("rewards"))
+    check_weights(list(mix.weights_at(0.0, step=0).values()))
     written = written_values(file.keys, flags)
     if not written.get("model_name_or_path"):
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")

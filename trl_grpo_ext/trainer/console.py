@@ -64,6 +64,9 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._bar, self._bar_is_evaluations = None, False
 
 
+MOST_GROUPS = 0.5
+
+
 def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int, first: int | None = None) -> str:
     """One line for what TRL logs at a training step; empty for logs of another kind.
 
@@ -73,9 +76,10 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
 
     Examples:
         >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "entropy": 0.82}
-        >>> logs |= {"verified/groups/live": 0.75, "verified/accuracy/unparseable": 0.12, "verified/void": 0.0}
+        >>> logs |= {"verified/groups/live": 0.25, "verified/groups/all_right": 0.625, "verified/void": 0.0}
+        >>> logs |= {"verified/accuracy/unparseable": 0.12}
         >>> log_line(logs, ["accuracy"], step=10, steps=60, first=6)
-        'steps 6-10/60 | reward 0.500 | accuracy 0.500 | live 75% | unparsed 12% | tokens 12.0 | H 0.82'
+        'steps 6-10/60 | reward 0.500 | accuracy 0.500 | live 25%, 62% all right | unparsed 12% | tokens 12.0 | H 0.82'
         >>> logs = {"reward": None, "verified/accuracy/score": 0.5, "verified/thinks/error": 1.0}
         >>> log_line(logs | {"verified/blame/grader": 0.5}, ["accuracy", "thinks"], step=10, steps=60)
         'step 10/60 | reward - | accuracy (0.500) | thinks - | grader failed 100% of thinks'
@@ -86,7 +90,7 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
     parts += [f"reward {_shown(logs['reward'])}"]
     parts += [f"{term} {_value(logs, term)}" for term in terms]
     if logs.get("verified/groups/live") is not None:
-        parts.append(f"live {logs['verified/groups/live']:.0%}")
+        parts.append(f"live {logs['verified/groups/live']:.0%}{_most_others(logs)}")
     if terms and logs.get(f"verified/{terms[0]}/unparseable"):
         parts.append(f"unparsed {_percent(logs[f'verified/{terms[0]}/unparseable'])}")
     if logs.get("verified/blame/grader"):
@@ -97,6 +101,13 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
     if logs.get("entropy") is not None:
         parts.append(f"H {logs['entropy']:z.2f}")
     return " | ".join(parts)
+
+
+def _most_others(logs: Mapping[str, Any]) -> str:
+    """What most groups are that have nothing to teach, where these are more than half: learned, or out of reach."""
+    shares = {kind: logs.get(f"verified/groups/{kind}") or 0.0 for kind in ("all_right", "all_wrong")}
+    kind = max(shares, key=shares.__getitem__)
+    return f", {shares[kind]:.0%} {kind.replace('_', ' ')}" if shares[kind] >= MOST_GROUPS else ""
 
 
 def _value(logs: Mapping[str, Any], term: str) -> str:
