@@ -154,7 +154,12 @@ def test_the_page_goes_by_the_scores_of_its_sentence(tmp_path: Path) -> None:
     for card in run.cards():
         reported.add(card)
     head = reported.page_data()["key_figures"]
-    assert head["notes"] == ["Training: in the first 4 batches and in the last 16."]
+    (note,) = head["notes"]
+    interval = (
+        r"Training: in the first 4 batches and in the last 16, a change of \+(0\.\d\d) \(95 % interval (.*) to (.*)\)\."
+    )
+    gain, low, high = map(float, re.fullmatch(interval, note).groups())  # type: ignore[union-attr]
+    assert 0 < low < gain < high
     label, start, end = head["tiles"][0]
     assert label == "Score, training"
     assert findings.sentence == (

@@ -67,6 +67,15 @@ class Ends:
         return " and ".join(filter(None, (self.start_at, self.end_at)))
 
     @property
+    def gain(self) -> str:
+        """`, a change of +0.40 (95 % interval +0.35 to +0.45)`; empty where there is no start, or no error is known."""
+        gain = self.end - self.start
+        low, high = gain.interval.low, gain.interval.high
+        if not (gain.count and gain.is_known and gain.error):
+            return ""
+        return f", a change of {gain.mean:+z.2f} (95 % interval {low:+z.2f} to {high:+z.2f})"
+
+    @property
     def change(self) -> str:
         """`from 0.40 at step 0 to 0.80 at step 9`."""
         start, end = self.shown

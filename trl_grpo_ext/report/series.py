@@ -168,7 +168,8 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     parts = ends_of(points) if mode == "train" else (points[:-1][:1], points[-1:])
     texts = [_texts(part) for part in parts]
     tiles += [[label, *(text.get(label, "") for text in texts)] for label in BESIDE_SCORES if label in texts[1]]
-    return {"tiles": tiles, "notes": [f"{where.capitalize()}: {ends.places}." for where, ends in score.items()]}
+    notes = [f"{where.capitalize()}: {ends.places}{ends.gain}." for where, ends in score.items()]
+    return {"tiles": tiles, "notes": notes}
 
 
 EVALUATED = ("model", "dataset", "split", "prompts", "samples", "temperature", "max_completion_length", "seed")
