@@ -169,7 +169,7 @@ def test_verdicts_and_void_share_are_logged_once_a_batch_under_the_terms_names()
     assert len(metrics) == len(dict(metrics)) == 2 * (len(Status) + len(("score", "coverage", "gated", "weight"))) + 1
 
 
-@pytest.mark.parametrize("weight", ["heavy", "1", None, True, math.nan, math.inf, [1.0]])
+@pytest.mark.parametrize("weight", ["heavy", "1", None, True, math.nan, math.inf, 10**400, [1.0]])
 def test_a_weight_that_is_no_finite_number_is_refused_by_name(weight: Any) -> None:
     with pytest.raises(ValueError, match="'accuracy' must be a finite number"):
         RewardTerm(name="accuracy", verifier=MathVerifier(), weight=weight)

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeGuard, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
@@ -195,7 +195,7 @@ def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a setting is a finite number, and no bool."""
-    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    return not isinstance(value, bool) and isinstance(value, Real) and abs(value) <= sys.float_info.max  # type: ignore[operator]
 
 
 def check_timeout(timeout: object) -> None:

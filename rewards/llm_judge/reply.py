@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.answers.said import after_thinking
 
 Form = Literal["score_line", "json"]
@@ -96,18 +96,11 @@ def _json_score(said: str, mark: str) -> float:
     except (ValueError, RecursionError):
         raise ReplyError("judge_reply_unparseable") from None
     score = reply.get("score") if isinstance(reply, dict) else None
-    if isinstance(score, bool) or not isinstance(score, int | float) or not _is_finite(score):
+    if not is_number(score):
         raise ReplyError("judge_reply_unparseable")
     if str(reply.get("mark")).lower() != mark:
         raise ReplyError("judge_reply_wrong_mark")
     return float(score)
-
-
-def _is_finite(score: float) -> bool:
-    try:
-        return math.isfinite(score)
-    except OverflowError:  # an integer that no float can hold
-        return False
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
@@ -14,11 +13,10 @@ from trl_grpo_ext.rewards.unit_tests.scoring import Groups, groups_of
 from trl_grpo_ext.rewards.unit_tests.source import packed
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.sandbox.job import CallSuite, Suite
+from trl_grpo_ext.support.memo import Memo
 
 Part = Literal["all", "shown", "hidden"]
 """Which of a row's tests are meant: all, the first, third, ... one, or the second, fourth, ... one."""
-
-_REMEMBERED_ROWS = 512  # tests of contests are megabytes each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +40,7 @@ class ReadRow:
         return complete_program(program, self.code, self.entry_point)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row that is the same as another if its text is."""
-
-    text: str
-    row: Mapping[str, Any] = field(compare=False)
-    prompt: Prompt | None = field(compare=False)
-    columns: Columns = field(compare=False)
-    groups_column: str | None = field(compare=False)
-    part: Part = field(compare=False)
+_remembered = Memo[str, ReadRow | BadTests](512)  # rows; tests of contests are megabytes each
 
 
 def read_row(
@@ -71,21 +60,25 @@ def read_row(
     """
     read = (*columns.alternatives, columns.entry_point, columns.test_setup_code, columns.test_imports, groups_column)
     text = repr([columns, groups_column, part, prompt, *(plain(row.get(name)) for name in read if name)])
-    found = _read(_Row(text, row, prompt, columns, groups_column, part))
+    found = _remembered.get(text)
+    if found is None:
+        found = _read(row, prompt, columns, groups_column, part)
+        _remembered.put(text, found)
     if isinstance(found, BadTests):
         raise found.with_traceback(None)  # it is remembered, and would gather tracebacks
     return found
 
 
-@lru_cache(maxsize=_REMEMBERED_ROWS)
-def _read(key: _Row) -> ReadRow | BadTests:
+def _read(
+    row: Mapping[str, Any], prompt: Prompt | None, columns: Columns, groups_column: str | None, part: Part
+) -> ReadRow | BadTests:
     try:
-        suite = _part_of(suite_from_row(key.row, key.prompt, columns=key.columns), key.part)
-        groups = groups_of(plain(key.row.get(key.groups_column)), len(suite.tests)) if key.groups_column else None
-        entry_point = entry_point_of(key.row, key.columns)
+        suite = _part_of(suite_from_row(row, prompt, columns=columns), part)
+        groups = groups_of(plain(row.get(groups_column)), len(suite.tests)) if groups_column else None
+        entry_point = entry_point_of(row, columns)
     except BadTests as bad:
         return bad
-    return ReadRow(suite=suite, groups=groups, entry_point=entry_point, code=prompt_code(key.prompt, entry_point))
+    return ReadRow(suite=suite, groups=groups, entry_point=entry_point, code=prompt_code(prompt, entry_point))
 
 
 def _part_of(suite: Suite, part: Part) -> Suite:

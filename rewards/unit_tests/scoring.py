@@ -15,7 +15,7 @@ Scoring = Literal["all", "share", "groups"]
 
 Groups = Mapping[str, Sequence[int]]
 
-FOOLED = "passes_naively"
+FOOLED = "passes_naively"  # the reason that `UnitTestVerifier` gives with `second_opinion`
 _SHOWN_TESTS = 100
 
 

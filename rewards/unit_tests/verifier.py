@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
-from trl_grpo_ext.protocol import DataProblem, Verifier, check_timeout, first_value, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, required_column
 from trl_grpo_ext.rewards.answers.said import spoken
 from trl_grpo_ext.rewards.answers.verifier import unreadable
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
@@ -34,7 +34,7 @@ SHOWN_PROGRAM = 4000  # characters
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitTestVerifier(Verifier):
+class UnitTestVerifier(BatchVerifier):
     """Runs the completion's program against unit tests.
 
     The program runs in a sandbox on this machine, on a Ray cluster or on a service. The tests and what they expect
@@ -166,19 +166,8 @@ class UnitTestVerifier(Verifier):
             required_column(columns, [self.groups_column], verifier=self.__name__)
         _check_once(self.runner())
 
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
-
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        tasks = [self.guarded(self._task, sample) for sample in samples]
-        jobs = [task.job for task in tasks if isinstance(task, _Task)]
-        outcomes = iter(self.runner().run(jobs)) if jobs else iter(())
-        judged = [(task, next(outcomes)) if isinstance(task, _Task) else (task, None) for task in tasks]
-        fooled = self._fooled([(task, outcome) for task, outcome in judged if outcome]) if self.second_opinion else {}
-        return [
-            task if isinstance(task, Verdict) else self._verdict(task, outcome, fooled.get(task.job))  # type: ignore[arg-type]
-            for task, outcome in judged
-        ]
+        return self.judge_questions(samples, self._task, self._judge)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """The share of completions of each ending, and of those that would have fooled a naive grader."""
@@ -242,13 +231,20 @@ class UnitTestVerifier(Verifier):
         read = self._row(row, row.get("prompt"))
         return Job(program=read.whole(program), suite=read.suite, limits=self.limits)
 
-    def _fooled(self, judged: Sequence[tuple[Any, RunResult]]) -> dict[Job, bool]:
+    def _judge(self, tasks: Sequence[_Task]) -> list[Verdict]:
+        jobs = [task.job for task in tasks]
+        outcomes = self.runner().run(jobs)
+        fooled = self._fooled(jobs, outcomes) if self.second_opinion else {}
+        judged = zip(tasks, outcomes, strict=True)
+        return [self._verdict(task, outcome, fooled.get(task.job)) for task, outcome in judged]
+
+    def _fooled(self, jobs: Sequence[Job], outcomes: Sequence[RunResult]) -> dict[Job, bool]:
         """Which of the jobs that did not pass a naive grader would have passed."""
-        failed = [task.job for task, outcome in judged if outcome.ending not in _NOT_THE_PROGRAM]
+        judged = zip(jobs, outcomes, strict=True)
+        failed = [job for job, outcome in judged if outcome.ending not in _NOT_THE_PROGRAM]
         asked = {job: naive for job in dict.fromkeys(failed) if (naive := naive_job(job)) is not None}
-        outcomes = self.runner().run(list(asked.values()))
-        answered = [(job, outcome) for job, outcome in zip(asked, outcomes, strict=True) if outcome.tests]
-        return {job: passed_naively(outcome) for job, outcome in answered}
+        answers = self.runner().run(list(asked.values()))
+        return {job: passed_naively(answer) for job, answer in zip(asked, answers, strict=True) if answer.tests}
 
     def _verdict(self, task: _Task, outcome: RunResult, fooled: bool | None) -> Verdict:
         unscored = unscored_verdict(outcome, tests=len(task.job.suite.tests))

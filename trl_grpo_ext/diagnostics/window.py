@@ -14,8 +14,9 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.levels import History, Stretch, ends_of, score_level
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
-from trl_grpo_ext.support.estimate import NOTHING, Estimate, is_finite
+from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 # Ours, for bounded memory: as many as the checks need.
 RECENT_LOGS = 32
@@ -106,7 +107,7 @@ class Window:
     def logged(self, name: str, *, opening: bool = False) -> list[float]:
         """The finite values of a figure in the recent logs, or in the first."""
         values = (entry.get(name) for entry in (self.opening_logs if opening else self.logs))
-        return [value for value in values if is_finite(value)]
+        return [value for value in values if is_number(value)]
 
     def logged_level(self, name: str, whole: int = 0) -> float | None:
         """The median of the latest values of a figure in the logs, since one log is noisy; None if it is unknown.
@@ -137,7 +138,7 @@ def beside_scores(batch: BatchFigures) -> dict[str, Estimate]:
 
 def logged_figures(entry: Mapping[str, Any]) -> dict[str, Estimate]:
     """The figures of one of TRL's logs that may say why a score falls."""
-    return {name: Estimate.one(entry[name]) for name in LOGGED if is_finite(entry.get(name))}
+    return {name: Estimate.one(entry[name]) for name in LOGGED if is_number(entry.get(name))}
 
 
 CheckResult = Finding | NotChecked | None
@@ -223,7 +224,7 @@ class RunView:
         )
 
     def _watch_entropy(self, step: int, entropy: object) -> None:
-        if not is_finite(entropy):
+        if not is_number(entropy):
             return
         self._first_entropy = self._first_entropy or entropy
         latest = len(self._entropies) - 1  # the log before, which may be many steps ago: TRL logs every 10

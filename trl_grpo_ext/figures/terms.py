@@ -12,12 +12,12 @@ from types import MappingProxyType
 import numpy as np
 
 from trl_grpo_ext.figures.arrays import in_unit, mean
+from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED
 from trl_grpo_ext.scorecard import Floats, Scorecard, column_of
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 SAME_SCORE = 0.1  # scores closer than that are the same: a model that judges is not exact; ours
-FOOLED = "passes_naively"  # the reason that `UnitTestVerifier` gives with `second_opinion`
 
 MOST_CAUSE = 80  # characters; ours
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")

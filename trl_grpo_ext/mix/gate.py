@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.support.estimate import is_finite
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.support.text import did_you_mean
 
 
@@ -50,7 +50,7 @@ class Gate:
             raise ValueError(f"A gate needs the name of another term, got {self.term!r}.")
         for name in ("at_least", "scale", "floor"):
             number = getattr(self, name)
-            if not (is_finite(number) or (number is None and name != "at_least")):
+            if not (is_number(number) or (number is None and name != "at_least")):
                 raise ValueError(f"A gate's `{name}` must be a finite number, got {number!r}.")
         if self.scale is not None and self.floor is not None:
             raise ValueError("A gate has either a `scale` or a `floor`, not both.")

@@ -9,9 +9,8 @@ from typing import Any
 from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import Verifier, is_number
 from trl_grpo_ext.rewards.registry import exports, verifier_names
-from trl_grpo_ext.support.estimate import is_finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +93,7 @@ def _weights_of_entries(weights: Sequence[float] | None, size: int) -> list[floa
     if len(weights) != size:
         raise ValueError(f"reward_weights has {len(weights)} weights for {size} reward functions.")
     for weight in weights:
-        if not is_finite(weight):
+        if not is_number(weight):
             raise ValueError(f"reward_weights must hold finite numbers, got {weight!r}.")
     return [float(weight) for weight in weights]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.support.estimate import is_finite
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.support.text import did_you_mean
 
 Curve = Literal["linear", "cosine", "hold"]
@@ -52,7 +52,7 @@ class Schedule:
                 raise ValueError(f"A schedule's points are pairs of a time and a weight, got {point!r}.")
             when, weight = point
             self._check_time(when)
-            if not is_finite(weight):
+            if not is_number(weight):
                 raise ValueError(f"A schedule's weights must be finite numbers, got {weight!r}.")
         for (earlier, _), (later, _) in zip(self.points, self.points[1:], strict=False):
             if not earlier < later:
@@ -64,7 +64,7 @@ class Schedule:
         object.__setattr__(self, "points", points)
 
     def _check_time(self, when: object) -> None:
-        if not is_finite(when) or when < 0:
+        if not is_number(when) or when < 0:
             raise ValueError(f"A schedule's times must be finite numbers, 0 or more; got {when!r}.")
         if self.unit == "step" and when != int(when):
             raise ValueError(f"Steps are counted in whole numbers, and a schedule has a point at {when}.")
@@ -125,7 +125,7 @@ def check_weight(weight: object) -> Weight:
     """The weight as it is kept; raises a ValueError if it is neither a finite number, a schedule nor a function."""
     if isinstance(weight, Schedule):
         return weight
-    if is_finite(weight):
+    if is_number(weight):
         return float(weight)
     if callable(weight) and not isinstance(weight, type):
         for progress in (0.0, 0.5, 1.0):
@@ -150,7 +150,7 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
         raise ValueError(
             f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
         ) from None
-    if not is_finite(found):
+    if not is_number(found):
         raise ValueError(f"must be a finite number, and the function gives {found!r} at progress {progress}")
     return float(found)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from trl_grpo_ext.support.estimate import is_finite
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -158,5 +158,5 @@ def check_shapes(shape: object) -> tuple[Shape, ...]:
 
 def _check_numbers(what: str, **numbers: object) -> None:
     for name, number in numbers.items():
-        if not is_finite(number):
+        if not is_number(number):
             raise ValueError(f"A {what}'s `{name}` must be a finite number, got {number!r}.")

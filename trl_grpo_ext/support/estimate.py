@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
-from numbers import Real
 from statistics import NormalDist
-from typing import TypeGuard
 
 Z = NormalDist().inv_cdf(0.975)  # of a 95 % interval
 SURE = 2.0  # standard errors: a difference beyond them is chance in less than 5 % of cases
@@ -117,11 +115,6 @@ class Estimate:
 
 
 NOTHING = Estimate(math.nan, math.nan, 0)
-
-
-def is_finite(value: object) -> TypeGuard[float]:
-    """Whether this is a number that is no bool, NaN or infinity."""
-    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from trl_grpo_ext.diagnostics.levels import gain_within
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.support.estimate import is_finite
+from trl_grpo_ext.protocol import is_number
 
 LEFT = 0.1  # of the entropy at the start; rl-doctor
 # Ours, tried in tests/test_fault_injection.py (a third of the gold is wrong) and test_healthy_runs.py (a tenth is).
@@ -64,7 +64,7 @@ def never_explored(window: Window) -> CheckResult:
     if not never_explores(window):
         return None
     temperature = window.settings.get("temperature")
-    cold = is_finite(temperature) and temperature < COLD
+    cold = is_number(temperature) and temperature < COLD
     return Finding(
         severity=Severity.CRITICAL,
         sentence=(

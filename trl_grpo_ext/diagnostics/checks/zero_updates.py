@@ -11,7 +11,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.support.estimate import is_finite
+from trl_grpo_ext.protocol import is_number
 
 # Ours, tried in tests/test_fault_injection.py (zero_updates) and tests/test_healthy_runs.py (a long warm-up, a learning
 # rate that ends at 0).
@@ -95,20 +95,20 @@ def _steps(window: Window, count: int) -> int:
 def _is_still(entry: Entry) -> bool:
     """Whether the KL divergence is measured, and is 0."""
     kl = entry.get("kl")
-    return is_finite(kl) and abs(kl) < STILL
+    return is_number(kl) and abs(kl) < STILL
 
 
 def _is_held_back(window: Window) -> bool:
     """Whether beta is so large that the policy stays close to its reference, and the score does not rise."""
     beta, kl = window.settings.get("beta"), window.logged("kl")
-    if not is_finite(beta) or beta < LARGE_BETA or _steps(window, len(window.logs)) < STILL_STEPS or not kl:
+    if not is_number(beta) or beta < LARGE_BETA or _steps(window, len(window.logs)) < STILL_STEPS or not kl:
         return False
     return statistics.median(kl) < CLOSE and not has_risen(window)
 
 
 def _is_tiny(entry: Entry) -> bool:
     rate = entry.get("learning_rate")
-    return is_finite(rate) and rate <= TINY
+    return is_number(rate) and rate <= TINY
 
 
 def _may_move(window: Window) -> bool:
@@ -145,7 +145,7 @@ def nonfinite(window: Window) -> CheckResult:
     if not window.logs:
         return NO_LOGS if window.batches else None
     latest = window.logs[-LATEST_LOGS:]
-    counts = {name: sum(name in entry and not is_finite(entry[name]) for entry in latest) for name in FIGURES}
+    counts = {name: sum(name in entry and not is_number(entry[name]) for entry in latest) for name in FIGURES}
     worst = max(FIGURES, key=lambda name: counts[name])
     if counts[worst] < LEAST_NONFINITE:
         return None
