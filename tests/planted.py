@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext import Blame, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
 from trl_grpo_ext.lab import ActionVerifier
+from trl_grpo_ext.mix import Affine, Gate, linear, product
+from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier
 from trl_grpo_ext.verdict import as_verdict
+
+if TYPE_CHECKING:
+    from trl_grpo_ext import VerifiedGRPOTrainer
 
 MODES: list[dict[str, Any]] = [  # TRL's ways to make advantages
     {"scale_rewards": "group"},
@@ -71,6 +76,34 @@ class Positions(Verifier):
 
     def verify(self, sample: Sample) -> Verdict:
         raise AssertionError("judged by batch")
+
+
+def term(name: str, *scores: float | None, **settings: Any) -> RewardTerm:
+    """A term with planted scores by the position in the batch."""
+    return RewardTerm(name=name, verifier=Positions(*scores), **settings)
+
+
+def rich_mix() -> RewardMix:
+    """Everything at once: void rows, a gate, a shape, a shadow, a combination, a weight that moves, a dead group."""
+    return RewardMix(
+        [
+            term("right", 1, 0, 0, 1, 0, 0, 0, 0, weight=1.0),
+            term("short", 0.2, 0.9, 0.4, 0.3, 0.7, 0.7, 0.7, 0.7, weight=linear(0.5, 0.1), gate=Gate("right")),
+            term("form", 1, 1, None, 0, 1, 1, 1, 1, weight=0.2, shape=Affine(2.0, -1.0)),
+            term("shadow", 0, 1, None, 1, 1, 0, weight=0),
+            RewardTerm(name="both", combine=product("right", "form"), weight=-0.3),
+            RewardTerm(name="real", verifier=MathVerifier(), weight=0.7),
+            RewardTerm(name="brief", verifier=ConciseVerifier(), weight=0.1, gate="real"),
+            RewardTerm(name="various", verifier=DiversityVerifier(), weight=0.05),
+        ]
+    )
+
+
+def collected(trainer: VerifiedGRPOTrainer) -> list[Scorecard]:
+    """The scorecards of the batches to come."""
+    cards: list[Scorecard] = []
+    trainer.add_scorecard_listener(cards.append)
+    return cards
 
 
 class Gold(Verifier):

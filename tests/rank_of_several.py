@@ -15,8 +15,9 @@ import psutil
 import torch
 from datasets import load_dataset
 from isolated_verifiers import even_in_worker
+from planted import collected
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer
+from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix import linear
@@ -93,8 +94,7 @@ def main(how: str, folder: Path) -> None:
     data = load_dataset(resolve("bundled:sums"))
     train, test = data["train"].select(range(64)), data["test"].select(range(EVALUATED_ROWS))
     trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), mix(how), args, train, test)
-    cards: list[Scorecard] = []
-    trainer.add_scorecard_listener(cards.append)
+    cards = collected(trainer)
     trainer.train()
     if how == "fine":
         trainer.evaluate()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 from isolated_verifiers import in_worker
-from planted import Positions
+from planted import Positions, collected, term
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import RewardMix, Sample, Scorecard, Verdict, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.trainer.judge import EarlyJudging
@@ -53,14 +53,13 @@ def trained(make: Make, model: str, data: Any, **settings: Any) -> tuple[list[di
     """What a run with a void row and a weight on a schedule logs, evaluations too, and its cards."""
     mix = RewardMix(
         [
-            RewardTerm(name="right", verifier=Positions(1, 0, 0, 1, 0, None, 1, 0)),
-            RewardTerm(name="form", verifier=Positions(0.2, 0.9, 0.4), weight=linear(0.5, 0.1)),
+            term("right", 1, 0, 0, 1, 0, None, 1, 0),
+            term("form", 0.2, 0.9, 0.4, weight=linear(0.5, 0.1)),
         ]
     )
     args = make(beta=0.04, eval_strategy="steps", eval_steps=1, **settings)
     trainer = VerifiedGRPOTrainer(model, mix, args, data["train"], data["test"].select(range(4)))
-    cards: list[Scorecard] = []
-    trainer.add_scorecard_listener(cards.append)
+    cards = collected(trainer)
     trainer.train()
     return trainer.state.log_history, cards
 
@@ -133,7 +132,7 @@ def test_what_a_rollout_adds_to_the_rows_reaches_the_verifiers(
 
 
 def test_a_row_that_must_not_stay_unscored_ends_an_early_judged_run(tiny_model: str, sums: Any, config: Make) -> None:
-    mix = RewardMix([RewardTerm(name="right", verifier=Positions(1, None), on_unscored="raise")])
+    mix = RewardMix([term("right", 1, None, on_unscored="raise")])
     with pytest.raises(UnscoredError, match="right"):
         VerifiedGRPOTrainer(tiny_model, mix, config(judge_early=True), sums["train"]).train()
 

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from isolated_verifiers import in_worker
+from planted import collected
 
 from trl_grpo_ext import (
     Blame,
@@ -38,8 +39,7 @@ def trained(
     model: str, rewards: Any, args: Any, data: Any
 ) -> tuple[list[Scorecard], list[dict[str, Any]], VerifiedGRPOTrainer]:
     trainer = VerifiedGRPOTrainer(model, rewards, args, data)
-    cards: list[Scorecard] = []
-    trainer.add_scorecard_listener(cards.append)
+    cards = collected(trainer)
     trainer.train()
     return cards, [entry for entry in trainer.state.log_history if "loss" in entry], trainer
 

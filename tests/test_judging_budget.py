@@ -11,7 +11,7 @@ import psutil
 import pytest
 from isolated_verifiers import in_worker
 from judge_endpoint import Answer, judge_endpoint
-from planted import Positions
+from planted import Positions, collected
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.rewards import LlmJudgeVerifier, MathVerifier, UnitTestVerifier
@@ -149,8 +149,7 @@ def test_a_run_goes_on_and_says_so(tiny_model: str, sums: Any, config: Make, cap
         [RewardTerm(name="first", verifier=SlowAtFirst(1, 0)), RewardTerm(name="then", verifier=Positions(0, 1))]
     )
     trainer = VerifiedGRPOTrainer(tiny_model, mix, config(judging_budget=0.5), sums["train"])
-    cards: list[Any] = []
-    trainer.add_scorecard_listener(cards.append)
+    cards = collected(trainer)
     trainer.train()
     assert [set(card.void) for card in cards] == [{True}, {False}]
     assert trainer.state.log_history[0]["verified/then/error"] == 1.0

@@ -100,17 +100,8 @@ def test_an_unknown_flag_names_the_nearest_even_if_it_abbreviates_a_valid_one(
         parse(write(bf16=True), flag, "1")  # and though bf16 on a CPU is an error of its own
 
 
-def test_an_unknown_key_names_the_nearest(write: Any) -> None:
-    with pytest.raises(ValueError, match=r"Unknown key `learning_rat`.*Did you mean `learning_rate`"):
-        parse(write(learning_rat=1))
-
-
-def test_rewards_are_no_flag(write: Any) -> None:
-    with pytest.raises(ValueError, match="set in the recipe's file"):
-        parse(write(), "--rewards", "math")
-
-
 REFUSED_EARLY: list[tuple[dict[str, Any], list[str], str]] = [
+    ({"learning_rat": 1}, [], "Unknown key `learning_rat` in the recipe"),
     ({"learning_rat": 1}, [], "Did you mean `learning_rate`"),
     ({}, ["--learning_rat", "1"], "Did you mean `--learning_rate`"),
     ({}, ["--rewards", "math"], "set in the recipe's file"),
@@ -222,29 +213,23 @@ def test_env_is_set_before_the_libraries_are_imported(write: Any, tmp_path: Path
         ({"rewards": "math"}, "needs a `rewards:` list"),
         ({"rewards": ["math"]}, "rewards entry 1 must be a mapping"),
         ({"rewards": [{"name": "a"}]}, r"rewards entry 1 \(a\): `verifier` must name"),
-        ({"rewards": [{"verifier": "maths"}]}, "Did you mean `math`"),
         ({"rewards": [{"verifier": "no_such_module.v"}]}, "cannot be imported"),
         ({"rewards": [{"verifier": "trl_grpo_ext.rewards.math.MathVerifie"}]}, "Did you mean `MathVerifier`"),
         ({"rewards": [{"verifier": "os.getcwd"}]}, "make one of a function with @verifier"),
         ({"rewards": [{"verifier": "math", "colum": "gold"}]}, "unknown key `colum`. Did you mean `column`"),
         ({"rewards": [{"verifier": "math", "wieght": 1}]}, "Did you mean `weight`"),
         ({"rewards": [{"verifier": "regex"}]}, "pattern"),
-        ({"rewards": [{"verifier": "math", "weight": "heavy"}]}, "'math' must be a finite number"),
         ({"rewards": [{"verifier": "math", "weight": "-.1x"}]}, r"`weight` is a number.*'-.1x'"),
-        ({"rewards": [{"verifier": "math", "weight": "no_such_module.f"}]}, "`weight`: .* cannot be imported"),
         ({"rewards": [{"verifier": "math", "timeout": 0}]}, "above 0"),
         ({"rewards": [{"verifier": "math"}, {"verifier": "math"}]}, "Two reward terms have the name 'math'"),
         ({"rewards": [{"verifier": "math", "weight": 0}]}, "Every reward has weight 0 when training starts"),
-        ({"model_name_or_path": None}, "names no model"),
         ({"dataset_name": None}, "names no data"),
         ({"model_name_or_path": "bundled:tiny_reasonr"}, "Did you mean `bundled:tiny_reasoner`"),
         ({"halt_on": 5}, "wrong type"),
         ({"num_generations": [8]}, r"`num_generations` must be a number, got \[8\]"),
         ({"torch_threads": 0}, "must be 1 or more"),
-        ({"learning_rate": -1.0}, "`learning_rate` must be 0 or more, got -1.0"),
         ({"learning_rate": float("nan")}, "`learning_rate` must be"),
         ({"max_steps": 0}, "`max_steps` must be 1 or more.*num_train_epochs: 0"),
-        ({"temperature": 0}, "`temperature` must be above 0"),
         ({"top_k": -3}, "`top_k` must be 0 or more"),
         ({"top_p": 2.0}, "`top_p` must be above 0, and 1 at most"),
         ({"per_device_train_batch_size": 0}, "`per_device_train_batch_size` must be 1 or more"),
@@ -573,8 +558,6 @@ def test_a_local_file_is_the_split_to_train_on(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("no_such.jsonl", None, "no file or folder 'no_such.jsonl'"),
-        ("./no_such", None, "no file or folder './no_such'"),
         ("data/of/mine", None, "no file or folder 'data/of/mine'"),
         ("data.txt", "2+2?", "ends in .jsonl, .json, .csv, .parquet"),
         ("data.jsonl", "", "has no rows to train on"),

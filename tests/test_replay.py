@@ -9,43 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted import MODE_NAMES, MODES, Positions
+from planted import MODE_NAMES, MODES, rich_mix
+from planted import term as planted
 from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_changed, record, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.diagnostics.diagnosis import recent_drivers
 from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.mix import Affine, Gate, linear, product
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.replay.completion_changes import is_other
 from trl_grpo_ext.replay.recorded_batches import Selection, parse_steps
 from trl_grpo_ext.replay.replayed_run import replay_run
-from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
-
-
-def planted(name: str, *scores: float | None, **settings: Any) -> RewardTerm:
-    return RewardTerm(name=name, verifier=Positions(*scores), **settings)
-
-
-def rich_mix() -> RewardMix:
-    """Everything at once: void rows, a gate, a shape, a shadow, a combination, a weight that moves, a dead group."""
-    return RewardMix(
-        [
-            planted("right", 1, 0, 0, 1, 0, 0, 0, 0, weight=1.0),
-            planted("short", 0.2, 0.9, 0.4, 0.3, 0.7, 0.7, 0.7, 0.7, weight=linear(0.5, 0.1), gate=Gate("right")),
-            planted("form", 1, 1, None, 0, 1, 1, 1, 1, weight=0.2, shape=Affine(2.0, -1.0)),
-            planted("shadow", 0, 1, None, 1, 1, 0, weight=0),
-            RewardTerm(name="both", combine=product("right", "form"), weight=-0.3),
-            RewardTerm(name="real", verifier=MathVerifier(), weight=0.7),
-            RewardTerm(name="brief", verifier=ConciseVerifier(), weight=0.1, gate="real"),
-            RewardTerm(name="various", verifier=DiversityVerifier(), weight=0.05),
-        ]
-    )
 
 
 @pytest.mark.parametrize("mode", MODES, ids=MODE_NAMES)

@@ -12,19 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import Dataset
-from planted import Column, samples_of
+from planted import Column, Positions, collected, samples_of
 from trl import GRPOConfig, GRPOTrainer
 
 from trl_grpo_ext import (
-    Blame,
     RewardMix,
     RewardTerm,
     Sample,
     Scorecard,
     Status,
-    Verdict,
     VerifiedGRPOTrainer,
-    Verifier,
     verifier,
 )
 from trl_grpo_ext.mix.reward_plan import plan_rewards
@@ -33,29 +30,6 @@ from trl_grpo_ext.trainer import trl_contract
 from trl_grpo_ext.trainer.judge import Judge
 
 Make = Callable[..., Any]
-
-UNSCORED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
-
-
-class Planted(Verifier):
-    """Hands out planted scores by position in the batch; None is an unscored verdict."""
-
-    def __init__(self, name: str, scores: list[float | None]) -> None:
-        self.name = name
-        self.scores = scores
-
-    def judge_samples(self, samples: Any) -> list[Verdict]:
-        planted = [self.scores[index % len(self.scores)] for index in range(len(samples))]
-        return [UNSCORED if score is None else Verdict(status=Status.CORRECT, score=score) for score in planted]
-
-    def verify(self, sample: Sample) -> Verdict:
-        raise AssertionError("judged by batch")
-
-
-def collected(trainer: VerifiedGRPOTrainer) -> list[Scorecard]:
-    cards: list[Scorecard] = []
-    trainer.add_scorecard_listener(cards.append)
-    return cards
 
 
 def alone(rewards: list[float]) -> list[float]:
@@ -73,8 +47,8 @@ EXPECTED = alone([CODE[i] + 0.2 * FORMAT[i] for i in KEPT])  # type: ignore[oper
 def planted_mix() -> RewardMix:
     return RewardMix(
         [
-            RewardTerm(name="code", verifier=Planted("code", CODE), weight=1.0),
-            RewardTerm(name="format", verifier=Planted("format", FORMAT), weight=0.2),
+            RewardTerm(name="code", verifier=Positions(*CODE), weight=1.0),
+            RewardTerm(name="format", verifier=Positions(*FORMAT), weight=0.2),
         ]
     )
 
@@ -145,7 +119,7 @@ def test_a_verifiers_none_voids_the_row_for_plain_functions_too_and_theirs_does_
     def sometimes(completions: list[Any], **_: Any) -> list[float | None]:
         return [0.5, 1.0, None, 0.0] * (len(completions) // 4)
 
-    rewards = [Planted("code", CODE), sometimes]
+    rewards = [Positions(*CODE), sometimes]
     trainer = VerifiedGRPOTrainer(tiny_model, rewards, config(reward_weights=[1.0, 0.2]), sums["train"])
     trainer.train()
     expected = alone([1.0 + 0.2 * 0.5, 0.0, 1.0])  # row 1 is void, row 2 has the verifier's 0 alone
@@ -330,9 +304,7 @@ def test_the_evaluation_data_is_checked_too(sums: Any, config: Make) -> None:
 def test_plain_trl_trains_a_none_beside_a_number_as_a_wrong_answer(tiny_model: str, sums: Any, config: Make) -> None:
     # What voiding is for. Should TRL change this, the README's second paragraph has to change too.
     args = GRPOConfig(**plain_settings(config()))
-    trainer = GRPOTrainer(
-        tiny_model, [Planted("code", [1.0, None, 1.0, 1.0]), Planted("format", [0.1])], args, sums["train"]
-    )
+    trainer = GRPOTrainer(tiny_model, [Positions(1.0, None, 1.0, 1.0), Positions(0.1)], args, sums["train"])
     trainer.train()
     assert list(trainer._logs["advantages"])[:4] == pytest.approx([0.5, -1.5, 0.5, 0.5], abs=1e-2)
 

@@ -2,109 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 from environment_run import Counting, scored_by_environments, tool_tokenizer
-from planted import Positions
+from planted import Positions, collected, rich_mix, term
 from trl import GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, Verdict, VerifiedGRPOTrainer, Verifier
-from trl_grpo_ext.mix import Affine, Gate, linear, product
+from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
+from trl_grpo_ext.mix import linear
 from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 
 Make = Callable[..., Any]
 
 
-def term(name: str, *scores: float | None, **settings: Any) -> RewardTerm:
-    return RewardTerm(name=name, verifier=Positions(*scores), **settings)
+def expected_advantages(card: Scorecard) -> Any:
+    return pytest.approx(advantages_of(card, AdvantageSettings()).values.tolist(), abs=1e-5)
 
 
-def rich_mix() -> RewardMix:
-    """Everything at once: a void row, a gate, a shape, a shadow, a combination, a weight that moves, a dead group."""
-    return RewardMix(
-        [
-            term("right", 1, 0, 0, 1, 0, 0, 0, 0, weight=1.0),
-            term("short", 0.2, 0.9, 0.4, 0.3, weight=linear(0.5, 0.1), gate=Gate("right", floor=-0.5)),
-            term("form", 1, 1, None, 0, 1, 1, 1, 1, weight=0.2, shape=Affine(2.0, -1.0)),
-            term("shadow", 0, 1, None, 1, 1, 0, weight=0),
-            RewardTerm(name="both", combine=product("right", "form"), weight=-0.3),
-        ]
-    )
-
-
-def collected(trainer: VerifiedGRPOTrainer) -> list[Scorecard]:
-    cards: list[Scorecard] = []
-    trainer.add_scorecard_listener(cards.append)
-    return cards
-
-
-def expected_advantages(card: Scorecard, size: int, aggregation: str, scale: str) -> list[float]:
-    """GRPO's advantages from nothing but a scorecard's values and weights, group by group, void rows left out."""
-    kept = np.array([not void for void in card.void])
-    weights = np.array(list(card.weights.values()))
-    values = np.array([[math.nan if v is None else v for v in card.values[name]] for name in card.terms]).T
-    values[~kept] = math.nan
-    groups = [np.arange(start, start + size) for start in range(0, len(card), size)]
-    if aggregation == "normalize_then_sum":
-        for group in groups:
-            columns = values[group]
-            values[group] = (columns - mean(columns)) / (deviation(columns) + 1e-4)
-    totals = np.where(kept, np.nansum(values * weights, axis=1), math.nan)
-    if aggregation == "normalize_then_sum":
-        advantages = (totals - np.nanmean(totals)) / (np.nanstd(totals, ddof=1) + 1e-4)
-        return np.nan_to_num(advantages).tolist()
-    advantages = np.zeros(len(card))
-    for group in groups:
-        spread = {"group": deviation(totals[group]), "batch": deviation(totals), "none": 1.0 - 1e-4}[scale]
-        advantages[group] = (totals[group] - mean(totals[group])) / (spread + 1e-4)
-    return np.nan_to_num(advantages).tolist()
-
-
-def mean(values: Any) -> Any:
-    counted = (~np.isnan(values)).sum(axis=0)
-    return np.where(counted > 0, np.nansum(values, axis=0) / np.maximum(counted, 1), math.nan)
-
-
-def deviation(values: Any) -> Any:
-    counted = (~np.isnan(values)).sum(axis=0)
-    squares = np.nansum((values - mean(values)) ** 2, axis=0)
-    return np.sqrt(squares / np.maximum(counted - 1, 1))
-
-
-MODES = [
-    {"scale_rewards": "group"},
-    {"scale_rewards": "batch"},
-    {"scale_rewards": "none"},
-    {"multi_objective_aggregation": "normalize_then_sum"},
-]
-
-
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: next(iter(mode.values())))
-def test_advantages_are_those_computed_independently_from_the_scorecard(
-    tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
-) -> None:
-    args = config(max_steps=3, **mode)
-    trainer = VerifiedGRPOTrainer(tiny_model, rich_mix(), args, sums["train"])
-    cards = collected(trainer)
-    trainer.train()
-    assert [card.weights["short"] for card in cards] == pytest.approx([0.5, 0.5 - 0.4 / 3, 0.5 - 0.8 / 3])
-    for card in cards:
-        assert card.advantages is not None
-        assert card.void[2]
-        wanted = expected_advantages(card, 4, args.multi_objective_aggregation, args.scale_rewards)
-        assert card.advantages == pytest.approx(wanted, abs=1e-5)
-    assert any(advantage != 0 for advantage in cards[0].advantages or ())
-
-
-def test_so_they_are_in_evaluation_and_with_accumulation_and_several_iterations(
+def test_advantages_are_trls_of_the_scorecard_in_evaluation_and_with_accumulation_and_several_iterations(
     tiny_model: str, sums: Any, config: Make
 ) -> None:
     args = config(
@@ -121,10 +43,7 @@ def test_so_they_are_in_evaluation_and_with_accumulation_and_several_iterations(
         ("eval", 8, 4),
     ]
     for card in cards:
-        size = 4 if card.mode == "train" else 2
-        assert card.advantages == pytest.approx(
-            expected_advantages(card, size, "sum_then_normalize", "group"), abs=1e-5
-        )
+        assert card.advantages == expected_advantages(card)
     assert [card.weights["short"] for card in cards] == pytest.approx([0.5, 0.3, 0.1])
 
 
@@ -279,7 +198,7 @@ def test_a_mix_for_several_tasks_scores_each_row_by_its_own_terms(tiny_model: st
         for index, sample in enumerate(card.samples):
             applies = [card.verdicts[name][index] is not None for name in ("accuracy", "thinks")]
             assert applies == [sample.row["task"] == "sum", sample.row["task"] == "talk"]
-        assert card.advantages == pytest.approx(expected_advantages(card, 4, "sum_then_normalize", "group"), abs=1e-5)
+        assert card.advantages == expected_advantages(card)
 
 
 def test_routing_that_matches_no_row_is_refused_before_the_model_is_loaded(sums: Any, config: Make) -> None:
