@@ -51,23 +51,24 @@ class StandIn:
         limits = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=1024)
         case = StdioCase(stdin=stdin, stdout="")
         control, inner = socket.socketpair()
-        with control, inner, _pipe() as (given, feed), _pipe() as (out, stdout), _pipe() as (err, stderr):
-            descriptors = [given.fileno(), stdout.fileno(), stderr.fileno(), inner.fileno()]
-            (program,) = self._zygote.spawn([("program", limits.to_record(), descriptors)])
+        with (
+            control,
+            inner,
+            _pipe() as (given, feed),
+            _pipe() as (out, stdout),
+            _pipe() as (err, stderr),
+            self._zygote.children(("program", limits, [given, stdout, stderr, inner])) as (program,),
+        ):
+            monitor = Monitor(self._zygote, limits)
+            tell(control, {"program": code})
+            monitor.await_ready(Inbox(control.fileno()))
+            monitor.start(seconds)
             try:
-                for end in (given, stdout, stderr, inner):
-                    end.close()
-                monitor = Monitor(self._zygote, limits)
-                tell(control, {"program": code})
-                monitor.await_ready(Inbox(control.fileno()))
-                monitor.start(seconds)
                 printed, errors = _talk(self._zygote, program, monitor, case, (feed, out, err), limits)
-                status = os.waitstatus_to_exitcode(self._zygote.exits[program].status)
-                return finished(printed.decode(), errors.decode(), status if status < 100 else 1)
             except LimitError:
                 return {"status": "TimeLimitExceeded", "execution_time": seconds, "stdout": "", "stderr": ""}
-            finally:
-                self._zygote.end([program])
+            status = os.waitstatus_to_exitcode(self._zygote.exits[program].status)
+            return finished(printed.decode(), errors.decode(), status if status < 100 else 1)
 
     def close(self) -> None:
         self._zygote.kill()

@@ -7,26 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
-from trl_grpo_ext.sandbox.monitor import (
-    LimitError,
-    Monitor,
-    await_exit,
-    check_killed,
-    read_exit,
-    tell,
-)
+from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
 _PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, than as JSON
 REPORT_BYTES = 8 << 20  # what a judge may say of one program
-
 
 LOST_JUDGE = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")
 """The result of a test whose judge could not cope with what the program sent."""
@@ -41,30 +33,18 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
         solution, solution_end, control, control_end, left, right = ends
-        children = zygote.spawn(
-            [
-                ("solution", job.limits.to_record(), [solution_end.fileno(), left.fileno()]),
-                ("judge", judge_limits(job.limits).to_record(), [control_end.fileno(), right.fileno()]),
-            ]
+        children = zygote.children(
+            ("solution", job.limits, [solution_end, left]), ("judge", judge_limits(job.limits), [control_end, right])
         )
-        try:
-            for end in (solution_end, control_end, left, right):
-                end.close()
-            tell(solution, {"program": job.program})
-            tell(control, judge_order(job, suite))
-            return _follow(zygote, job, children, solution, control)
-        finally:
-            zygote.end(children)
+        program, judge = opened.enter_context(children)
+        tell(solution, {"program": job.program})
+        tell(control, judge_order(job, suite))
+        return _follow(zygote, job, program, judge, solution, control)
 
 
 def judge_limits(limits: Limits) -> Limits:
     """A judge handles what the program returns, so it is jailed too; but its tests are not what is under test."""
     return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))
-
-
-def message_bytes(limits: Limits) -> int:
-    """The longest message of a program, such as one value that it returns, as JSON."""
-    return (limits.memory_mb << 20) // _PART_OF_MEMORY
 
 
 def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
@@ -75,7 +55,8 @@ def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
         "code": suite.code,
         "names": suite.names,
         "stop_at_first": job.stop_at_first,
-        "message_bytes": message_bytes(job.limits),
+        # The longest of a program, such as one value that it returns, as JSON.
+        "message_bytes": (job.limits.memory_mb << 20) // _PART_OF_MEMORY,
     }
 
 
@@ -128,9 +109,8 @@ class Report:
 
 
 def _follow(
-    zygote: Zygote, job: Job, children: Sequence[int], solution: socket.socket, control: socket.socket
+    zygote: Zygote, job: Job, program: int, judge: int, solution: socket.socket, control: socket.socket
 ) -> RunResult:
-    program, judge = children
     monitor = Monitor(zygote, job.limits)
     inbox = Inbox(control.fileno(), REPORT_BYTES)
     monitor.await_ready(Inbox(solution.fileno()))

@@ -67,18 +67,13 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult
     """
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(2) for end in socket.socketpair()]
-        control, inner_control, calls, inner_calls = ends
-        descriptors = [inner_control.fileno(), inner_calls.fileno()]
-        (judge,) = zygote.spawn([("judge", judge_limits(job.limits).to_record(), descriptors)])
-        try:
-            inner_control.close()
-            inner_calls.close()
-            tell(control, judge_order(job, suite))
-            judging = _Judging(zygote, job, control, calls, ask)
-            cut = follow(zygote, judge, job, judging.report, judging.reports, judging.step)
-            return judging.report.conclude(cut, lambda: judging.ended)
-        finally:
-            zygote.end([judge])
+        control, control_end, calls, calls_end = ends
+        children = zygote.children(("judge", judge_limits(job.limits), [control_end, calls_end]))
+        (judge,) = opened.enter_context(children)
+        tell(control, judge_order(job, suite))
+        judging = _Judging(zygote, job, control, calls, ask)
+        cut = follow(zygote, judge, job, judging.report, judging.reports, judging.step)
+        return judging.report.conclude(cut, lambda: judging.ended)
 
 
 @functools.cache

@@ -58,28 +58,28 @@ def run_each(
 def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
     """How one case ended, and the wall time that the program had."""
     control, inner = socket.socketpair()
-    with control, inner, _pipe() as (stdin, feed), _pipe() as (out, stdout), _pipe() as (err, stderr):
-        descriptors = [stdin.fileno(), stdout.fileno(), stderr.fileno(), inner.fileno()]
-        (program,) = zygote.spawn([("program", job.limits.to_record(), descriptors)])
+    with (
+        control,
+        inner,
+        _pipe() as (stdin, feed),
+        _pipe() as (out, stdout),
+        _pipe() as (err, stderr),
+        zygote.children(("program", job.limits, [stdin, stdout, stderr, inner])) as (program,),
+    ):
+        monitor = Monitor(zygote, job.limits)
+        tell(control, {"program": job.program})
+        monitor.await_ready(Inbox(control.fileno()))
+        monitor.start(seconds)
+        started = time.monotonic()
         try:
-            for end in (stdin, stdout, stderr, inner):
-                end.close()
-            monitor = Monitor(zygote, job.limits)
-            tell(control, {"program": job.program})
-            monitor.await_ready(Inbox(control.fileno()))
-            monitor.start(seconds)
-            started = time.monotonic()
-            try:
-                printed, errors = _talk(zygote, program, monitor, case, (feed, out, err), job.limits)
-                left = zygote.exits[program]
-                if zygote.namespaces:
-                    check_killed(left, job.limits)
-                result = _result_of(printed, errors, case, left, job.limits)
-            except LimitError as over:
-                result = over.result
-            return result, time.monotonic() - started
-        finally:
-            zygote.end([program])
+            printed, errors = _talk(zygote, program, monitor, case, (feed, out, err), job.limits)
+            left = zygote.exits[program]
+            if zygote.namespaces:
+                check_killed(left, job.limits)
+            result = _result_of(printed, errors, case, left, job.limits)
+        except LimitError as over:
+            result = over.result
+        return result, time.monotonic() - started
 
 
 def _talk(

@@ -9,13 +9,15 @@ import select
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
+from trl_grpo_ext.sandbox.job import Limits
 from trl_grpo_ext.workers.frames import Deadline, DeadlineError
 from trl_grpo_ext.workers.processes import ChildProcess
 
@@ -93,17 +95,26 @@ class Zygote(ChildProcess):
             self.kill()
             raise
 
-    def spawn(self, children: Sequence[tuple[str, dict[str, Any], Sequence[int]]]) -> list[int]:
-        """Fork children, each a (kind, limits, descriptors); their numbers."""
-        numbers = list(range(self._numbers, self._numbers + len(children)))
-        self._numbers += len(children)
+    @contextlib.contextmanager
+    def children(self, *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]]) -> Iterator[list[int]]:
+        """Fork children, each a (kind, limits, files); their numbers. The files are theirs then, and closed here.
+
+        They are killed at the end.
+        """
+        numbers = list(range(self._numbers, self._numbers + len(wanted)))
+        self._numbers += len(wanted)
         order = [
-            {"id": number, "kind": kind, "limits": limits, "descriptors": len(descriptors)}
-            for number, (kind, limits, descriptors) in zip(numbers, children, strict=True)
+            {"id": number, "kind": kind, "limits": limits.to_record(), "descriptors": len(files)}
+            for number, (kind, limits, files) in zip(numbers, wanted, strict=True)
         ]
-        passed = [descriptor for _, _, descriptors in children for descriptor in descriptors]
-        self._order({"spawn": order}, passed)
-        return numbers
+        passed = [file for _, _, files in wanted for file in files]
+        self._order({"spawn": order}, [file.fileno() for file in passed])
+        try:
+            for file in passed:
+                file.close()
+            yield numbers
+        finally:
+            self._end(numbers)
 
     def collect(self) -> None:
         """Take in what the zygote has said, without waiting: `exits` then holds the children that have ended."""
@@ -121,9 +132,9 @@ class Zygote(ChildProcess):
         poller.register(self.socket, select.POLLIN)
         return bool(poller.poll(1000 * seconds))
 
-    def end(self, numbers: Sequence[int]) -> None:
+    def _end(self, numbers: list[int]) -> None:
         """Kill these children, wait until they are gone, and forget them."""
-        self._order({"end": list(numbers)}, [])
+        self._order({"end": numbers}, [])
         deadline = Deadline(END_SECONDS)
         while "ended" not in self._receive(deadline):
             pass
