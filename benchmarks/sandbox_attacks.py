@@ -32,16 +32,14 @@ def main() -> int:
     isolation = Isolation[arguments.isolation.upper()]
     level = probe_level(isolation)
     if not level.holds:  # some programs would harm this machine
-        print(f"{isolation.label} does not hold here: {shown(level.missing)}")
+        print(f"{isolation} does not hold here: {shown(level.missing)}")
         return 2
     programs = load_corpus(arguments.corpus)
     before, started = psutil.Process().memory_info().rss, time.perf_counter()
     with closing(LocalSandbox(arguments.size, isolation=isolation)) as sandbox:
         records = run_corpus(sandbox, programs)
     seconds, after = time.perf_counter() - started, psutil.Process().memory_info().rss
-    print(
-        f"{isolation.label}: {len(records)} of {len(programs)} programs in {seconds:.0f} s, {arguments.size} at a time"
-    )
+    print(f"{isolation}: {len(records)} of {len(programs)} programs in {seconds:.0f} s, {arguments.size} at a time")
     print("\n".join(summary(records)))
     attacks = [record for record in records if record.category != "benign"]
     benign = [record for record in records if record.category == "benign"]

@@ -94,7 +94,7 @@ def main() -> None:
         text=True,
     )
     zygote = Zygote(best_isolation())
-    print(f"walls: {best_isolation().label}; {runs} runs each; load {os.getloadavg()[0]:.1f}")
+    print(f"walls: {best_isolation()}; {runs} runs each; load {os.getloadavg()[0]:.1f}")
     started = time.perf_counter()
     show("bare fork, of as many modules", [float(line) for line in forks.stdout.split()])
     job = Job(program="pass", suite=NOTHING)

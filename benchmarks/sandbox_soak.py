@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--kills", type=float, default=0.0)
     arguments = parser.parse_args()
     sandbox = LocalSandbox(arguments.workers)
-    print(f"walls: {sandbox.isolation.label}; load {os.getloadavg()[0]:.1f}")
+    print(f"walls: {sandbox.isolation}; load {os.getloadavg()[0]:.1f}")
     for start in range(0, arguments.programs, 1000):
         jobs = [program(number) for number in range(start, min(start + 1000, arguments.programs))]
         started = time.perf_counter()

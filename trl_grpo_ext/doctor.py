@@ -50,7 +50,7 @@ class Level:
 
     def to_record(self) -> dict[str, Any]:
         attacks = [asdict(attack) for attack in self.attacks]
-        return {"level": self.isolation.label, "holds": self.holds, "missing": self.missing, "findings": attacks}
+        return {"level": self.isolation.value, "holds": self.holds, "missing": self.missing, "findings": attacks}
 
 
 def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -> int:
@@ -67,7 +67,7 @@ def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -
     whole = all(level.holds or level.missing for level in levels)
     status = NO_WALLS if best is None else HOLDS if whole else BROKEN
     if as_json:
-        found = {"machine": machine(), "level": None if best is None else best.label, "status": status}
+        found = {"machine": machine(), "level": None if best is None else best.value, "status": status}
         out(json.dumps(found | {"levels": [level.to_record() for level in levels]}, indent=2))
         return status
     for line in (machine(), *(line for level in levels for line in _level_lines(level)), *_conclusion(best)):
@@ -98,19 +98,19 @@ def _conclusion(best: Isolation | None) -> Iterable[str]:
     if best is None:
         yield "No level holds: programs are not run here, unless allow_unsafe says so. See docs/scaling.md for others."
         return
-    yield f"Programs run at the level {best.label}."
+    yield f"Programs run at the level {best}."
     if not best.namespaces:
         yield "They may write no files and start no processes there; tests that need either fail."
 
 
 def _level_lines(level: Level) -> Iterable[str]:
     if level.missing:
-        yield f"  {level.isolation.label}: not to be had: {level.missing}"
+        yield f"  {level.isolation}: not to be had: {level.missing}"
         if how := advice(level.missing):
             yield f"    It takes: {how}"
         return
     held = sum(attack.held for attack in level.attacks)
-    yield f"  {level.isolation.label}: {held} of {len(level.attacks)} attacks held off"
+    yield f"  {level.isolation}: {held} of {len(level.attacks)} attacks held off"
     for attack in level.attacks:
         if not attack.held:
             yield f"    BROKEN {attack.attack}: {shown(attack.seen)}"

@@ -81,7 +81,7 @@ def test_outcomes_come_in_the_order_of_the_jobs(sandbox: LocalSandbox) -> None:
 
 
 def test_every_outcome_names_the_walls_that_its_program_ran_behind(sandbox: LocalSandbox) -> None:
-    assert sandbox.run([job(RIGHT)])[0].level == BEST.label
+    assert sandbox.run([job(RIGHT)])[0].level == BEST
 
 
 def test_without_stopping_at_the_first_failure_every_test_has_its_result(sandbox: LocalSandbox) -> None:

@@ -97,10 +97,11 @@ def test_containers_that_are_nested_deeply_come_back_the_same() -> None:
     deep: Any = {1}
     for _ in range(500):
         deep = {"a": [deep, (1,)], "b": deque([deep])}
-    encoder, decoder = Encoder(Shared(), refuse), Decoder(Shared(), refuse)
-    written = json.loads(json.dumps([encoder.encode(deep), encoder.rest()]))
-    result = decoder.decode(written[0])
-    decoder.fill(written[1])
+    message: dict[str, Any] = {}
+    Encoder(Shared(), refuse).write(message, "value", lambda encoder: encoder.encode(deep))
+    decoder, message = Decoder(Shared(), refuse), json.loads(json.dumps(message))
+    result = decoder.decode(message["value"])
+    decoder.finish(message)
     for _ in range(500):
         assert result["b"][0] is result["a"][0] and result["a"][1] == (1,)
         result = result["a"][0]

@@ -82,7 +82,7 @@ class LocalSandbox:
             IsolationError, LostError: if programs cannot be run.
         """
         with self._zygotes.lend():
-            return self.isolation.label
+            return self.isolation.value
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program does."""
@@ -104,7 +104,7 @@ class LocalSandbox:
 
     @property
     def _level(self) -> str:
-        return self.isolation.label
+        return self.isolation.value
 
     def _run(self, zygotes: Lender[Zygote], job: Job) -> RunResult:
         return run_on_zygote(zygotes, lambda zygote: _run_on(zygote, job))

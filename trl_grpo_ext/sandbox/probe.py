@@ -158,11 +158,11 @@ def best_isolation() -> Isolation:
         try:
             broken = [attack for attack in probe(isolation) if not attack.held]
         except (IsolationError, LostError) as error:
-            missing.append(f"  {isolation.label}: {error}")
+            missing.append(f"  {isolation}: {error}")
             continue
         if not broken:
             return isolation
-        missing.append(f"  {isolation.label}: " + "; ".join(f"{each.attack}: {each.seen}" for each in broken))
+        missing.append(f"  {isolation}: " + "; ".join(f"{each.attack}: {each.seen}" for each in broken))
     raise IsolationError(
         "This machine has no walls that a program could be run behind:\n" + "\n".join(missing) + "\n"
         "A Linux kernel of 5.13 or later with Landlock on (`lsm=landlock,...`) is enough; so are user namespaces. "

@@ -83,14 +83,16 @@ class Zygote(ChildProcess):
         """CPU time of all children that have ended."""
         self._numbers = 0
         super().__init__(
-            [sys.executable, "-I", "-S", "-c", _BOOT, _package_root(), json.dumps(config)],
+            [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[2]), json.dumps(config)],
             kind=socket.SOCK_SEQPACKET,
             env={"MALLOC_ARENA_MAX": "1"} | {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
             cwd="/",
             start_new_session=True,
         )
         try:
-            self._await_start()
+            answer = self._receive(Deadline(START_SECONDS))
+            if "failed" in answer:
+                raise IsolationError(answer["failed"])
         except BaseException:
             self.kill()
             raise
@@ -147,11 +149,6 @@ class Zygote(ChildProcess):
         with contextlib.suppress(OSError):
             Path(self._folder).rmdir()
 
-    def _await_start(self) -> None:
-        answer = self._receive(Deadline(START_SECONDS))
-        if "failed" in answer:
-            raise IsolationError(answer["failed"])
-
     def _order(self, order: dict[str, Any], descriptors: Sequence[int]) -> None:
         try:
             socket.send_fds(self.socket, [json.dumps(order).encode()], list(descriptors))
@@ -192,7 +189,3 @@ def installed_folders() -> list[str]:
 def zygote_mark() -> str:
     """What the command lines of this process's zygotes, and of all that they fork, contain."""
     return f"trl_grpo_ext zygote of {os.getpid()};"
-
-
-def _package_root() -> str:
-    return str(Path(__file__).resolve().parents[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import marshal
 from collections.abc import Sequence
 from types import CodeType
@@ -65,20 +66,18 @@ class Tests:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
-        self._compiled: TestCode | None = None
         self.sources = {file_of(number): test for number, test in enumerate(order["tests"])}
         self.sources[SETUP_FILE] = order["setup"]
         self.names: list[str] = order["names"]
         self.stop_at_first: bool = order["stop_at_first"]
         self.message_bytes: int = order["message_bytes"]
 
+    @functools.cached_property
     def compiled(self) -> TestCode:
-        """The setup and the tests as code, made at the first call unless it came with them.
+        """The setup and the tests as code, made when first asked for unless it came with them.
 
         Raises:
             BadTestsError: if they are not Python.
         """
-        if self._compiled is None:
-            packed = self._order.get("code")
-            self._compiled = unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])
-        return self._compiled
+        packed = self._order.get("code")
+        return unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])

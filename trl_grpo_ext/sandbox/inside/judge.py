@@ -45,7 +45,7 @@ def judge(control: int, rpc: int) -> None:
     tests = Tests(trainer.receive())
     sys.setrecursionlimit(_RECURSION_LIMIT)
     with contextlib.suppress(BadTestsError):  # said when they are to be run
-        tests.compiled()
+        _ = tests.compiled
     trainer.send({"ready": True})
     sys.stdout = sys.stderr = _nowhere
     most = tests.message_bytes
@@ -63,7 +63,7 @@ def judge(control: int, rpc: int) -> None:
 
 def _results(tests: Tests, program: ProgramProxy) -> Iterator[tuple[str, str]]:
     """How each test ends, and why."""
-    setup, snippets = tests.compiled()
+    setup, snippets = tests.compiled
     namespace, early = _prepare(program, setup, tests)
     for test in snippets:
         yield early or _run(program, test, dict(namespace), tests)

@@ -102,7 +102,12 @@ class Decoder:
             The changed objects.
         """
         changed = [self._change(*each) for each in checked(message.get("changed", []), list)]
-        self.fill(message.get("rest", []))
+        rest = iter(checked(message.get("rest", []), list))
+        for value in self._queue:  # grows meanwhile
+            content = next(rest, None)
+            if content is None:
+                raise MalformedError("the rest is missing")
+            refill(self, value, content)
         self.shared.remember(changed)
         self.shared.settle()
         return changed
@@ -114,15 +119,6 @@ class Decoder:
         if any(callable(getattr(type(value), name, None)) for name in _attribute_names(value) - before):
             raise MalformedError("a method that was replaced")
         return value
-
-    def fill(self, rest: Json) -> None:
-        """Fill what was only announced."""
-        contents = iter(checked(rest, list))
-        for value in self._queue:  # grows meanwhile
-            content = next(contents, None)
-            if content is None:
-                raise MalformedError("the rest is missing")
-            refill(self, value, content)
 
 
 def _made(kind: Kind, parts: list[Any]) -> Any:

@@ -71,13 +71,13 @@ class Encoder:
             writer = _WRITERS.get(kind)
             if writer is not None:
                 named = kind is tuple and is_namedtuple(value)
-                return _of_parts(self, value, NAMEDTUPLE) if named else writer(self, value)
+                return _of_parts(NAMEDTUPLE, self, value) if named else writer(self, value)
         return self.other(value)
 
     def other(self, value: Any) -> Json:
         """The JSON for an object that is not plain data."""
         if (kind := kind_of_library(value)) is not None:
-            return _of_parts(self, value, kind)
+            return _of_parts(kind, self, value)
         tag = tag_of_library(value)
         return self._other(self, value) if tag is None else write_container(tag, self, value)
 
@@ -108,16 +108,12 @@ class Encoder:
                     [self.shared.containers.number(value), write_contents(self, value)] for value in changed
                 ]
                 self.shared.remember(changed)
-            if rest := self.rest():
-                message["rest"] = rest
+            if self._queue:  # grows meanwhile: what follows may announce more
+                message["rest"] = [write_contents(self, value) for value in self._queue]
         except BaseException:
             self.shared.containers.truncate(mark)
             raise
         self.shared.settle()
-
-    def rest(self) -> list[Json]:
-        """The contents of what was only announced; these may announce more."""
-        return [write_contents(self, value) for value in self._queue]  # grows meanwhile
 
 
 def _is_flat(values: list[Any]) -> bool:
@@ -139,12 +135,12 @@ def _itself(_: Encoder, value: Any) -> Json:
 
 def _int(encoder: Encoder, value: int) -> Json:
     value = int.__int__(value)
-    return value if SMALLEST <= value <= LARGEST else _of_parts(encoder, value, INT)
+    return value if SMALLEST <= value <= LARGEST else _of_parts(INT, encoder, value)
 
 
 def _float(encoder: Encoder, value: float) -> Json:
     value = float.__float__(value)
-    return value if isfinite(value) else _of_parts(encoder, value, FLOAT)
+    return value if isfinite(value) else _of_parts(FLOAT, encoder, value)
 
 
 def _str(encoder: Encoder, value: str) -> Json:
@@ -154,12 +150,12 @@ def _str(encoder: Encoder, value: str) -> Json:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return _of_parts(encoder, value, TEXT)
+        return _of_parts(TEXT, encoder, value)
     return value
 
 
 def _type(encoder: Encoder, value: type) -> Json:
-    return _of_parts(encoder, value, TYPE) if value in TYPE_NAMES else encoder.other(value)
+    return _of_parts(TYPE, encoder, value) if value in TYPE_NAMES else encoder.other(value)
 
 
 def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
@@ -183,25 +179,18 @@ def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
     return {tag: held if head_of is None else [head, held]}
 
 
-def _of_parts(encoder: Encoder, value: Any, kind: Kind) -> Json:
+def _of_parts(kind: Kind, encoder: Encoder, value: Any) -> Json:
     return {kind.tag: encoder.encode_all(kind.parts(value))}
 
 
-_Writer = Callable[["Encoder", Any], Json]
-
-
-def _writer(kind: Kind) -> _Writer:
-    return lambda encoder, value: {kind.tag: encoder.encode_all(kind.parts(value))}
-
-
-_WRITERS: dict[type, _Writer] = {
+_WRITERS: dict[type, Callable[[Encoder, Any], Json]] = {
     type(None): _itself,
     bool: _itself,
     int: _int,
     float: _float,
     str: _str,
     type: _type,
-    **{kind: _writer(found) for kind, found in KINDS.items()},
+    **{kind: partial(_of_parts, found) for kind, found in KINDS.items()},
     **{
         kind: partial(write_container, kind.__name__)
         for kind in (list, dict, OrderedDict, Counter, defaultdict, set, bytearray, deque)
