@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -37,9 +38,8 @@ QUICK = Limits(wall_seconds=1.0, cpu_seconds=1.0, memory_mb=128)
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:
-    sandbox = LocalSandbox(2)
-    yield sandbox
-    sandbox.close()
+    with closing(LocalSandbox(2)) as sandbox:
+        yield sandbox
 
 
 def job(program: str, suite: CallSuite | StdioSuite = ADD, *, stop: bool = True, limits: Limits = QUICK) -> Job:
@@ -120,12 +120,9 @@ def test_many_processes_share_one_limit_of_memory() -> None:
         "        time.sleep(30)\n"
         "time.sleep(30)\n"
     )
-    sandbox = LocalSandbox(1)
-    try:
+    with closing(LocalSandbox(1)) as sandbox:
         limits = Limits(wall_seconds=10.0, memory_mb=128)
         assert endings(sandbox, job(forks, limits=limits)) == [Ending.MEMORY]
-    finally:
-        sandbox.close()
 
 
 def test_programs_that_print_are_compared_outside(sandbox: LocalSandbox) -> None:
@@ -196,12 +193,9 @@ def test_tests_that_patch_python_do_not_reach_the_next_tests(setup: str) -> None
         tests=("import math\nassert math.isclose(area(1), 3.0) and abs(area(1) - 3) < 1",), names=("area",)
     )
     wrong = "def area(r):\n    return 7.0\n"
-    sandbox = LocalSandbox(1)
-    try:
+    with closing(LocalSandbox(1)) as sandbox:
         assert endings(sandbox, job(wrong, patches)) == [Ending.PASSED]
         assert endings(sandbox, job(wrong, asks)) == [Ending.FAILED]
-    finally:
-        sandbox.close()
 
 
 @pytest.mark.skipif(not BEST.namespaces, reason="there is no file system of its own here")
@@ -230,13 +224,10 @@ def test_a_program_finds_nothing_of_the_one_before() -> None:
         "found = os.path.exists('/tmp/left') or os.listdir('.') or 'LEFT' in os.environ or hasattr(sys, 'left')\n"
         "def add(a, b):\n    return 0 if found else a + b\n"
     )
-    sandbox = LocalSandbox(1)
-    try:
+    with closing(LocalSandbox(1)) as sandbox:
         if BEST.namespaces:
             assert endings(sandbox, job(leaves)) == [Ending.PASSED]
         assert endings(sandbox, job(finds)) == [Ending.PASSED]
-    finally:
-        sandbox.close()
 
 
 def test_a_package_is_there_for_a_sandbox_that_names_its_folder(tmp_path: Path) -> None:
@@ -392,20 +383,6 @@ def test_thousands_of_programs_leave_nothing_growing() -> None:
         sandbox.close()
 
 
-def test_tests_that_seed_are_judged_alike_for_every_program_of_a_group() -> None:
-    suite = CallSuite(
-        setup="import random",
-        tests=("random.seed(3)\nx = draw()\nrandom.seed(3)\nassert draw() == x",),
-        names=("draw",),
-    )
-    programs = [f"import random\ndef draw(): return random.random()  # {number}" for number in range(6)]
-    sandbox = LocalSandbox(1)
-    try:
-        assert endings(sandbox, *[job(program, suite) for program in programs]) == [Ending.PASSED] * 6
-    finally:
-        sandbox.close()
-
-
 def test_a_sandbox_works_in_a_process_with_thousands_of_open_files() -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2000:
         pytest.skip("this process may not open that many")
@@ -431,11 +408,8 @@ def test_what_one_program_leaves_in_its_judge_does_not_count_against_the_next() 
     needy = (
         "def f():\n    block = bytearray(b'x') * (180 << 20)\n    import time; time.sleep(0.3)\n    return [len(block)]"
     )
-    sandbox = LocalSandbox(1)
-    try:
+    with closing(LocalSandbox(1)) as sandbox:
         assert endings(sandbox, job(heavy, suite, limits=limits), job(needy, suite, limits=limits))[1] is Ending.PASSED
-    finally:
-        sandbox.close()
 
 
 def test_what_a_program_writes_on_the_channel_to_the_trainer_is_not_read() -> None:

@@ -122,16 +122,16 @@ class FusionSandbox(LocalSandbox):
         return _case_result(run, case, job.limits), max(0.0, run.seconds - _FREE_SECONDS)
 
     def _run_calls(self, zygotes: Lender[Zygote], job: Job, suite: CallSuite) -> RunResult:
+        def ask(code: str, stdin: str) -> Run:
+            return self._service.run(code, stdin, job.limits, job.limits.wall_seconds)
+
         def judge(zygote: Zygote) -> RunResult:
             try:
-                return run_calls(zygote, job, suite, lambda code, stdin: self._ask(job, code, stdin))
+                return run_calls(zygote, job, suite, ask)
             except ServiceError as error:  # the zygote is as good as before
                 return no_verdict(str(error))
 
         return run_on_zygote(zygotes, judge)
-
-    def _ask(self, job: Job, code: str, stdin: str) -> Run:
-        return self._service.run(code, stdin, job.limits, job.limits.wall_seconds)
 
 
 _NOT_TEXT = TestResult(ending=Ending.COMPILE_ERROR, detail="the program is no UTF-8")

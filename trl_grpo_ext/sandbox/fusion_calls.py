@@ -53,13 +53,7 @@ Ask = Callable[[str, str], Run]
 
 
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult:
-    """Run the tests against the program.
-
-    Args:
-        zygote: Forks the judge.
-        job: The program, and what it may use.
-        suite: The tests.
-        ask: Runs the program.
+    """Run the tests against the program, by a judge that this zygote forks.
 
     Raises:
         ServiceError: if the service fails, or it takes too many requests.

@@ -27,12 +27,8 @@ class Sandbox(Protocol):
 def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False) -> Sandbox:
     """The sandbox of this process with these settings, made when it is first asked for. A forked child makes its own.
 
-    It is on this machine, or on the nodes of a Ray cluster if `executor` says so.
-
-    Args:
-        workers: Programs to run at a time; by default one for each core that this rank may use. On Ray, on each node.
-        packages: Folders of packages that programs may import, besides Python's own library and an installed numpy.
-        allow_unsafe: Whether to run programs without walls where this machine has none.
+    It is on this machine, or on the nodes of a Ray cluster if `executor` says so. By default, it runs a program on each
+    core that this rank may use, or on each of the node. The other settings are those of `LocalSandbox`.
     """
     from trl_grpo_ext.sandbox.local import LocalSandbox
     from trl_grpo_ext.sandbox.ray_sandbox import RaySandbox

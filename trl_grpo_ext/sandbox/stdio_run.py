@@ -38,10 +38,7 @@ def run_each(
 ) -> RunResult:
     """The result of the cases, one after another; the wall time is for all of them together.
 
-    Args:
-        job: What is run, and its limits.
-        suite: The cases.
-        run_case: Runs the program on a case for so many seconds; how it ended, and the seconds that the program had.
+    `run_case` runs the program on a case for so many seconds: how it ended, and the seconds that the program had.
     """
     results: list[TestResult] = []
     left = job.limits.wall_seconds

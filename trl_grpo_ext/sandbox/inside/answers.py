@@ -24,13 +24,7 @@ from trl_grpo_ext.workers.frames import Channel
 
 
 class Answers:
-    """Answers requests until the judge closes the channel.
-
-    Args:
-        channel: To the judge.
-        module: The program.
-        printed: Takes what the program prints.
-    """
+    """Answers requests until the judge closes the channel."""
 
     def __init__(self, channel: Channel, module: ModuleType, printed: Capture) -> None:
         self._channel = channel

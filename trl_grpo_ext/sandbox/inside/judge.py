@@ -49,7 +49,7 @@ def judge(control: int, rpc: int) -> None:
     trainer.send({"ready": True})
     sys.stdout = sys.stderr = _nowhere
     most = tests.message_bytes
-    program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most))
+    program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most), tests.sources)
     try:
         for number, (ending, detail) in enumerate(_results(tests, program)):
             trainer.send({"test": number, "ending": ending, "detail": detail})
@@ -66,7 +66,7 @@ def _results(tests: Tests, program: ProgramProxy) -> Iterator[tuple[str, str]]:
     setup, snippets = tests.compiled
     namespace, early = _prepare(program, setup, tests)
     for test in snippets:
-        yield early or _run(program, test, dict(namespace), tests)
+        yield early or _run(program, test, dict(namespace))
 
 
 def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
@@ -81,12 +81,11 @@ def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict
     except BadTestsError:
         raise
     except BaseException as error:
-        return namespace, detail_of(program, error, tests.sources)
+        return namespace, detail_of(program, error)
     _bind(namespace, stand_ins)
-    program.sources = tests.sources
-    share_changes(program, tests.sources.values())
+    share_changes(program)
     if tests.sources[SETUP_FILE]:
-        early = _run(program, setup, namespace, tests)
+        early = _run(program, setup, namespace)
         if early[0] != "passed":
             if program.fault is None:
                 _check_setup(program, setup, tests.names)
@@ -135,7 +134,7 @@ def _missing(error: BaseException) -> Any:
     return error.args[0] if isinstance(error, KeyError) and error.args else None
 
 
-def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any], tests: Tests) -> tuple[str, str]:
+def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
     """How one test ends, and why."""
     program.last_call = program.last_error = None
     error: BaseException | None = None
@@ -146,17 +145,17 @@ def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any], tests
         error = raised
     if program.fault is not None:
         return program.fault.ending, program.fault.detail
-    if isinstance(error, ModuleNotFoundError) and _is_of_import(error, tests):
+    if isinstance(error, ModuleNotFoundError) and _is_of_import(error, program.sources):
         raise BadTestsError(f"{type(error).__name__}: {error}"[:500])
-    return ("passed", "") if error is None else detail_of(program, error, tests.sources)
+    return ("passed", "") if error is None else detail_of(program, error)
 
 
-def _is_of_import(error: ModuleNotFoundError, tests: Tests) -> bool:
+def _is_of_import(error: ModuleNotFoundError, sources: dict[str, str]) -> bool:
     """Whether an `import` of the tests has raised it. They may raise one that came from the program as well."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or trace.tb_frame.f_code.co_filename not in tests.sources:
+    if trace is None or trace.tb_frame.f_code.co_filename not in sources:
         return False
     imports = opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] == "IMPORT_NAME"
     return imports and (error.name or "").partition(".")[0] != "solution"
@@ -178,38 +177,32 @@ _short.maxstring = _short.maxother = 60
 _short.maxlong = 40
 
 
-def detail_of(program: ProgramProxy, error: BaseException, sources: dict[str, str]) -> tuple[str, str]:
-    """How a test that raised `error` ended, and why.
-
-    Args:
-        program: The program under test.
-        error: What the test raised.
-        sources: The tests' source code by the file name that it was compiled with.
-    """
+def detail_of(program: ProgramProxy, error: BaseException) -> tuple[str, str]:
+    """How a test that raised `error` ended, and why."""
     if isinstance(error, Fault):
         return error.ending, error.detail
     program.quiet = True
     try:
-        return _detail(program, error, sources)
+        return _detail(program, error)
     except BaseException as second:  # such as an error in a message's own text
         return "error", f"{type(error).__name__}, then {type(second).__name__}"
     finally:
         program.quiet = False
 
 
-def _detail(program: ProgramProxy, error: BaseException, sources: dict[str, str]) -> tuple[str, str]:
+def _detail(program: ProgramProxy, error: BaseException) -> tuple[str, str]:
     of_program = error is program.last_error
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, MemoryError):
         return ("memory", message[:_MAX_DETAIL]) if of_program else ("protocol", "too much data")
     if isinstance(error, AssertionError) and not of_program:
-        return "failed", _failed(program, error, sources)
+        return "failed", _failed(program, error)
     return "error", message.split("\n")[0][:_MAX_DETAIL]
 
 
-def _failed(program: ProgramProxy, error: BaseException, sources: dict[str, str]) -> str:
+def _failed(program: ProgramProxy, error: BaseException) -> str:
     """The assertion's source, its message unless that is part of the source, and the last call."""
-    source = _source(error, sources)
+    source = _source(error, program.sources)
     message = str(error).strip().split("\n")[0][:_MAX_SOURCE]
     parts = [source or "AssertionError", message if message not in source else "", _last_call(program)]
     return "; ".join(part for part in parts if part)[:_MAX_DETAIL]

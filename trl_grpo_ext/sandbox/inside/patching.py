@@ -29,14 +29,9 @@ _RUNNER = "exec(compile("
 """How the line of the setup begins that is no test's, but the stand-in for pytest."""
 
 
-def share_changes(program: Requester, sources: Iterable[str]) -> None:
-    """Have the program do as the tests do.
-
-    Args:
-        program: The program.
-        sources: The tests' source code; what it does not mention is left alone.
-    """
-    heads = [text[:_MOST_READ] for text in sources]
+def share_changes(program: Requester) -> None:
+    """Have the program do as the tests do. What their source code does not mention is left alone."""
+    heads = [text[:_MOST_READ] for text in program.sources.values()]
     own = ("".join(line for line in head.splitlines(True) if not line.startswith(_RUNNER)) for head in heads)
     text = "".join(own)[:_MOST_READ]
 

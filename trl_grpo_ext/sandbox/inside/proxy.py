@@ -70,14 +70,14 @@ class ProgramProxy:
         before: Called before each request; it may make requests itself.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, sources: dict[str, str]) -> None:
         self.fault: Fault | None = None
         self.untouchable = False
         self.missed = False
         self.quiet = False
         self.last_error: BaseException | None = None
         self.last_call: tuple[Any, tuple[Any, ...], dict[str, Any], Any] | None = None
-        self.sources: dict[str, str] = {}
+        self.sources = sources
         self.has_made = False
         self.before: Callable[[], None] | None = None
         self._channel = channel

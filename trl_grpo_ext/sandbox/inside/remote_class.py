@@ -168,7 +168,7 @@ class RemoteAttribute:
 
 
 def make_class(
-    remote: Requester, number: int, name: str, doc_of: list[str], bases: list[type], names: list[str], flags: list[str]
+    remote: Requester, number: int, name: str, full: list[str], bases: list[type], names: list[str], flags: list[str]
 ) -> RemoteClass:
     """The stand-in for a class.
 
@@ -176,7 +176,7 @@ def make_class(
         remote: The program.
         number: The class's number there.
         name: Its name.
-        doc_of: Its qualified name and its module, where it has them.
+        full: Its qualified name, if that is a text.
         bases: The stand-ins for its bases, and builtin types.
         names: What the class defines.
         flags: `library`: it is Python's own, as that of generators. `unhashable`. `function`: they bind like functions.
@@ -187,7 +187,7 @@ def make_class(
     plain = any(not issubclass(base, Handle) for base in bases)
     members: dict[str, Any] = {} if plain else {"__slots__": ()}
     members |= {"__module__": "solution", "__doc__": RemoteAttribute("__doc__"), "_ahead": "library" in flags}
-    members |= {"__qualname__": doc_of[0]} if doc_of else {}
+    members |= {"__qualname__": full[0]} if full else {}
     members["_remote_class"] = ClassState(remote, number, name)
     if not plain:
         members |= {"_equates": True} if "__eq__" in names else {}

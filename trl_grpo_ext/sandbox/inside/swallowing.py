@@ -34,10 +34,6 @@ def may_be_swallowed(error: BaseException, sources: dict[str, str]) -> bool:
     """Whether the test raised `error` on purpose: by a `raise` in the body, or in a body that reads no names.
 
     Were it any error, a program could swallow the failing assertion, or the TypeError of comparing its answer.
-
-    Args:
-        error: What the test raised within the `with` statement.
-        sources: The tests' source code by the file name that it was compiled with.
     """
     trace = error.__traceback__
     if isinstance(error, AssertionError) or trace is None:

@@ -26,7 +26,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside import answers, judge, program
@@ -221,7 +221,7 @@ def main() -> None:
     with open("/proc/self/statm") as sizes:
         base_bytes = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     try:
-        cell = set_up(config)
+        cell = set_up(config, base_bytes)
         check_packages(config["packages"], cell.user)
     except OSError as error:
         control.send(json.dumps({"failed": str(error)}).encode())
@@ -234,7 +234,7 @@ def main() -> None:
     rehearse()
     gc.collect()
     gc.freeze()
-    Forker(control, replace(cell, base_bytes=base_bytes)).serve()
+    Forker(control, cell).serve()
     if not cell.namespaces:
         with contextlib.suppress(OSError):  # the trainer, if it is not gone, has removed it
             os.rmdir(cell.scratch)

@@ -14,7 +14,7 @@ import resource
 import signal
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.sandbox.walls import filesystem, kernel, seccomp
@@ -30,22 +30,21 @@ class Cell:
 
     Attributes:
         namespaces: Whether the zygote has a file system, a process tree and an empty network of its own.
-        filtered: Whether system calls are filtered.
         scratch: The folder that a program begins in; in namespaces it may keep files there.
         rules: Landlock's, as calls, for a child that may keep files and for one that may not; none to do without.
+        filter: Of system calls; empty where there are no walls at all.
         user: The user to become, or None to stay who one is.
         base_bytes: Memory that a child has mapped at birth; limits come on top.
         tasks: Processes of this user that are there anyway, or None if they cannot be counted.
     """
 
     namespaces: bool
-    filtered: bool
     scratch: str
     rules: dict[bool, kernel.PreparedCall]
-    user: int | None = None
-    base_bytes: int = 0
-    tasks: int | None = None
-    _filter: bytes = field(default=b"", repr=False)
+    filter: bytes
+    user: int | None
+    base_bytes: int
+    tasks: int | None
 
     def walls(self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool) -> list[kernel.PreparedCall]:
         """The calls that put a child into its jail, once its descriptors are in their places; for `lock`.
@@ -60,12 +59,12 @@ class Cell:
             *self._places(limits, keeps_files=keeps_files),
             *self._limits(limits),
             *(becoming(self.user) if self.user is not None else ()),
-            *([kernel.dropping_capabilities()] if self.rules or self.filtered else ()),
+            *([kernel.dropping_capabilities()] if self.filter else ()),
             *([self.rules[keeps_files]] if self.rules else ()),
             kernel.closing_from(descriptors),
             # Its memory is measured from outside, which a process that cannot be dumped hides from all but root.
             kernel.call("prctl", kernel.PR_SET_DUMPABLE, 1, 0, 0, 0),
-            *([seccomp.installing(self._filter)] if self.filtered and self.namespaces else ()),
+            *([seccomp.installing(self.filter)] if self.filter and self.namespaces else ()),
         ]
 
     def place(self, descriptors: Sequence[int]) -> list[kernel.PreparedCall]:
@@ -87,8 +86,8 @@ class Cell:
         if self.namespaces:
             return
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # not among the calls: a change of user would undo it
-        if self.filtered:  # it may signal itself only, so the filter needs its number
-            kernel.perform([seccomp.installing(seccomp.for_process(self._filter, os.getpid()))])
+        if self.filter:  # it may signal itself only, so the filter needs its number
+            kernel.perform([seccomp.installing(seccomp.for_process(self.filter, os.getpid()))])
         if os.getppid() == 1:  # the zygote went while PDEATHSIG was not yet set
             os._exit(1)
 
@@ -109,32 +108,23 @@ class Cell:
             yield _lowering(resource.RLIMIT_NPROC, self.tasks + limits["processes"])
 
 
-def prepare(
-    *, namespaces: bool, landlock_abi: int, filtered: bool, scratch: str, readable: filesystem.Readable
-) -> Cell:
-    """What the children of this process, a zygote that has entered its namespaces, will need."""
+def prepare(*, filtered: bool) -> None:
+    """Set what the children of this process, a zygote that has entered its namespaces, will inherit."""
     for name in ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_RTPRIO"):
         if hasattr(resource, name):
             kernel.perform([_lowering(getattr(resource, name), 0)])
     kernel.perform([_lowering(resource.RLIMIT_NOFILE, _OPEN_FILES)])
     if filtered:
         kernel.drop_bounding_set()
-    if landlock_abi or filtered:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     while os.open("/dev/null", os.O_RDWR) < DESCRIPTORS:
         pass
-    return Cell(
-        namespaces=namespaces,
-        filtered=filtered,
-        scratch=scratch,
-        rules=_rules(landlock_abi, namespaces, scratch, readable) if landlock_abi else {},
-        _filter=seccomp.build(own_world=namespaces) if filtered else b"",
-    )
 
 
-def _rules(
+def rules_of(
     version: int, namespaces: bool, scratch: str, readable: filesystem.Readable
 ) -> dict[bool, kernel.PreparedCall]:
+    """Landlock's rules for a `Cell`."""
     rights = {"/": filesystem.READ} if namespaces else readable.rights() | {scratch: filesystem.READ}
     rights |= dict.fromkeys(
         ["/dev"] if namespaces else filesystem.DEVICES, filesystem.READ_FILE | filesystem.WRITE_FILE

@@ -10,21 +10,24 @@ import platform
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from typing import Any, NoReturn
 
-from trl_grpo_ext.sandbox.walls import filesystem, kernel
-from trl_grpo_ext.sandbox.walls.jail import Cell, becoming, prepare
+from trl_grpo_ext.sandbox.walls import filesystem, kernel, seccomp
+from trl_grpo_ext.sandbox.walls.jail import Cell, becoming, prepare, rules_of
 
 NOBODY = 65534
 # The first of the user numbers that no user has. Each zygote takes one: the limit of processes counts by user.
 FIRST_SPARE_USER = 2_000_000_000
 
 
-def set_up(config: dict[str, Any]) -> Cell:
+def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
     """Put up the walls that children share, and prepare theirs. In a new process tree, it returns in a child.
+
+    Args:
+        config: What the trainer has ordered.
+        base_bytes: Memory that this process has mapped.
 
     Raises:
         OSError: if this machine lacks what was asked for.
@@ -46,14 +49,16 @@ def set_up(config: dict[str, Any]) -> Cell:
     elif config["filtered"]:
         user = _spare_user()
         tasks = None if user is None else 1
-    cell = prepare(
+    prepare(filtered=config["filtered"])
+    return Cell(
         namespaces=config["namespaces"],
-        landlock_abi=version,
-        filtered=config["filtered"],
         scratch=scratch,
-        readable=readable,
+        rules=rules_of(version, config["namespaces"], scratch, readable) if version else {},
+        filter=seccomp.build(own_world=config["namespaces"]) if config["filtered"] else b"",
+        user=user,
+        base_bytes=base_bytes,
+        tasks=tasks,
     )
-    return replace(cell, user=user, tasks=tasks)
 
 
 def enter_namespaces(readable: filesystem.Readable) -> int | None:

@@ -21,12 +21,7 @@ _MOST_NAMES = 500
 
 
 def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
-    """What `remote_class.make_class` needs, after the number and the name.
-
-    Args:
-        kind: The class.
-        base_json: Writes one of its bases.
-    """
+    """What `remote_class.make_class` needs, after the number and the name; `base_json` writes one of the bases."""
     names: dict[str, Any] = dict(vars(kind))
     bases: list[type] = []
     for base in kind.__bases__:
