@@ -29,7 +29,7 @@ from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.files import append_lines
 from trl_grpo_ext.verdict import Status, Verdict
 
-SHARE = 0.005  # of a step's time, at most; with all else that the trainer adds, a step has 1 %
+SHARE = 0.0025  # of a step's time, at most; with all else that the trainer adds, a step has 1 %
 WINDOW = 2_000  # answers: a rate of 5 % has a standard error of half a point
 MOST_REMEMBERED = 1 << 16  # questions, so that none is asked twice
 MOST_MISTAKES = 100  # that are written down, each with the end of its completion
