@@ -50,7 +50,7 @@ class _Right(NamedTuple):
 
 
 class NoiseMeter(RunListener):
-    """Measures the primary verifiers that compare answers, in at most 0.5 % of a step's time.
+    """Measures the primary verifiers that compare answers, in at most 0.25 % of a step's time.
 
     It asks about one right answer a group, and asks nothing twice. What takes longer than its share is made up for at
     the next steps. Rates are of the last 2,000 answers of each kind. The verifier's mistakes are in `noise.jsonl`.
