@@ -23,6 +23,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"vllm_importance_sampling_correction": False},
     {"loss_type": "dr_grpo", "scale_rewards": "none", "mask_truncated_completions": True},
     {"lora": True},
+    {"judge_early": True, "beta": 0.04},
     {"eval_strategy": "steps", "eval_steps": 1, "num_generations_eval": 2},
 ]
 VLLM = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 128}
