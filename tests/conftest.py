@@ -91,6 +91,13 @@ def sums() -> Any:
 
 
 @pytest.fixture
+def no_cached_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have `load_dataset` read what is there: it takes folders with the same name and card for the same dataset."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))  # of a process that is started
+
+
+@pytest.fixture
 def any_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever CPU time a worker gets counts as having used up its deadline, so that other processes change nothing.
 

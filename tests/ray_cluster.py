@@ -19,7 +19,13 @@ RAY_VARIABLES = {
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+ADD = ["assert add(1, 2) == 3"]
 _NODE = {"object_store_memory": 80 << 20, "include_dashboard": False}
+
+
+def program(number: int, note: str = "") -> str:
+    """A right program for an even number, a wrong one for an odd one; no two are the same."""
+    return f"```python\ndef add(a, b):\n    return a + b + {number % 2}  # {number} {note}\n```"
 
 
 class LocalCluster:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from datasets import load_dataset
+from test_shipped_recipes import on_disk
 
 from trl_grpo_ext import Status
 from trl_grpo_ext.assets import resolve
@@ -25,19 +25,13 @@ from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.verdict import Verdict
 
 Row = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("no_cached_data")
 
 
 @pytest.fixture(scope="module")
 def functions() -> Any:
     """The bundled data."""
     return load_dataset(resolve("bundled:functions"))
-
-
-@pytest.fixture(autouse=True)
-def _no_cached_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have `load_dataset` read what is there: it takes folders with the same name and card for the same dataset."""
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))  # of a process that is started
 
 
 def train(*flags: str, config: str, cwd: Path) -> None:
@@ -198,19 +192,8 @@ BY_HEART = {
 }
 
 
-def as_on_the_hub(folder: Path, config: str, splits: dict[str, list[Row]]) -> str:
-    """Write a dataset with one config as the Hub lays it out, and return its name."""
-    files = [{"split": split, "path": f"{config}/{split}.jsonl"} for split in splits]
-    (folder / config).mkdir(parents=True)
-    card = yaml.safe_dump({"configs": [{"config_name": config, "data_files": files}]})
-    (folder / "README.md").write_text(f"---\n{card}---\n")
-    for split, rows in splits.items():
-        (folder / config / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return str(folder)
-
-
 def recipe_for(folder: Path, config: str, rows: list[Row], *flags: str) -> Recipe:
-    name = as_on_the_hub(folder, config, {"train": rows, "test": rows})
+    name = on_disk(folder, rows, config)
     machine = ["--use_cpu", "true", "--bf16", "false", "--output_dir", str(folder / "run")]
     data = ["--dataset_name", name, "--dataset_config", config]
     return parse_recipe(load_recipe("mbpp_lora"), [*machine, *data, *flags])
@@ -246,7 +229,7 @@ def test_rows_of_the_hubs_shape_become_prompts_and_can_be_judged(
     recipe = recipe_for(tmp_path / "data", config, rows, *flags)
     data = load_data(recipe.data)
     assert set(data) == {"train", "test"}
-    mapped = data["train"]
+    mapped = data["train"].select(range(len(rows)))  # where each stands twice
     for row, made in zip(rows, mapped, strict=True):
         system, user = made["prompt"]
         assert (system["role"], user["role"]) == ("system", "user")

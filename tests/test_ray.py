@@ -16,7 +16,7 @@ from typing import Any
 import isolated_verifiers
 import pytest
 from datasets import Dataset
-from ray_cluster import LocalCluster, ray_cluster_of
+from ray_cluster import ADD, LocalCluster, program, ray_cluster_of
 from walls import walls_or_skip
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOConfig
@@ -35,14 +35,8 @@ from trl_grpo_ext.workers.ray_cluster import check_executor
 
 walls_or_skip()
 
-ADD = ["assert add(1, 2) == 3"]
 MATHS = [r"\boxed{\frac{1}{2}}", r"\boxed{x^2 + 2x + 1}", r"\boxed{3}", r"\boxed{9^{9^{9^9}}}", "I do not know"]
 GOLDS = ["0.5", "(x+1)^2", "5", "7", "2"]
-
-
-def program(number: int, note: str = "") -> str:
-    """A right program for an even number, a wrong one for an odd one; no two are the same."""
-    return f"```python\ndef add(a, b):\n    return a + b + {number % 2}  # {number} {note}\n```"
 
 
 # --- No cluster

@@ -10,20 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from ray_cluster import ray_cluster_of
+from ray_cluster import ADD, program, ray_cluster_of
 from walls import walls_or_skip
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
 
 walls_or_skip()
-
-ADD = ["assert add(1, 2) == 3"]
-
-
-def program(number: int, note: str = "") -> str:
-    """A right program for an even number, a wrong one for an odd one; no two are the same."""
-    return f"```python\ndef add(a, b):\n    return a + b + {number % 2}  # {number} {note}\n```"
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from trl_grpo_ext.recipe.file import load_recipe, shipped_recipes
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
 
 Row = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("no_cached_data")
 
 GSM8K = [
     {"question": "Ann has 3 pens and buys 4. How many?", "answer": "3 + 4 = <<3+4=7>>7 pens.\n#### 7"},
@@ -130,12 +131,6 @@ CASES = {
     "mixed": Case(MIXTURE, right=lambda row: BY_TASK[row["task"]](row), wrong="I do not know.", needs="jsonschema"),
 }
 MACHINE = ("--use_cpu", "true", "--bf16", "false", "--use_vllm", "false")
-
-
-@pytest.fixture(autouse=True)
-def _no_cached_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have `load_dataset` read what is there: it takes folders with the same name and card for the same dataset."""
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 def on_disk(folder: Path, rows: Sequence[Row], config: str | None, splits: Sequence[str] = ("train", "test")) -> str:

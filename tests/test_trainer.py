@@ -161,15 +161,6 @@ def test_it_takes_whatever_trl_takes(tiny_model: str, sums: Any, config: Make, t
     assert len(rewards) == 5  # TRL appends to the list it is given; the user's is left alone
 
 
-def test_without_verifiers_it_is_trls_trainer(tiny_model: str, sums: Any, config: Make) -> None:
-    def constant(completions: list[Any], **_: Any) -> list[float]:
-        return [1.0] * len(completions)
-
-    trainer = VerifiedGRPOTrainer(tiny_model, constant, config(max_steps=1), sums["train"])
-    trainer.train()
-    assert trainer.state.log_history[0]["reward"] == 1.0
-
-
 def test_a_sample_knows_its_group_step_row_and_whether_it_was_cut(tiny_model: str, sums: Any, config: Make) -> None:
     trainer = VerifiedGRPOTrainer(tiny_model, math_reward, config(max_completion_length=4), sums["train"])
     cards = collected(trainer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
@@ -191,13 +190,6 @@ def test_several_threads_may_use_one_pool(pool: WorkerPool) -> None:
     with ThreadPoolExecutor(4) as threads:
         results = list(threads.map(square_roots, range(0, 40, 10)))
     assert results == [list(range(first, first + 10)) for first in range(0, 40, 10)]
-
-
-def test_it_works_inside_asyncio() -> None:
-    async def judge() -> list[float | None]:
-        return await asyncio.to_thread(in_worker, ["right", "wrong"])
-
-    assert asyncio.run(judge()) == [1.0, 0.0]
 
 
 def test_closing_leaves_no_process_and_the_pool_may_be_used_again() -> None:

@@ -163,7 +163,8 @@ def usage(source: str) -> Usage:
     reads: set[str] = set()
     at_once: set[str] = set()
     binds: set[str] = set()
-    hidden, loaded = _comprehension_names(source)
+    tree = ast.parse(source)
+    hidden, loaded = _comprehension_names(tree)
     tables = [(symtable.symtable(source, "<tests>", "exec"), True)]
     while tables:
         table, runs = tables.pop()
@@ -173,22 +174,17 @@ def usage(source: str) -> Usage:
         at_once |= read if runs else set()
         binds |= {symbol.get_name() for symbol in symbols if _binds_global(symbol, table)}
         tables += [(child, runs and _runs_at_once(child)) for child in table.get_children()]
-    free = (hidden & loaded) | _augmented(source)
+    augmented = [node.target for node in tree.body if isinstance(node, ast.AugAssign)]  # `n += 1` reads n too
+    free = (hidden & loaded) | {target.id for target in augmented if isinstance(target, ast.Name)}
     return Usage(frozenset(reads | free), frozenset(at_once | free), frozenset(binds))
 
 
-def _augmented(source: str) -> set[str]:
-    """The global names of `n += 1`, which reads them too."""
-    statements = [node for node in ast.parse(source).body if isinstance(node, ast.AugAssign)]
-    return {node.target.id for node in statements if isinstance(node.target, ast.Name)}
-
-
-def _comprehension_names(source: str) -> tuple[set[str], set[str]]:
+def _comprehension_names(tree: ast.Module) -> tuple[set[str], set[str]]:
     """The names that are nothing but variables of comprehensions, and those that are read outside of any.
 
     From Python 3.12 on, symbol tables show the former as globals.
     """
-    nodes = list(ast.walk(ast.parse(source)))
+    nodes = list(ast.walk(tree))
     comprehensions = [node for node in nodes if isinstance(node, _COMPREHENSION_NODES)]
     inner = {id(node) for each in comprehensions for node in ast.walk(each)}
     targets = [node for each in comprehensions for loop in each.generators for node in ast.walk(loop.target)]

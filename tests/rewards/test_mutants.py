@@ -50,4 +50,4 @@ def test_check_data_counts_them_and_names_the_weakest_rows(tmp_path: Path, capsy
     assert main(["check-data", "--config", str(tmp_path / "mine.yaml"), "--mutants"]) == 0
     said = capsys.readouterr().out
     assert "mutants pass the tests, in 1 of 2 rows" in said
-    assert "  row 1: " in said
+    assert f"  line 2 of {tmp_path / 'train.jsonl'}: 2 of 4, such as line 2: " in said

@@ -23,11 +23,11 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.summary import Evaluation, Stopwatch, evaluate, print_summary, summarise_run, write_summary
-from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.recipe.summary import Evaluation, Stopwatch, evaluate, print_summary, summarise_run
+from trl_grpo_ext.runs.listener import SUMMARY, RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.files import set_aside
+from trl_grpo_ext.support.files import set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
 from trl_grpo_ext.trainer.preflight import check_writable
@@ -202,7 +202,7 @@ def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -
 def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis | None) -> None:
     """Write down and print what the run came to."""
     folder = Path(recipe.training.output_dir)
-    write_summary(summary, folder)
+    write_json(folder / SUMMARY, summary)
     print_summary(summary, folder)
     if diagnosis is not None:
         print_diagnosis(diagnosis, short=True)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,10 +16,9 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.runs.listener import SUMMARY, RunListener
+from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
-from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.version import versions
 
 
@@ -158,11 +156,6 @@ def summarise_run(
         "seconds": round(sum(seconds.values()), 2),
         "seconds_by_part": {part: round(value, 2) for part, value in seconds.items()},
     }
-
-
-def write_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
-    """Write `summary.json` into the run's folder, whole or not at all."""
-    write_json(Path(folder) / SUMMARY, summary)
 
 
 def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
