@@ -55,12 +55,6 @@ def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path)
     assert pq.read_schema(folder / "verdicts-00000000.parquet").names == [column.name for column in VERDICT_COLUMNS]
 
 
-def test_a_resumed_run_goes_on_after_the_parts_that_are_there(tmp_path: Path) -> None:
-    for text in ("a", "b", "c"):
-        Recorder(tmp_path).on_batch(card_of(text))
-    assert [row["text"] for row in read(tmp_path / "scorecards", "samples")] == ["a", "b", "c"]
-
-
 def test_hostile_text_and_odd_columns_are_stored(tmp_path: Path) -> None:
     hostile = "\ud800 \x00 \u202e <script>" + "x" * 200_000
     Recorder(tmp_path).on_batch(card_of(hostile, gold=math.nan, nested={"a": [math.inf, object]}, surrogate="\udfff"))
