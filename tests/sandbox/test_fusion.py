@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.sandbox import fusion, fusion_calls, fusion_service
+from trl_grpo_ext.sandbox import fusion, fusion_calls, fusion_service, monitor
 from trl_grpo_ext.sandbox.fusion import FusionError, FusionSandbox
 from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, StdioCase, StdioSuite
@@ -59,12 +59,12 @@ class StandIn:
             _pipe() as (err, stderr),
             self._zygote.children(("program", limits, [given, stdout, stderr, inner])) as (program,),
         ):
-            monitor = Monitor(self._zygote, limits)
+            watch = Monitor(self._zygote, limits)
             tell(control, {"program": code})
-            monitor.await_ready(Inbox(control.fileno()))
-            monitor.start(seconds)
+            watch.await_ready(Inbox(control.fileno()))
+            watch.start(seconds)
             try:
-                printed, errors = _talk(self._zygote, program, monitor, case, (feed, out, err), limits)
+                printed, errors = _talk(self._zygote, program, watch, case, (feed, out, err), limits)
             except LimitError:
                 return {"status": "TimeLimitExceeded", "execution_time": seconds, "stdout": "", "stderr": ""}
             status = os.waitstatus_to_exitcode(self._zygote.exits[program].status)
@@ -516,6 +516,15 @@ def test_too_many_requests_have_no_verdict_and_too_long_an_answer_is_the_program
     assert "more than 4 times" in outcome.detail
     outcome = one(there, calls("import random\ndef f(): return random.randbytes(200000)", "f()", names="f"))
     assert outcome.ending is Ending.PROTOCOL
+
+
+def test_a_judge_whose_jail_is_not_up_in_time_says_nothing_of_the_program(
+    there: FusionSandbox, local: LocalSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor, "READY_SECONDS", 0.0)
+    for sandbox in (there, local):
+        (outcome,) = sandbox.run([calls("def f(x): return x", "assert f(1) == 1", names="f")])
+        assert (outcome.ending, "not up in time" in outcome.detail) == (Ending.NO_VERDICT, True)
 
 
 def test_the_judge_works_without_walls_of_this_machine_too(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

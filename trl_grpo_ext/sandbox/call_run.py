@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
@@ -73,14 +72,8 @@ class Report:
         self.results: list[TestResult] = []
 
     def take(self, frames: Iterable[dict[str, Any]]) -> None:
-        """Take messages of the judge.
-
-        Raises:
-            IsolationError: if its jail could not be put up.
-        """
+        """Take messages of the judge."""
         for frame in frames:
-            if "failed" in frame:
-                raise IsolationError(frame["failed"])
             if "bad_tests" in frame:
                 self._bad_tests = RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
             if "test" in frame:

@@ -99,24 +99,27 @@ class _Judging:
         self.reports = Inbox(control.fileno(), REPORT_BYTES)
         self._questions = Inbox(calls.fileno(), _CALLS_BYTES)
         self._monitor = Monitor(zygote, job.limits)
+        self._monitor.await_ready(self.reports)
+        self.report.take(self.reports.take())
         self._monitor.add(control.fileno())
         self._monitor.add(calls.fileno())
         self._job, self._calls, self._ask = job, calls, ask
         self._messages: list[dict[str, Any]] = []
         self.ended: TestResult | None = None  # how the program ended, when it has
         # The judge's own time: that of the program is counted on the service.
-        self._left, self._since = job.limits.wall_seconds, 0.0
+        self._left, self._since = job.limits.wall_seconds, time.monotonic()
+        self._begun = False
 
     def step(self) -> None:
-        """Wait for the judge, and do as it says."""
+        """Tell the judge whether the program was loaded; from then on, wait for the judge, and do as it says."""
+        if not self._begun:
+            self._begun = True
+            self._pass_on()
+            return
         ready = self._monitor.wait()
         if self.reports.descriptor in ready:  # first, as it says what came of the questions before
             self.reports.read()
-            for frame in self.reports.take():
-                if "ready" in frame:
-                    self._since = time.monotonic()
-                    self._pass_on()
-                self.report.take([frame])
+            self.report.take(self.reports.take())
         elif self._questions.descriptor in ready:
             self._questions.read()
             for message in self._questions.take():

@@ -165,11 +165,9 @@ class Zygote(ChildProcess):
         if not message:
             raise LostError("the zygote is gone")
         answer: dict[str, Any] = json.loads(message)
-        for left in answer.get("ended", [answer] if "exit" in answer else []):
-            self.cpu_seconds += left["cpu"]
-            self.exits[left["exit"]] = Exit(
-                number=left["exit"], status=left["status"], cpu_seconds=left["cpu"], memory_kb=left["memory_kb"]
-            )
+        for left in (Exit(**each) for each in answer.get("exits", ())):
+            self.cpu_seconds += left.cpu_seconds
+            self.exits[left.number] = left
         return answer
 
 

@@ -9,8 +9,8 @@ Orders are JSON messages, with the descriptors of the children that they ask for
     {"spawn": [{"id": 7, "kind": "solution", "limits": {...}, "descriptors": 2}]}
     {"end": [7]}                                   kill these children, and clean up
 
-Answers: `{"up": true}` or `{"failed": "why"}` once; `{"exit": 7, "status": .., "cpu": .., "memory_kb": ..}` for each
-child that ended; `{"ended": [...]}` with the exits of the children that were killed.
+Answers: `{"up": true}` or `{"failed": "why"}` once; `{"exits": [{"number": 7, "status": .., "cpu_seconds": ..,
+"memory_kb": ..}]}` when a child has ended; the same and `"ended": true` when the children were killed.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Forker:
             for descriptor, _ in self._poller.poll(_LOOK_MS if watched else None):
                 if descriptor != self._control.fileno():
                     if descriptor in self._children:
-                        self._tell(self._reap(self._children[descriptor]))
+                        self._tell({"exits": [self._reap(self._children[descriptor])]})
                 elif not self._obey():
                     self._end([child.number for child in self._children.values()])
                     return
@@ -125,7 +125,7 @@ class Forker:
         if "spawn" in order:
             self._spawn(order["spawn"], descriptors)
         if "end" in order:
-            self._tell({"ended": self._end(order["end"])})
+            self._tell({"exits": self._end(order["end"]), "ended": True})
         return True
 
     def _spawn(self, children: Sequence[dict[str, Any]], descriptors: list[int]) -> None:
@@ -165,8 +165,8 @@ class Forker:
         self._poller.unregister(child.watch)
         os.close(child.watch)
         del self._children[child.watch]
-        cpu = usage.ru_utime + usage.ru_stime
-        return {"exit": child.number, "status": status, "cpu": cpu, "memory_kb": usage.ru_maxrss}
+        cpu_seconds = usage.ru_utime + usage.ru_stime
+        return {"number": child.number, "status": status, "cpu_seconds": cpu_seconds, "memory_kb": usage.ru_maxrss}
 
     def _end(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         ended = [child for child in self._children.values() if child.number in numbers]
