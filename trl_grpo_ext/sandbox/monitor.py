@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import select
 import signal
@@ -48,8 +49,7 @@ class Monitor:
         self._poller = select.poll()
         self._poller.register(zygote.socket, select.POLLIN)
         self._at = time.monotonic() + READY_SECONDS
-        self._running = False
-        self._look_at = 0.0  # when to look at the memory next
+        self._look_at = math.inf  # when to look at the memory next
 
     def add(self, descriptor: int, event: int = select.POLLIN) -> None:
         self._poller.register(descriptor, event)
@@ -82,7 +82,6 @@ class Monitor:
 
     def start(self, seconds: float) -> None:
         """The program may run from now on, for so long."""
-        self._running = True
         self._at = time.monotonic() + seconds
         self._look_at = time.monotonic() + TICK_SECONDS
 
@@ -98,7 +97,7 @@ class Monitor:
             if left <= 0:
                 raise LimitError(over_time(self._limits))
             # By the clock, not when nothing is to be done: a program could see to it that there always is.
-            if self._running and now >= self._look_at:
+            if now >= self._look_at:
                 began = time.thread_time()
                 if _use_more_than(self._memory, _below(self._zygote)):
                     raise LimitError(over_memory(self._limits))
@@ -123,7 +122,7 @@ def await_exit(zygote: Zygote, number: int) -> Exit | None:
     """How a child ended that is about to end; None if it has not, after all."""
     deadline = time.monotonic() + STATUS_SECONDS
     while number not in zygote.exits and time.monotonic() < deadline:
-        zygote.wait(0.01)
+        zygote.collect(0.01)
     return zygote.exits.get(number)
 
 

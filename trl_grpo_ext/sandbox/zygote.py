@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -81,7 +82,7 @@ class Zygote(ChildProcess):
         """How children ended by themselves, by their number."""
         self.cpu_seconds = 0.0
         """CPU time of all children that have ended."""
-        self._numbers = 0
+        self._numbers = itertools.count()
         super().__init__(
             [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[2]), json.dumps(config)],
             kind=socket.SOCK_SEQPACKET,
@@ -103,8 +104,7 @@ class Zygote(ChildProcess):
 
         They are killed at the end.
         """
-        numbers = list(range(self._numbers, self._numbers + len(wanted)))
-        self._numbers += len(wanted)
+        numbers = [next(self._numbers) for _ in wanted]
         order = [
             {"id": number, "kind": kind, "limits": limits.to_record(), "descriptors": len(files)}
             for number, (kind, limits, files) in zip(numbers, wanted, strict=True)
@@ -118,21 +118,14 @@ class Zygote(ChildProcess):
         finally:
             self._end(numbers)
 
-    def collect(self) -> None:
-        """Take in what the zygote has said, without waiting: `exits` then holds the children that have ended."""
-        while self._has_spoken():
-            self._receive()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until it says something, but not longer than this, and take it in."""
-        if self._has_spoken(seconds):
-            self.collect()
-
-    def _has_spoken(self, seconds: float = 0.0) -> bool:
+    def collect(self, seconds: float = 0.0) -> None:
+        """Take in what the zygote says, if need be after a wait: `exits` then holds the children that have ended."""
         # poll, unlike select, takes descriptors above 1023: a trainer may have thousands open.
         poller = select.poll()
         poller.register(self.socket, select.POLLIN)
-        return bool(poller.poll(1000 * seconds))
+        while poller.poll(1000 * seconds):
+            self._receive()
+            seconds = 0.0
 
     def _end(self, numbers: list[int]) -> None:
         """Kill these children, wait until they are gone, and forget them."""

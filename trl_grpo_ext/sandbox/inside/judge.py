@@ -12,6 +12,7 @@ import reprlib
 import sys
 from collections.abc import Iterator
 from opcode import opname
+from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -210,11 +211,10 @@ def _failed(program: ProgramProxy, error: BaseException) -> str:
 
 def _source(error: BaseException, sources: dict[str, str]) -> str:
     """The source of the innermost statement of the tests that was running."""
-    filename, line, trace = "", 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename in sources:
-            filename, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-        trace = trace.tb_next
+    filename, line = "", 0
+    for frame, number in walk_tb(error.__traceback__):
+        if frame.f_code.co_filename in sources:
+            filename, line = frame.f_code.co_filename, number
     source = sources.get(filename, "")
     smallest = innermost(source, line, ast.stmt)
     return "" if smallest is None else " ".join((ast.get_source_segment(source, smallest) or "").split())[:_MAX_SOURCE]

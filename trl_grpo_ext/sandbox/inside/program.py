@@ -12,6 +12,7 @@ import io
 import os
 import resource
 import sys
+from traceback import walk_tb
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, NoReturn
 
@@ -95,10 +96,9 @@ def describe(error: BaseException) -> str:
 
 def _line(trace: TracebackType | None) -> int:
     line = 0
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == FILENAME:
-            line = trace.tb_lineno
-        trace = trace.tb_next
+    for frame, number in walk_tb(trace):
+        if frame.f_code.co_filename == FILENAME:
+            line = number
     return line
 
 

@@ -145,8 +145,8 @@ def _limits() -> list[Instruction]:
     return [*asked, *only_read, *_fail(0), *allow]
 
 
-def _checked(own_world: bool, pid: int) -> dict[str, list[Instruction]]:
-    own_process = allow if own_world else _if_argument_in(0, [pid], allow)
+def _checked(own_world: bool) -> dict[str, list[Instruction]]:
+    own_process = allow if own_world else _if_argument_in(0, [TEMPLATE_PID], allow)
     unix_stream = _if_argument_in(1, [_SOCK_STREAM], allow, mask=0xF)
     return {
         "clone": _clone(threads_only=not own_world),
@@ -162,13 +162,12 @@ def _checked(own_world: bool, pid: int) -> dict[str, list[Instruction]]:
     }
 
 
-def build(*, own_world: bool, pid: int = TEMPLATE_PID) -> bytes:
+def build(*, own_world: bool) -> bytes:
     """The filter's program.
 
     Args:
         own_world: Whether the process has its own file system and process tree. Without, it may not fork, may signal
-            only itself, and may not change what Landlock does not guard, such as the mode of files.
-        pid: The process, if it has no world of its own.
+            only itself (see `for_process`), and may not change what Landlock does not guard, such as files' modes.
 
     Raises:
         OSError: on a machine whose calls are not known here.
@@ -181,7 +180,7 @@ def build(*, own_world: bool, pid: int = TEMPLATE_PID) -> bytes:
         tables.append((_PRIVATE_WORLD, allow))
     for table, action in tables:
         actions |= dict.fromkeys(table.values(), action)
-    actions |= {_CHECKED[name]: action for name, action in _checked(own_world, pid).items()}
+    actions |= {_CHECKED[name]: action for name, action in _checked(own_world).items()}
     program = [
         (_LOAD, 0, 0, 4),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[kernel.MACHINE]),
