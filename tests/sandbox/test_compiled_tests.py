@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 
@@ -18,9 +19,8 @@ RIGHT, WRONG = "def double(x):\n    return 2 * x\n", "def double(x):\n    return
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:
-    sandbox = LocalSandbox(1)
-    yield sandbox
-    sandbox.close()
+    with contextlib.closing(LocalSandbox(1)) as sandbox:
+        yield sandbox
 
 
 def suite(code: str) -> CallSuite:

@@ -12,7 +12,7 @@ import pytest
 from walls import walls_or_skip
 
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite, TestResult
-from trl_grpo_ext.sandbox.local import LocalSandbox
+from trl_grpo_ext.sandbox.local import ATTEMPTS, LocalSandbox
 from trl_grpo_ext.sandbox.stdio_run import run_each
 
 BEST = walls_or_skip()
@@ -26,9 +26,8 @@ SHORT = Limits(wall_seconds=0.3, cpu_seconds=1.0)
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:
-    sandbox = LocalSandbox(1)
-    yield sandbox
-    sandbox.close()
+    with contextlib.closing(LocalSandbox(1)) as sandbox:
+        yield sandbox
 
 
 @pytest.mark.parametrize("stop_at_first", [True, False])
@@ -58,12 +57,14 @@ SUM = StdioSuite(tests=(StdioCase(stdin="1 2\n", stdout="3\n"), StdioCase(stdin=
 PRINTS = "a, b = map(int, input().split())\nprint(a + b)\n"
 
 
-def kill_at_random(stop: threading.Event) -> None:
-    """Kill some process below this one, about eight times a second."""
+def kill_at_random(stop: threading.Event, killed: list[int]) -> None:
+    """Kill some process below this one, about eight times a second, and note which."""
     chance = random.Random(0)
     while not stop.wait(chance.expovariate(8)):
         with contextlib.suppress(psutil.NoSuchProcess, IndexError):
-            chance.choice(psutil.Process().children(recursive=True)).kill()
+            victim = chance.choice(psutil.Process().children(recursive=True))
+            victim.kill()
+            killed.append(victim.pid)
 
 
 @pytest.mark.skipif(not BEST.namespaces, reason="a program may have killed itself here")
@@ -71,8 +72,8 @@ def test_no_verdict_is_wrong_while_zygotes_judges_and_programs_are_killed() -> N
     kinds = [(RIGHT, ADD, Ending.PASSED), (WRONG, ADD, Ending.FAILED), (PRINTS, SUM, Ending.PASSED)]
     kinds += [("print(3)", SUM, Ending.FAILED), ("def add(a, b): raise KeyError", ADD, Ending.ERROR)]
     expected = [kinds[number % len(kinds)] for number in range(200)]
-    sandbox, stop = LocalSandbox(2), threading.Event()
-    killer = threading.Thread(target=kill_at_random, args=(stop,))
+    sandbox, stop, killed = LocalSandbox(2), threading.Event(), list[int]()
+    killer = threading.Thread(target=kill_at_random, args=(stop, killed))
     killer.start()
     try:
         jobs = [
@@ -84,7 +85,7 @@ def test_no_verdict_is_wrong_while_zygotes_judges_and_programs_are_killed() -> N
         killer.join()
         sandbox.close()
     assert all(ending in (wanted, Ending.NO_VERDICT) for ending, (_, _, wanted) in zip(found, expected, strict=True))
-    assert found.count(Ending.NO_VERDICT) <= 10
+    assert found.count(Ending.NO_VERDICT) * ATTEMPTS <= len(killed)  # each kill ends one attempt at most
 
 
 @pytest.mark.parametrize("seconds", [0, 1])

@@ -11,13 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
-from walls import walls_or_skip
+from walls import wait_until, walls_or_skip
 
 from trl_grpo_ext.sandbox import probe
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
@@ -63,15 +63,6 @@ def _runs_zygote(process: psutil.Process) -> bool:
         return "sandbox.inside" in " ".join(process.cmdline())
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_outcomes_come_in_the_order_of_the_jobs(sandbox: LocalSandbox) -> None:

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from walls import wait_until
 
 from trl_grpo_ext.doctor import LEVELS, probe_level
 from trl_grpo_ext.sandbox.isolation import Isolation
@@ -45,13 +45,6 @@ def prints(sandbox: LocalSandbox, program: str, printed: str, limits: Limits = L
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=printed),))
     (result,) = sandbox.run([Job(program=program, suite=suite, limits=limits)])
     return result.ending, result.detail
-
-
-def wait_until(condition: Callable[[], object]) -> bool:
-    until = time.monotonic() + 30
-    while not (held := condition()) and time.monotonic() < until:
-        time.sleep(0.02)
-    return bool(held)
 
 
 def test_a_program_begins_in_an_empty_folder(sandbox: LocalSandbox) -> None:
