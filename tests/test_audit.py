@@ -84,6 +84,18 @@ def test_a_reward_is_asked_in_the_form_that_it_pays(tasks: dict[str, list[Task]]
     assert (tagged.form, tagged.gold_score) == ("answer tag", 1.0)
 
 
+def test_a_reward_that_pays_a_longer_number_with_the_golds_digits_in_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: dict[str, list[Task]]
+) -> None:
+    (tmp_path / "digits_within.py").write_text(
+        "def in_the_box(completions, solution, **_):\n"
+        "    boxes = [one[-1]['content'].rpartition('boxed{')[2].partition('}')[0] for one in completions]\n"
+        "    return [float(box.isdecimal() and gold in box) for box, gold in zip(boxes, solution)]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert "the gold in passing" in holes("digits_within:in_the_box", tasks["answer"])
+
+
 def test_every_probe_says_something_that_is_not_the_gold(tasks: dict[str, list[Task]]) -> None:
     """A completion that must not be paid is never the one that must be."""
     for kind, of_kind in tasks.items():

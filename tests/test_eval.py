@@ -322,6 +322,7 @@ def test_for_people_it_prints_the_sentence_first_and_then_a_table(two: Path) -> 
         (["--samples", "2", "--temperature", "0"], "the completions of a prompt are all the same"),
         (["--temperature", "-1"], "`temperature` must be above 0"),
         (["--learning_rat", "1"], "Did you mean `--learning_rate`"),
+        (["--sampels", "4"], "Unknown flag `--sampels`. Did you mean `--samples`?"),
         (["--samples", "0"], "'0' is not a number of 1 or more"),
         (["--k", "1,x"], "'x' is not a number of 1 or more"),
     ],

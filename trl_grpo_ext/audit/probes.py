@@ -97,6 +97,11 @@ def _after(words: str, answer: str) -> str:
     return answer.replace(THOUGHT, words) if THOUGHT in answer else f"{words}\n\n{answer}"
 
 
+def _longer_numbers(gold: str) -> list[str]:
+    """Numbers in whose digits the gold stands, if it is a whole number."""
+    return [f"1{gold}", f"{gold}1", f"1{gold}1"] if gold.isdecimal() else []
+
+
 def _non_solutions(said: Said, *names: str) -> Iterable[str]:
     assert said.task.suite is not None
     return (said(program) for name, program in non_solutions(said.task.suite) if name.startswith(names))
@@ -142,6 +147,7 @@ _UNPAID: Mapping[Kind, Mapping[str, Write]] = {
         "the gold in passing": lambda said: [
             f"It may be {said.task.gold}, who knows.\n{said.wrong}",
             f"{said.wrong}\n(Others say {said.task.gold})",
+            *(said(longer) for longer in _longer_numbers(said.task.gold)),
         ],
         "an answer taken back": lambda said: [f"{said.right}\nNo, wait, that is wrong.\n{said.wrong}"],
         "a denial": lambda said: [f"The answer is not {said.task.gold}.", said(f"not {said.task.gold}")],
@@ -197,7 +203,7 @@ ADVICE: Mapping[str, str] = {
     "the fence without a program": _TESTS,
     "a hedge": "refuse an answer that names more than one.",
     "many candidates": "refuse an answer that names more than one.",
-    "the gold in passing": _LAST_ANSWER,
+    "the gold in passing": "judge the last answer only, in its mark, and compare the whole of it with the gold.",
     "an answer taken back": _LAST_ANSWER,
     "a denial": _ITS_OWN_ANSWER,
     "thinking without an end": "read only what follows </think>, and give 0 where <think> is not closed.",

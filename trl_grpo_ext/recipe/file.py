@@ -114,6 +114,12 @@ DATACLASSES = (
 )
 
 
+def flags_of_fields() -> set[str]:
+    """The flags that set a field of TRL's configurations or of ours, as `--use_vllm`, `--no-use-vllm`."""
+    written = {f"--{prefix}{name}" for name in _all_fields() for prefix in ("", "no_")}
+    return written | {f"--{name[2:].replace('_', '-')}" for name in written}
+
+
 def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     """Raise a ValueError for an unknown key or flag that names the nearest valid one."""
     fields = _all_fields()
@@ -122,8 +128,7 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
         if key not in keys:
             nearest = f"Did you mean `{SHORT[key]}`?" if key in SHORT else did_you_mean(key, keys)
             raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {nearest}")
-    written = {f"--{prefix}{name}" for name in fields for prefix in ("", "no_")}
-    written |= {f"--{name[2:].replace('_', '-')}" for name in written}
+    written = flags_of_fields()
     for flag in flags:
         if flag.startswith("--") and flag.partition("=")[0] not in written:
             raise ValueError(_unknown_flag(flag.partition("=")[0].removeprefix("--"), written))

@@ -203,7 +203,8 @@ def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis |
     """Write down and print what the run came to."""
     folder = Path(recipe.training.output_dir)
     write_json(folder / SUMMARY, summary)
-    print_summary(summary, folder)
+    reshaped = any(term.gate or term.shapes for term in recipe.mix.terms)
+    print_summary(summary, folder, reshaped=reshaped)
     if diagnosis is not None:
         print_diagnosis(diagnosis, short=True)
     if summary["nothing_learned"]:

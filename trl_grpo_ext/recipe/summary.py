@@ -158,8 +158,12 @@ def summarise_run(
     }
 
 
-def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) -> None:
-    """Print the gain of each term with its intervals, the lengths and the time."""
+def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], *, reshaped: bool) -> None:
+    """Print the gain of each term with its intervals, the lengths and the time.
+
+    `reshaped` is whether a term has a gate or a shape, so that its scores are not the values that the lines of training
+    show.
+    """
     table = Table(title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left")
     table.add_column("held out")
     table.add_column("before", justify="right")
@@ -171,9 +175,9 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str]) ->
     console = Console()
     if summary["prompts"]:
         console.print(table)
-        _say(
-            console, f"{summary['prompts']} prompts, {summary['completions']} completions; in brackets, 95 % intervals."
-        )
+        before = "scores before gates and shapes; " if reshaped else ""
+        size = f"{summary['prompts']} prompts, {summary['completions']} completions"
+        _say(console, f"{size}; {before}in brackets, 95 % intervals.")
     parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
     _say(
         console,
