@@ -92,7 +92,8 @@ def test_a_reward_that_pays_a_longer_number_with_the_golds_digits_in_it_is_found
         "    boxes = [one[-1]['content'].rpartition('boxed{')[2].partition('}')[0] for one in completions]\n"
         "    return [float(box.isdecimal() and gold in box) for box, gold in zip(boxes, solution)]\n"
     )
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    close_workers()  # which know only the folders of when they were started
     assert "the gold in passing" in holes("digits_within:in_the_box", tasks["answer"])
 
 
