@@ -212,6 +212,7 @@ def test_a_model_is_better_after_training_and_the_sentence_says_by_how_much(two:
         assert model["tokens"]["p10"] <= model["tokens"]["p50"] <= model["tokens"]["p90"] <= model["tokens"]["max"]
     assert (two / found["report"]).name == "tiny_reasoner-vs-trained.html"
     assert (two / found["report"]).stat().st_size > 50_000
+    assert json.loads((two / found["report"]).with_suffix(".json").read_text()) == found
 
 
 @pytest.mark.slow  # its fixture is real runs

@@ -170,13 +170,15 @@ def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argpar
         write_json(folder / EVALUATION, {name: value for name, value in one.to_record().items() if name != "label"})
     both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
     page = str(write_report(folders, both, ahead=told)) if report else None
+    record = {
+        "sentence": told,
+        "models": [one.to_record() for one in found],
+        "differences": {name: difference.to_record() for name, difference in differences.items()},
+        "report": page,
+    }
+    if both is not None:
+        write_json(both.with_suffix(".json"), record)
     if arguments.json:
-        record = {
-            "sentence": told,
-            "models": [one.to_record() for one in found],
-            "differences": {name: difference.to_record() for name, difference in differences.items()},
-            "report": page,
-        }
         print(json.dumps(record, indent=2, allow_nan=False))
     else:
         if told:
