@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         found = [read_evaluation(*each, arguments.k) for each in zip(folders, names, strict=True)]
         return _show(found, folders, arguments, report=recipe.training.write_report)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return refuse(error)
 
 
@@ -159,20 +159,21 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
 def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argparse.Namespace, *, report: bool) -> int:
     """Print the figures, write the page, and return the exit status."""
     from trl_grpo_ext.evaluation.comparison import compare, sentence
+    from trl_grpo_ext.evaluation.evaluated import keep_figures
     from trl_grpo_ext.evaluation.printed import print_evaluations
     from trl_grpo_ext.report.write import write_report
-    from trl_grpo_ext.runs.recorded_run import EVALUATION
     from trl_grpo_ext.support.files import write_json
 
     differences = compare(*found) if len(found) == 2 else {}
     told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
-    for one, folder in zip(found, folders, strict=True):
-        write_json(folder / EVALUATION, {name: value for name, value in one.to_record().items() if name != "label"})
+    models = [one.to_record() for one in found]
+    for model, folder in zip(models, folders, strict=True):
+        keep_figures(folder, model)
     both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
     page = str(write_report(folders, both, ahead=told)) if report else None
     record = {
         "sentence": told,
-        "models": [one.to_record() for one in found],
+        "models": models,
         "differences": {name: difference.to_record() for name, difference in differences.items()},
         "report": page,
     }

@@ -6,12 +6,12 @@ import argparse
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from types import ModuleType
 
 from trl_grpo_ext.cli import audit, check_data, diagnose, docs, doctor, init, lab, recipes, replay, report, score, train
 from trl_grpo_ext.cli import eval as evaluate
 from trl_grpo_ext.cli.exit_status import INTERRUPTED, refuse
+from trl_grpo_ext.support.text import nearest
 from trl_grpo_ext.support.version import __version__
 
 # Each module has `add_parser`, which adds to `argparse`'s sub-commands what the command takes, without loading anything
@@ -77,6 +77,6 @@ def _check_spelling(flag: str, command: argparse.ArgumentParser) -> None:
     """End with status 2 for a flag that is nearly one of the command's own, and none of a configuration's."""
     from trl_grpo_ext.recipe.file import flags_of_fields
 
-    near = get_close_matches(flag, command._option_string_actions, n=1, cutoff=0.8)
+    near = nearest(flag, command._option_string_actions, likeness=0.8)
     if flag.startswith("--") and near and flag not in flags_of_fields():
-        raise SystemExit(refuse(ValueError(f"Unknown flag `{flag}`. Did you mean `{near[0]}`?")))
+        raise SystemExit(refuse(f"Unknown flag `{flag}`. Did you mean `{near}`?"))

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from trl_grpo_ext.figures.primary import pass_at_k, passes, read_answer
-from trl_grpo_ext.runs.recorded_run import EVALUATION, RecordedRun
+from trl_grpo_ext.runs.recorded_run import EVALUATION, FIGURES, RecordedRun
 from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, score_interval
+from trl_grpo_ext.support.files import write_json
 
 FEWEST_VOTES = 3  # of two, either they agree or each has half of the vote: that is pass@1 again
 QUANTILES = {"p10": 10, "p50": 50, "p90": 90, "max": 100}
@@ -74,6 +75,13 @@ class Evaluated:
         return {"mean": sum(self.lengths) / len(self.lengths), **dict(zip(QUANTILES, quantiles, strict=True))}
 
 
+def keep_figures(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write the figures of an evaluation, as `Evaluated.to_record` has them, beside what was evaluated."""
+    kept = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
+    kept[FIGURES] = {name: value for name, value in record.items() if name != "label" and name not in kept}
+    write_json(folder / EVALUATION, kept)
+
+
 def is_evaluation(folder: str) -> bool:
     """Whether this is the folder of an evaluation."""
     return (Path(folder) / EVALUATION).is_file()
@@ -94,7 +102,8 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
     Raises:
         ValueError: if a part of it was not recorded, or for a k that is more than the completions a prompt.
     """
-    about = {"label": label, **json.loads((folder / EVALUATION).read_text(encoding="utf-8"))}
+    kept = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
+    about = {"label": label, **{name: value for name, value in kept.items() if name != FIGURES}}
     check_ks(ks, about["samples"])
     found = Evaluated(about, ks or sorted({1, about["samples"]}))
     # On several ranks, prompts are repeated to fill up the last batch; these come last.

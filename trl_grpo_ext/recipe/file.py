@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from trl_grpo_ext.support.lazy import find_object
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean, nearest
 from trl_grpo_ext.workers.executor import choose_executor
 
 
@@ -126,8 +126,8 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     keys = {*fields, *FILE_ONLY_KEYS}
     for key in file.keys:
         if key not in keys:
-            nearest = f"Did you mean `{SHORT[key]}`?" if key in SHORT else did_you_mean(key, keys)
-            raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {nearest}")
+            meant = f"Did you mean `{SHORT[key]}`?" if key in SHORT else did_you_mean(key, keys)
+            raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {meant}")
     written = flags_of_fields()
     for flag in flags:
         if flag.startswith("--") and flag.partition("=")[0] not in written:
@@ -159,10 +159,9 @@ def _all_fields() -> Mapping[str, str]:
 def _unknown_flag(name: str, written: set[str]) -> str:
     if name in FILE_ONLY_KEYS:
         return f"`--{name}` is not a flag: `{name}` is set in the recipe's file."
-    nearest = f"Did you mean `--{SHORT[name]}`?" if name in SHORT else did_you_mean(f"--{name}", written)
-    if nearest.startswith("Valid are"):  # some hundreds
-        nearest = "The command's own flags are listed by --help; all others are fields of TRL's configurations."
-    return f"Unknown flag `--{name}`. {nearest}"
+    near = f"--{SHORT[name]}" if name in SHORT else nearest(f"--{name}", written)
+    others = "The command's own flags are listed by --help; all others are fields of TRL's configurations."
+    return f"Unknown flag `--{name}`. {f'Did you mean `{near}`?' if near else others}"
 
 
 def field_types(module: str, class_name: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.report.page import rounded
+from trl_grpo_ext.runs.recorded_run import FIGURES
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval
 from trl_grpo_ext.verdict import Status
 
@@ -182,7 +183,7 @@ def evaluated_settings(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 
 def evaluation_head(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """The head of the page of an evaluation without training, of what its `evaluation.json` says."""
-    rates = {name: one for name, one in evaluation.items() if name.startswith(("pass@", "maj@")) and one}
+    rates = {name: one for name, one in evaluation[FIGURES].items() if name.startswith(("pass@", "maj@")) and one}
     told = {name: str(Interval(one["mean"], one["low"], one["high"])) for name, one in rates.items()}
     over = f"{evaluation['prompts']:,} prompts, {evaluation['samples']} completions each"
     return {

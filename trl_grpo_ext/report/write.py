@@ -18,7 +18,7 @@ from trl_grpo_ext.report.kept_groups import MOST_CHARACTERS, MOST_COMPLETIONS, K
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.report.series import evaluated_settings, evaluation_head
-from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.recorded_run import FIGURES, RecordedRun
 from trl_grpo_ext.runs.settings import conditions_of
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.estimate import SURE, Estimate
@@ -98,7 +98,7 @@ def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float
         else:
             reported.add(card, number)
     data = reported.page_data(run.iterate_logs()) | {"unreadable": unreadable, "unread": len(left)}
-    return data | evaluation_head(evaluation) if "pass@1" in (evaluation := run.evaluation) else data
+    return data | evaluation_head(evaluation) if FIGURES in (evaluation := run.evaluation) else data
 
 
 def spread_out(items: Sequence[int]) -> Iterator[int]:

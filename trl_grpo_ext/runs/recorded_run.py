@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 # What reading a part raises if it is torn, has just been thinned out, or was not written by a recorder.
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException)
 
-EVALUATION = "evaluation.json"
+EVALUATION, FIGURES = "evaluation.json", "figures"  # the file, and the key of its figures
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
 SAMPLE_FIELDS = ("text", "completion_ids", "truncated", "group", "step", "prefill")
 

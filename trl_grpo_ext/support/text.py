@@ -24,6 +24,11 @@ def sentence(phrase: str) -> str:
 MOST_NAMES = 40  # all verifiers, but not all flags of TRL
 
 
+def nearest(wrong: str, valid: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The valid name that is most like a wrong one; None if none is as like as that, in [0, 1]."""
+    return next(iter(difflib.get_close_matches(wrong, sorted(set(valid)), n=1, cutoff=likeness)), None)
+
+
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     """A sentence that offers the nearest valid name, or a few of them if none is near.
 
@@ -32,9 +37,8 @@ def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
         'Did you mean `learning_rate`?'
     """
     names = sorted(set(valid))
-    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.6)
-    if near:
-        return f"Did you mean `{near[0]}`?"
+    if near := nearest(wrong, names):
+        return f"Did you mean `{near}`?"
     shown = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
     return f"Valid are: {shown}{', ...' if len(names) > MOST_NAMES else ''}."
 
