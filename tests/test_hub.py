@@ -26,8 +26,9 @@ def port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_name_on_a_hub_out_of_reach_is_looked_up_in_the_cache_only(
-    port: int, capsys: pytest.CaptureFixture[str]
+    port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("NO_PROXY", "localhost")  # names no proxy
     go_offline_without_hub("bundled:tiny_reasoner", "openai/gsm8k")
     assert os.environ[OFFLINE] == "1"
     said = "The Hub at 127.0.0.1 cannot be reached (Connection refused): only what is cached here is used.\n"

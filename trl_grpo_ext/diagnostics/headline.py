@@ -104,7 +104,7 @@ def _sound(window: Window) -> str:
     held_out = f"the evaluation has {moves} {evaluation.change}" if moves else f"the evaluation is {evaluation}"
     is_early = len(window.batches) < FLAT_BATCHES
     if moves == "risen" and is_early:
-        return f"{sentence(held_out)}; of training it is too early to tell: {score} is {training}."
+        return f"{sentence(held_out)}; in training, it is too early to tell: {score} is {training}."
     if moves == "risen" and not is_learned:
         return f"{FINE} {held_out}; in training, {score} is {training}."
     if moves == "fallen" and is_learned and not is_early:

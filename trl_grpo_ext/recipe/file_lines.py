@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.mix.data_check import FileLines
+from trl_grpo_ext.support.files import numbered_lines
 
 if TYPE_CHECKING:
     from trl_grpo_ext.recipe.arguments import RecipeArguments
@@ -32,13 +33,8 @@ def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None
         name, path = f"{name.rstrip('/')}/{files[0].name}", files[0]
     if path.suffix not in KINDS:
         return None
-    numbers = _of_csv(path) if path.suffix == ".csv" else _of_json_lines(path)
+    numbers = _of_csv(path) if path.suffix == ".csv" else [number for number, _ in numbered_lines(path)]
     return FileLines(name, numbers) if len(numbers) == rows else None
-
-
-def _of_json_lines(path: Path) -> list[int]:
-    with open(path, "rb") as file:
-        return [number for number, line in enumerate(file, start=1) if line.strip()]
 
 
 def _of_csv(path: Path) -> list[int]:

@@ -27,7 +27,8 @@ def go_offline_without_hub(*names: object) -> None:
     Otherwise each file of a model is asked for six times. Call it before anything of Hugging Face is imported. Behind a
     proxy, the proxy decides.
     """
-    if OFFLINE in os.environ or getproxies() or not any(map(_may_be_on_the_hub, names)):
+    has_proxy = not {"http", "https", "all"}.isdisjoint(getproxies())  # which also has what `no_proxy` names
+    if OFFLINE in os.environ or has_proxy or not any(map(_may_be_on_the_hub, names)):
         return
     endpoint = urlsplit(os.environ.get("HF_ENDPOINT", HUB))
     place = endpoint.hostname or "", endpoint.port or (80 if endpoint.scheme == "http" else 443)

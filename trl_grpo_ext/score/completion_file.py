@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.sample import Sample, samples_from_columns
+from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
 
 Row = dict[str, Any]
@@ -66,7 +67,7 @@ class CompletionFile:
 
     def lines(self) -> Iterator[int]:
         """The line of each row, from 1."""
-        return (number for number, _ in _numbered(self.path))
+        return (number for number, _ in numbered_lines(self.path))
 
     def _samples(self, rows: Sequence[Row], groups: Sequence[int]) -> list[Sample]:
         names = sorted({name for row in rows for name in row} - {self.completion})
@@ -76,14 +77,8 @@ class CompletionFile:
         return [replace(sample, group=group) for sample, group in zip(samples, groups, strict=True)]
 
 
-def _numbered(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty, each with its number from 1."""
-    with open(path, "rb") as file:
-        yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
-
-
 def _rows(path: Path, completion: str) -> Iterator[Row]:
-    for number, line in _numbered(path):
+    for number, line in numbered_lines(path):
         try:
             yield _row(line, completion)
         except ValueError as error:

@@ -83,6 +83,12 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                         yield value
 
 
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not empty, each with its number from 1."""
+    with open(path, "rb") as file:
+        yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+
+
 def plain(value: Any, digits: int | None = None) -> Any:
     """The value as JSON holds it: null for NaN and infinity, text for keys and for what JSON does not know.
 
@@ -111,4 +117,4 @@ def set_aside(recorded: Path) -> None:
     while (aside := recorded.with_name(f"{recorded.stem}.{number}{recorded.suffix}")).exists():
         number += 1
     recorded.rename(aside)
-    logger.warning("%s holds an earlier run; its %s is now %s.", recorded.parent, recorded.name, aside)
+    logger.warning("%s holds an earlier run; renaming its %s to %s.", recorded.parent, recorded.name, aside)

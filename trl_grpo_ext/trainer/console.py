@@ -64,7 +64,7 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._bar, self._bar_is_evaluations = None, False
 
 
-MOST_GROUPS = 0.5
+MOST_GROUPS = 0.5  # of the groups: what so many are is told
 
 
 def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int, first: int | None = None) -> str:
@@ -104,7 +104,7 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
 
 
 def _most_others(logs: Mapping[str, Any]) -> str:
-    """What most groups are that have nothing to teach, where these are more than half: learned, or out of reach."""
+    """What most groups are that have nothing to teach, where these are half or more: learned, or out of reach."""
     shares = {kind: logs.get(f"verified/groups/{kind}") or 0.0 for kind in ("all_right", "all_wrong")}
     kind = max(shares, key=shares.__getitem__)
     return f", {shares[kind]:.0%} {kind.replace('_', ' ')}" if shares[kind] >= MOST_GROUPS else ""
