@@ -22,12 +22,11 @@ from trl_grpo_ext.sandbox.fusion import FusionError, FusionSandbox
 from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.local import LocalSandbox
-from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, tell
+from trl_grpo_ext.sandbox.monitor import LimitError
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.sandbox import fusion_sandbox
-from trl_grpo_ext.sandbox.stdio_run import _pipe, _talk
+from trl_grpo_ext.sandbox.stdio_run import jailed, talk
 from trl_grpo_ext.sandbox.zygote import Zygote
-from trl_grpo_ext.workers.frames import Inbox
 
 LIMITS = Limits(wall_seconds=10, cpu_seconds=10)
 
@@ -50,21 +49,10 @@ class StandIn:
     def _run(self, code: str, stdin: str, seconds: float, memory_mb: int) -> dict[str, Any]:
         limits = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=1024)
         case = StdioCase(stdin=stdin, stdout="")
-        control, inner = socket.socketpair()
-        with (
-            control,
-            inner,
-            _pipe() as (given, feed),
-            _pipe() as (out, stdout),
-            _pipe() as (err, stderr),
-            self._zygote.children(("program", limits, [given, stdout, stderr, inner])) as (program,),
-        ):
-            watch = Monitor(self._zygote, limits)
-            tell(control, {"program": code})
-            watch.await_ready(Inbox(control.fileno()))
+        with jailed(self._zygote, code, limits) as (program, watch, ends):
             watch.start(seconds)
             try:
-                printed, errors = _talk(self._zygote, program, watch, case, (feed, out, err), limits)
+                printed, errors = talk(self._zygote, program, watch, case, ends, limits)
             except LimitError:
                 return {"status": "TimeLimitExceeded", "execution_time": seconds, "stdout": "", "stderr": ""}
             status = os.waitstatus_to_exitcode(self._zygote.exits[program].status)

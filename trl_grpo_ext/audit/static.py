@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -13,7 +12,7 @@ from trl_grpo_ext.audit.probes import FORMS, OTHER, PROBES, Probe, Said
 from trl_grpo_ext.audit.task import Kind, Task
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
-from trl_grpo_ext.support.progress import Progress
+from trl_grpo_ext.support.progress import Progress, without_warnings
 from trl_grpo_ext.verdict import Blame, Verdict
 
 TRIED = 12  # tasks that show in which form the reward wants its answers
@@ -156,8 +155,7 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
         NotAuditedError: for a reward that can judge none of them.
     """
     few = tasks[:TRIED]
-    logging.disable(logging.WARNING)  # a traceback, of which the sentence has the place
-    try:
+    with without_warnings():
         earned = {
             form: _mean_score(reward.judge_samples([task.sample(Said(task, form).right) for task in few]))
             for form in FORMS[few[0].kind]
@@ -165,8 +163,6 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
         form = max(earned, key=lambda form: -math.inf if math.isnan(earned[form]) else round(earned[form], 9))
         verdicts = reward.judge_samples([task.sample(Said(task, form).right) for task in tasks])
         empty = _mean_score(reward.judge_samples([task.sample("") for task in few]))
-    finally:
-        logging.disable(logging.NOTSET)
     gold = _mean_score(verdicts)
     if math.isnan(gold):
         why = verdicts[0].details.get("error") or verdicts[0].reason

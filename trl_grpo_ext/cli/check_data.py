@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,15 +92,13 @@ def _print_examples(split: _Split) -> None:
 def _print_problems(mix: RewardMix, split: _Split) -> str:
     """Print the problems of a split, and the verifiers that fail on it; returns what they come to, empty for none."""
     from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
+    from trl_grpo_ext.support.progress import without_warnings
     from trl_grpo_ext.support.text import on_one_line
 
     name, rows, lines = split
     problems = check_rows(mix, rows, thorough=True)
-    logging.disable(logging.WARNING)  # a traceback, of which the finding has the place
-    try:
+    with without_warnings():
         failures = try_verifiers(mix, rows)
-    finally:
-        logging.disable(logging.NOTSET)
     for one in failures:
         print(f"{name}: the verifier of {one.term!r} fails on {place([one.row], lines)}: {one.advice}")
         print(f"  the completion was {on_one_line(one.value, MAX_CHARS)!r}")

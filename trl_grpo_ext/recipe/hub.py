@@ -1,4 +1,4 @@
-"""What a name of a model or of data is looked up in: folders here, or the Hub, if it can be reached."""
+"""Where the name of a model or of data is looked up: in folders here, or on the Hub, if it can be reached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_model_folder(name: str, key: str) -> None:
 
 
 def go_offline_without_hub(*names: object) -> None:
-    """If one of these is to come from the Hub, which cannot be reached, have only what is cached here looked at.
+    """Look only at what is cached here, if one of these names may be on the Hub and the Hub cannot be reached.
 
     Otherwise each file of a model is asked for six times. Call it before anything of Hugging Face is imported. Behind a
     proxy, the proxy decides.

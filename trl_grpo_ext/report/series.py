@@ -174,6 +174,7 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
 
 
 EVALUATED = ("model", "dataset", "split", "prompts", "samples", "temperature", "max_completion_length", "seed")
+JUDGES = ("reward_functions", "verifiers", "rewards")
 
 
 def evaluated_settings(evaluation: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,8 +182,11 @@ def evaluated_settings(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     return {name: evaluation[name] for name in EVALUATED if name in evaluation}
 
 
-def evaluation_head(evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """The head of the page of an evaluation without training, of what its `evaluation.json` says."""
+def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The head of the page of an evaluation, of what its `evaluation.json` says.
+
+    Of the trainer's settings, only those that say who judged are left: nothing was trained.
+    """
     rates = {name: one for name, one in evaluation[FIGURES].items() if name.startswith(("pass@", "maj@")) and one}
     told = {name: str(Interval(one["mean"], one["low"], one["high"])) for name, one in rates.items()}
     over = f"{evaluation['prompts']:,} prompts, {evaluation['samples']} completions each"
@@ -192,7 +196,7 @@ def evaluation_head(evaluation: Mapping[str, Any]) -> dict[str, Any]:
             "tiles": [[name, "", interval] for name, interval in told.items()],
             "notes": [f"Data: {evaluation['dataset']} ({evaluation['split']})."],
         },
-        "settings": evaluated_settings(evaluation),
+        "settings": evaluated_settings(evaluation) | {name: settings[name] for name in JUDGES if name in settings},
     }
 
 

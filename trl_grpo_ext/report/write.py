@@ -98,7 +98,7 @@ def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float
         else:
             reported.add(card, number)
     data = reported.page_data(run.iterate_logs()) | {"unreadable": unreadable, "unread": len(left)}
-    return data | evaluation_head(evaluation) if FIGURES in (evaluation := run.evaluation) else data
+    return data | evaluation_head(evaluation, data["settings"]) if FIGURES in (evaluation := run.evaluation) else data
 
 
 def spread_out(items: Sequence[int]) -> Iterator[int]:

@@ -20,6 +20,7 @@ from trl_grpo_ext.workers.frames import Inbox
 _ERROR_BYTES = 1 << 14  # of what a program prints to standard error
 _CHUNK = 1 << 16
 _READS, _PAUSE_SECONDS = 64, 0.005  # after so many reads, a pause before each: what is printed meanwhile comes in one
+Ends = tuple[FileIO, FileIO, FileIO]  # to write its standard input, and to read its output and its errors
 # After these, every later case would end alike.
 _HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)
 
@@ -54,22 +55,11 @@ def run_each(
 
 def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
     """How one case ended, and the wall time that the program had."""
-    control, inner = socket.socketpair()
-    with (
-        control,
-        inner,
-        _pipe() as (stdin, feed),
-        _pipe() as (out, stdout),
-        _pipe() as (err, stderr),
-        zygote.children(("program", job.limits, [stdin, stdout, stderr, inner])) as (program,),
-    ):
-        monitor = Monitor(zygote, job.limits)
-        tell(control, {"program": job.program})
-        monitor.await_ready(Inbox(control.fileno()))
+    with jailed(zygote, job.program, job.limits) as (program, monitor, ends):
         monitor.start(seconds)
         started = time.monotonic()
         try:
-            printed, errors = _talk(zygote, program, monitor, case, (feed, out, err), job.limits)
+            printed, errors = talk(zygote, program, monitor, case, ends, job.limits)
             left = zygote.exits[program]
             if zygote.namespaces:
                 check_killed(left, job.limits)
@@ -79,8 +69,26 @@ def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tupl
         return result, time.monotonic() - started
 
 
-def _talk(
-    zygote: Zygote, program: int, monitor: Monitor, case: StdioCase, ends: tuple[FileIO, FileIO, FileIO], limits: Limits
+@contextlib.contextmanager
+def jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int, Monitor, Ends]]:
+    """A program in a fresh jail, which may be started: its number, its monitor, and the other ends of its streams."""
+    control, inner = socket.socketpair()
+    with (
+        control,
+        inner,
+        _pipe() as (stdin, feed),
+        _pipe() as (out, stdout),
+        _pipe() as (err, stderr),
+        zygote.children(("program", limits, [stdin, stdout, stderr, inner])) as (number,),
+    ):
+        monitor = Monitor(zygote, limits)
+        tell(control, {"program": program})
+        monitor.await_ready(Inbox(control.fileno()))
+        yield number, monitor, (feed, out, err)
+
+
+def talk(
+    zygote: Zygote, program: int, monitor: Monitor, case: StdioCase, ends: Ends, limits: Limits
 ) -> tuple[bytes, bytes]:
     """Feed the program and read what it prints until it has ended; standard output and error."""
     feed, out, err = ends

@@ -1,11 +1,25 @@
-"""How far a command has got, in lines on stderr."""
+"""What a command says on stderr while it works, and what it keeps to itself."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 SECONDS_BETWEEN_LINES = 1.0
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Log no warning within the `with` block, such as a traceback whose place the command tells in a sentence."""
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 class Progress:

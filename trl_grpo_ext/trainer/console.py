@@ -104,7 +104,7 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
 
 
 def _most_others(logs: Mapping[str, Any]) -> str:
-    """What most groups are that have nothing to teach, where these are half or more: learned, or out of reach."""
+    """Whether half of the groups or more are all right, or all wrong; empty otherwise."""
     shares = {kind: logs.get(f"verified/groups/{kind}") or 0.0 for kind in ("all_right", "all_wrong")}
     kind = max(shares, key=shares.__getitem__)
     return f", {shares[kind]:.0%} {kind.replace('_', ' ')}" if shares[kind] >= MOST_GROUPS else ""
