@@ -181,6 +181,8 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert "- the gold in another form: compare values" in advice
     assert len(shown.splitlines()) <= 18
     assert "No, wait, that is wrong." not in shown
+    assert re.search(r"REFUSED +the gold in another form +100% \[", table), "it is refused each time"
+    assert "(21)" in table
     assert main(["audit", "planted_holes:first_tag", "--data", str(data), "--cases"]) == FOUND
     assert "No, wait, that is wrong." in capsys.readouterr().out
     assert main(["audit", "math", "--data", str(data), "--json"]) == FINE
@@ -192,6 +194,23 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert refused.out == ""
     assert main(["audit", "math", "--data", str(data), "--gold", "solutoin"]) == REFUSED
     assert "There is no column `solutoin` (--gold). Did you mean `solution`?" in capsys.readouterr().err
+
+
+def test_a_probe_that_does_not_apply_is_left_out_of_what_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "exact.py").write_text(
+        "from trl_grpo_ext import verifier\n\n\n@verifier\ndef exact(sample):\n"
+        "    return sample.text.strip() == sample.row['solution']\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    audit = ["audit", "exact:exact", "--limit", "4"]
+    assert main(audit) == FOUND
+    assert "refuses 1 of 3 kinds of right ones" in capsys.readouterr().out
+    assert main([*audit, "--skip", "the gold after some words"]) == FINE
+    assert "and all 2 kinds of right ones" in capsys.readouterr().out
+    assert main([*audit, "--skip", "the gold in a form"]) == REFUSED
+    assert "(--skip). Did you mean `the gold in another form`?" in capsys.readouterr().err
 
 
 def test_prompts_may_have_a_column_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_CHARS = 800  # of a completion; JSON has all
 LEAST_CHARS = 16  # of a completion in the table
+GOLD_CHARS = 12  # of a gold in it
 GAPS = 12  # between the columns of the table
 IGNORES_THE_GOLD = (
     "This reward does not look at the gold: it always pays another row's. If it is a term of format or length, the "
@@ -104,15 +105,24 @@ def _share(share: Interval | None) -> str:
 def _table(found: Sequence[ProbeResult], width: int) -> Table:
     """A line a probe, as wide as the console: completions get the room that the rest leaves."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in ("", "probe", "paid [95 %]", "such as"):
+    for title in ("", "probe", "how often [95 %]", "such as (gold)"):
         table.add_column(title, no_wrap=True)
-    others = (max(map(len, column)) for column in zip(*((one.outcome, one.name) for one in found), strict=True))
-    room = width - sum(others) - len("100% [93%, 100%]") - GAPS
-    for probe in found:
-        paid = "-" if probe.paid is None else f"{probe.paid.mean:.0%} [{probe.paid.low:.0%}, {probe.paid.high:.0%}]"
-        said = on_one_line(probe.worst[0].completion, max(LEAST_CHARS, room))
-        table.add_row(probe.outcome, probe.name, paid, Text(said))
+    rows = [(probe.outcome, probe.name, _how_often(probe)) for probe in found]
+    room = width - sum(max(map(len, column)) for column in zip(*rows, strict=True)) - GAPS
+    for probe, row in zip(found, rows, strict=True):
+        case = probe.worst[0]
+        gold = f" ({on_one_line(case.gold, GOLD_CHARS)})"
+        gold = gold if room >= LEAST_CHARS + len(gold) else ""
+        table.add_row(*row, Text(on_one_line(case.completion, max(LEAST_CHARS, room - len(gold))) + gold))
     return table
+
+
+def _how_often(probe: ProbeResult) -> str:
+    """The share that was paid and must not be, or was refused and must be paid."""
+    if (paid := probe.paid) is None:
+        return "-"
+    mean, *bounds = (1 - paid.mean, 1 - paid.high, 1 - paid.low) if probe.pays else (paid.mean, paid.low, paid.high)
+    return f"{mean:.0%} [{bounds[0]:.0%}, {bounds[1]:.0%}]"
 
 
 def _worst(found: Sequence[ProbeResult]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from trl_grpo_ext.audit.task import Kind, Task
 from trl_grpo_ext.rewards.restyled import restyled
 from trl_grpo_ext.rewards.unit_tests.trials import non_solutions
 from trl_grpo_ext.sandbox.job import CallSuite
+from trl_grpo_ext.support.text import did_you_mean
 
 MARK = "ANSWER"
 OTHER = "another row's gold"  # the probe that a reward pays which does not look at its own row's
@@ -192,7 +193,7 @@ _OUTSIDE = "compare results with the tests outside the program's process, as pla
 ADVICE: Mapping[str, str] = {
     "the gold": "the reward refuses its own gold in some rows: see --cases, and check-data.",
     "the gold after some words": "find the answer in the text; do not compare the whole text.",
-    "the gold in another form": "compare values, as `math` and `numeric` do; or let it be, where the form is the task.",
+    "the gold in another form": "compare values, as `math` and `numeric` do; or --skip it, where the form is the task.",
     "the reference": "the tests refuse their own reference: see --cases, and check-data.",
     "the reference, with a comment": "run the program; do not compare its text.",
     OTHER: _ITS_OWN_ANSWER,
@@ -221,3 +222,11 @@ PROBES: Mapping[Kind, tuple[Probe, ...]] = {
     kind: tuple(Probe(name, table is _PAID, write) for table in (_PAID, _UNPAID) for name, write in table[kind].items())
     for kind in _PAID
 }
+
+
+def check_skipped(names: Iterable[str], kind: Kind) -> None:
+    """Raise a ValueError for a name that no probe of this kind has."""
+    known = [probe.name for probe in PROBES[kind]]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"There is no probe {name!r} (--skip). {did_you_mean(name, known)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -107,13 +107,18 @@ def is_paid(score: float, gold_score: float) -> bool:
     return score > gold_score / 2 if gold_score > 0 else score >= gold_score
 
 
-def audit_reward(reward: Verifier, tasks: Sequence[Task], data: str = "the data") -> StaticAudit:
+def audit_reward(
+    reward: Verifier, tasks: Sequence[Task], data: str = "the data", *, skip: Collection[str] = ()
+) -> StaticAudit:
     """Probe a reward on tasks of one kind; what takes longer than a second says on stderr how far it has got.
+
+    `skip` names probes that are left out.
 
     Raises:
         NotAuditedError: for a reward that cannot judge the golds, or that pays neither them nor an empty text.
     """
     kind = tasks[0].kind
+    probes = [probe for probe in PROBES[kind] if probe.name not in skip]
     try:
         paid = paid_gold(reward, tasks, data)
         if not paid.gold > 0 and not paid.beats_nothing:
@@ -121,8 +126,8 @@ def audit_reward(reward: Verifier, tasks: Sequence[Task], data: str = "the data"
     except NotAuditedError as error:
         raise NotAuditedError(f"{error}; so nothing was audited. {WHAT_TO_DO}") from None
     said = [Said(task, paid.form) for task in tasks]
-    results, progress = [], Progress("probing", len(PROBES[kind]), "kinds of completions")
-    for probe in PROBES[kind]:
+    results, progress = [], Progress("probing", len(probes), "kinds of completions")
+    for probe in probes:
         results.append(_probe(reward, probe, said, paid.gold))
         progress.show(len(results))
     return StaticAudit(

@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
         usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--prompt COLUMN] [--gold COLUMN] "
-        "[--limit ROWS] [--attack] [--seed N] [--cases | --json]",
+        "[--skip PROBE] [--limit ROWS] [--attack] [--seed N] [--cases | --json]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
@@ -54,6 +54,9 @@ def add_parser(commands: Any) -> None:
         "--gold",
         metavar="COLUMN",
         help="the column of the right answers (what the reward says, else solution, else answer)",
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="PROBE", help="a probe that does not apply to this reward"
     )
     parser.add_argument("--limit", type=int, default=ROWS, metavar="ROWS", help=f"rows to probe ({ROWS})")
     parser.add_argument(
@@ -93,7 +96,7 @@ def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.audit.static import NotAuditedError, audit_reward
 
     reward = audited.reward
-    static = audit_reward(reward, audited.tasks, audited.data)
+    static = audit_reward(reward, audited.tasks, audited.data, skip=arguments.skip)
     if not arguments.json:
         print_audit(static, reward.__name__, cases=arguments.cases)
     attacks, not_attacked = [], None
@@ -131,6 +134,7 @@ def _attack(audited: _Audited, seed: int) -> list[Attack]:
 
 def _read(arguments: argparse.Namespace) -> _Audited:
     """What is audited, and on what; a ValueError says what is wrong with the arguments."""
+    from trl_grpo_ext.audit.probes import check_skipped
     from trl_grpo_ext.audit.reward import MixReward, check_attack, gold_columns, reward_named
     from trl_grpo_ext.audit.task import read_tasks
 
@@ -164,6 +168,7 @@ def _read(arguments: argparse.Namespace) -> _Audited:
     reward.check_columns([name for name in rows[0] if name != "prompt"])
     golds = gold_columns(reward) if arguments.gold is None else (arguments.gold,)
     tasks = _of_one_kind(read_tasks(rows, golds))
+    check_skipped(arguments.skip, tasks[0].kind)
     if arguments.attack:
         check_attack(reward, tasks[0].kind)
     return _Audited(reward, tasks, data.dataset_name or "the recipe's datasets", golds)
