@@ -154,12 +154,15 @@ def test_the_page_goes_by_the_scores_of_its_sentence(tmp_path: Path) -> None:
     for card in run.cards():
         reported.add(card)
     head = reported.page_data()["key_figures"]
-    (note,) = head["notes"]
+    note, about = head["notes"]
+    assert about.startswith("A score is a mean of verdicts: 1 is right, 0 is wrong.")
     interval = (
         r"Training: in the first 4 batches and in the last 16, a change of \+(0\.\d\d) \(95 % interval (.*) to (.*)\)\."
     )
     gain, low, high = map(float, re.fullmatch(interval, note).groups())  # type: ignore[union-attr]
     assert 0 < low < gain < high
+    change = findings.score["training"].to_record()["change"]
+    assert [f"{change[name]:.2f}" for name in ("mean", "low", "high")] == [f"{one:.2f}" for one in (gain, low, high)]
     label, start, end = head["tiles"][0]
     assert label == "Score, training"
     assert findings.sentence == (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trl_grpo_ext.diagnostics.levels import LevelOf, fitted_rise, gain, gain_within, score_level
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.support.estimate import NOTHING, SURE, Estimate
+from trl_grpo_ext.support.estimate import NOTHING, SURE, Estimate, Interval
 
 # Ours, set by benchmarks/false_alarms.py: how often runs that learn are called stuck, and runs that are stuck are told.
 FLAT_BATCHES = 8  # fewer cannot show that a score is flat
@@ -67,13 +68,17 @@ class Ends:
         return " and ".join(filter(None, (self.start_at, self.end_at)))
 
     @property
-    def gain(self) -> str:
-        """`, a change of +0.40 (95 % interval +0.35 to +0.45)`; empty where there is no start, or no error is known."""
+    def gain(self) -> Interval | None:
+        """The change with its interval; None where there is no start, or no error is known."""
         gain = self.end - self.start
-        low, high = gain.interval.low, gain.interval.high
-        if not (gain.count and gain.is_known and gain.error):
+        return gain.interval if gain.count and gain.is_known and gain.error else None
+
+    @property
+    def gain_told(self) -> str:
+        """`, a change of +0.40 (95 % interval +0.35 to +0.45)`; empty where it is unknown."""
+        if (gain := self.gain) is None:
             return ""
-        return f", a change of {gain.mean:+z.2f} (95 % interval {low:+z.2f} to {high:+z.2f})"
+        return f", a change of {gain.mean:+z.2f} (95 % interval {gain.low:+z.2f} to {gain.high:+z.2f})"
 
     @property
     def change(self) -> str:
@@ -87,10 +92,11 @@ class Ends:
             return f"{end} {self.end_at}"
         return f"{start} {self.start_at} and {'' if start == end else f'{end} '}{self.end_at}"
 
-    def to_record(self) -> dict[str, float | str | None]:
-        """A dict of plain JSON values; null for a start that is unknown."""
+    def to_record(self) -> dict[str, Any]:
+        """A dict of plain JSON values; null for a start, or the interval of a change, that is unknown."""
         start = self.start.mean if self.start.count else None
-        return {"start": start, "start_at": self.start_at, "end": self.end.mean, "end_at": self.end_at}
+        places = {"start": start, "start_at": self.start_at, "end": self.end.mean, "end_at": self.end_at}
+        return {**places, "change": self.gain and self.gain.to_record()}
 
 
 def training_ends(window: Window) -> Ends:

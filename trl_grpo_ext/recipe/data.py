@@ -61,7 +61,10 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
     rows = selected[arguments.dataset_train_split]
     if hasattr(rows, "__len__") and not len(rows):
         raise _no_rows(name, arguments, purpose)
-    return {split: map_prompts(rows, arguments) for split, rows in selected.items()}
+    mapped = {split: map_prompts(rows, arguments) for split, rows in selected.items()}
+    for rows in mapped.values():
+        rows.info.dataset_name = name  # that of a file is `json` so far; reports name it
+    return mapped
 
 
 def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:

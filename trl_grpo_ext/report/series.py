@@ -149,6 +149,7 @@ class Timeline:
         return {"steps": [point.step for point in points], "figures": nested}
 
 
+SCORE = "A score is a mean of verdicts: 1 is right, 0 is wrong. Weights, gates and shapes come after it."
 # Of each figure at the head of the page beside the scores: the keys of what it adds up, and how it is shown.
 BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
     "Reward": ((("reward",),), two_digits),
@@ -169,7 +170,8 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     parts = ends_of(points) if mode == "train" else (points[:-1][:1], points[-1:])
     texts = [_texts(part) for part in parts]
     tiles += [[label, *(text.get(label, "") for text in texts)] for label in BESIDE_SCORES if label in texts[1]]
-    notes = [f"{where.capitalize()}: {ends.places}{ends.gain}." for where, ends in score.items()]
+    notes = [f"{where.capitalize()}: {ends.places}{ends.gain_told}." for where, ends in score.items()]
+    notes += [SCORE] if score else []
     return {"tiles": tiles, "notes": notes}
 
 
@@ -191,6 +193,7 @@ def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) 
     told = {name: str(Interval(one["mean"], one["low"], one["high"])) for name, one in rates.items()}
     over = f"{evaluation['prompts']:,} prompts, {evaluation['samples']} completions each"
     return {
+        "evaluated": True,
         "sentence": f"pass@1 is {told.get('pass@1', 'unknown')}, over {over}.",
         "key_figures": {
             "tiles": [[name, "", interval] for name, interval in told.items()],

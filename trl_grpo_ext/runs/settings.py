@@ -51,17 +51,25 @@ SETTINGS = (
 )
 
 
-def run_settings(args: Any, plan: RewardPlan, world_size: int, model: str = "") -> dict[str, Any]:
-    """The trainer's settings, plain values, after the name of the model that it began with, if that is known.
+def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None, rows: Any = None) -> dict[str, Any]:
+    """The trainer's settings, plain values, after the names of its model and of its rows, if they have any.
 
     `reward_functions` are TRL's, in order, those that are terms among them. `verifiers` are the identities of the
     terms' verifiers, by term; null where it cannot be told. `rewards` are the reward functions as a person reads them.
     """
-    found: dict[str, Any] = {"model": model} if model else {}
+    names = {"model": str(getattr(model, "name_or_path", "")), "dataset": _name_of_rows(rows)}
+    found: dict[str, Any] = {key: name for key, name in names.items() if name}
     found |= {name: getattr(args, name, None) for name in SETTINGS}
     verifiers = {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers} if plan.mix else {}
     mixed = {"reward_functions": plan.names, "verifiers": verifiers, "rewards": described_rewards(plan)}
     return found | {"world_size": world_size} | mixed
+
+
+def _name_of_rows(rows: Any) -> str:
+    """What a dataset is called; empty if it has no name of its own, such as rows made in a script."""
+    about = getattr(rows, "info", None)
+    name = getattr(about, "dataset_name", None) or ""
+    return "" if name == getattr(about, "builder_name", None) else name  # `json` is the name of files' rows
 
 
 def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:

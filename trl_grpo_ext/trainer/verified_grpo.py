@@ -115,9 +115,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         budget = getattr(args, "judging_budget", None)
         self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=budget)
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
-        self._run_settings = run_settings(
-            args, plan, self.accelerator.num_processes, str(getattr(self.model, "name_or_path", ""))
-        )
+        self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
         expect_unknown_figures()
         ask = partial(ask_main, self.accelerator)
         self.run_callback = RunCallback(is_main=self.accelerator.is_main_process, ask_main=ask)

@@ -2,7 +2,8 @@
 //
 // A spec: {id, title, note, kind: "lines" | "stack", x: [...], format, range: [low, high] | undefined, marks: [...],
 //          series: [{label, color: "--css-variable", values: [...], wide: bool, dash: bool, dots: bool}],
-//          unit: what x counts, "step" by default; gaps: whether a line breaks where it has no value}
+//          unit: what x counts, "step" by default; once: whether all is of one moment;
+//          gaps: whether a line breaks where it has no value}
 
 const drawn = [];
 const FEW_POINTS = 3;
@@ -11,7 +12,8 @@ const FEW_POINTS = 3;
 function chartFigure(spec) {
   const legend = el("ul", { class: "legend" });
   const lone = lonePlace(spec);
-  const canvas = lone ? note(lone) : el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
+  const isLone = lone !== null;
+  const canvas = isLone ? note(lone) : el("div", { class: "canvas", role: "img", "aria-label": spoken(spec) });
   const figure = el(
     "figure",
     { class: "panel", id: spec.id },
@@ -25,16 +27,17 @@ function chartFigure(spec) {
     legend,
     canvas,
   );
-  if (lone) tellLegend({ spec, legend }, null);
+  if (isLone) tellLegend({ spec, legend }, null);
   else drawn.push({ spec, canvas, legend, plot: null });
   return figure;
 }
 
-/** What stands in place of lines that have values at one place only; the legend says them. */
+/** What stands in place of lines that have values at one place only, whose legend says them; null for other lines. */
 function lonePlace(spec) {
   if (spec.kind !== "lines") return null;
   const known = spec.x.filter((_, place) => spec.series.some((one) => isThere(one.values[place])));
-  return known.length === 1 ? `Known at ${spec.unit || "step"} ${known[0]} only.` : null;
+  if (known.length !== 1) return null;
+  return spec.once ? "" : `Known at ${spec.unit || "step"} ${known[0]} only.`;
 }
 
 function drawCharts() {
@@ -188,6 +191,7 @@ function axes(spec) {
 
 /** What stands under the chart; the first says what it counts. */
 function ticks(spec, splits) {
+  if (spec.once) return splits.map(() => "");
   const inside = (step) => step >= spec.span[0] && step <= spec.span[1];
   const first = splits.find(inside);
   return splits.map((step) => (!inside(step) ? "" : step === first ? `${spec.unit || "step"} ${step}` : String(step)));
@@ -229,7 +233,7 @@ function tellLegend({ spec, legend }, place) {
       );
     }
   }
-  const last = lonePlace(spec) ? "" : "last values:";
+  const last = spec.once || lonePlace(spec) !== null ? "" : "last values:";
   legend.firstChild.textContent = place === null ? last : `${spec.unit || "step"} ${spec.x[place]}:`;
   spec.series.forEach((one, index) => {
     const value = place === null ? present(one.values).at(-1) : one.values[place];

@@ -46,7 +46,7 @@ function panelsOf(run) {
   const marks = [...new Set(run.findings.map((found) => found.step).filter((step) => step !== null))];
   return Object.entries(PANELS)
     .flatMap(([section, makers]) => makers.flatMap((make) => make(run, main)).map((panel) => ({ section, ...panel })))
-    .map((panel) => ({ kind: "lines", x: main.steps, ...panel, marks }))
+    .map((panel) => ({ kind: "lines", x: main.steps, once: run.evaluated, ...panel, marks }))
     .filter((panel) => panel.series.length && panel.x.length);
 }
 
@@ -172,6 +172,7 @@ function groupPanels(run, main) {
       series: shares(main, main.figures.group || {}, GROUPS),
     },
   ];
+  if (run.evaluated) return panels;
   const drivers = main.figures.driver || {};
   const series = termSeries(run, drivers).filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
   const below = series.some((one) => present(one.values).some((value) => value < -0.005));

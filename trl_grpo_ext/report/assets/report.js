@@ -13,6 +13,8 @@ const SECTIONS = [
   ["settings", "Settings"],
 ];
 
+const OF_TRAINING = ["findings", "policy"]; // an evaluation has none
+
 function buildReport(data) {
   const page = document.getElementById("page");
   const { runs } = data;
@@ -37,7 +39,7 @@ function buildReport(data) {
       panels.map((own) => own.filter((panel) => panel.section === section)),
     );
   const sections = SECTIONS.map(([id, title]) => [id, title, [contents[id]()].flat().filter(Boolean)]).filter(
-    ([, , inside]) => inside.length,
+    ([id, , inside]) => inside.length && !(OF_TRAINING.includes(id) && runs.every((run) => run.evaluated)),
   );
   page.append(
     header(data, sections),
@@ -62,6 +64,8 @@ function buildReport(data) {
 }
 
 const LEADS = {
+  reward:
+    "Step N is after N updates: the first batch and an evaluation before training are at step 0. The console calls that batch step 1.",
   verdicts: "What each verifier said of the completions, and so what the numbers above are made of.",
   terms: "Over the whole run. A shadow is a term of weight 0; it tells what training on the others has led to.",
 };
@@ -72,7 +76,7 @@ function leadOf(id, runs) {
     id === "findings" && runs.some((run) => run.findings.length)
       ? "Dotted lines in the charts are at the steps of findings."
       : null;
-  const text = LEADS[id] || marked;
+  const text = id === "reward" && firstMode(runs) !== "train" ? null : LEADS[id] || marked;
   return text ? el("p", { class: "note lead", text }) : null;
 }
 
@@ -140,10 +144,12 @@ function factsOf(run) {
   const facts = [
     run.main_mode === "train"
       ? `${plural((steps.at(-1) ?? -1) + 1, "step")}${going ? ` of ${count(settings.max_steps)}` : ""}`
-      : plural(steps.length, "evaluation"),
-  ];
+      : run.evaluated
+        ? ""
+        : plural(steps.length, "evaluation"),
+  ].filter(Boolean);
   facts.push(completionsSaid([run]));
-  if (settings.model) facts.push(settings.model);
+  for (const name of [settings.model, settings.dataset]) if (name) facts.push(name);
   if (settings.num_generations) facts.push(`groups of ${settings.num_generations}`);
   if (settings.loss_type) facts.push(`loss ${settings.loss_type}`);
   if (settings.beta !== undefined && settings.beta !== null) facts.push(`beta ${settings.beta}`);
