@@ -86,6 +86,7 @@ clean:  ## remove everything that was set up or built
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml $(CONSTRAINTS)
+	@echo "Installing torch, TRL and what they need into .venv: 1.5 GB, a minute or more without a word ..."
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable .
 	touch $@
 

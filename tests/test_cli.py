@@ -297,7 +297,9 @@ def test_a_run_that_is_stopped_and_resumed_adds_to_its_scorecards_and_logs(tmp_p
     flags += ["--save_strategy", "steps", "--save_steps", "2"]
     train = ["-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags]
     run(*train, "--max_steps", "2", cwd=tmp_path)
-    run(*train, "--max_steps", "4", "--resume_from_checkpoint", "true", cwd=tmp_path)
+    resumed = run(*train, "--max_steps", "4", "--resume_from_checkpoint", "true", cwd=tmp_path)
+    assert "evaluating before training, without the checkpoint ..." in resumed.stderr
+    assert "missing keys" not in resumed.stderr  # the weights that are tied to others
     folder = tmp_path / "runs/quickstart"
     trained = [row for row in recorded(folder) if row["mode"] == "train"]
     assert sorted({row["step"] for row in trained}) == [0, 1, 2, 3]

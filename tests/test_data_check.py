@@ -62,7 +62,7 @@ def test_the_description_counts_rows_and_names_some() -> None:
     rows = [{"solution": "1"}] + [{"solution": ""}] * 20
     text = describe(check_rows(mix(), rows), rows=len(rows), where="train")
     assert "20 of 21 rows of train cannot be judged" in text
-    assert "gold_empty in 20: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... (counted from 0), such as ''" in text
+    assert "gold_empty in 20 rows: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... (counted from 0), such as ''" in text
 
 
 def test_a_check_that_takes_a_while_says_how_far_it_has_got(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +92,7 @@ def test_the_command_ends_with_status_1_if_there_are_any(
     assert main(["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]) == status
     said = capsys.readouterr().out
     lines = f"of {tmp_path}/train.jsonl"
-    assert (f"gold_empty in 1: line 2 {lines}" in said) is bool(status)
+    assert (f"gold_empty in 1 row: line 2 {lines}" in said) is bool(status)
     assert said.startswith(f"train, line 1 {lines}\n  prompt: ?\n  solution: 1\ntrain, line 2 {lines}\n")
     ends = "1 of 2 rows of train cannot be judged" if status else "train: 2 rows, all fine"
     assert said.splitlines()[-1] == ends
@@ -124,7 +124,7 @@ def test_a_row_is_named_by_its_line_where_that_is_known_and_else_as_datasets_cou
     (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     assert main(["check-data", "--config", "quickstart", "--dataset_name", name, *flags]) == 1
-    (found,) = [line for line in capsys.readouterr().out.splitlines() if " in 1: " in line]
+    (found,) = [line for line in capsys.readouterr().out.splitlines() if " in 1 row: " in line]
     assert named in found
 
 

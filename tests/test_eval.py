@@ -167,6 +167,7 @@ def test_an_interval_is_never_broken_however_long_the_names_are() -> None:
     assert max(map(len, table)) <= 80
     assert all(line.count("[") == line.count("]") for line in table)
     assert any(line.startswith("pass@1") and line.count("[") == 3 for line in map(str.strip, table))
+    assert [line.split()[0] for line in table[6:10]] == ["a_term_", "that_has_", "a_very_", "long_"], "at marks"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -257,6 +258,8 @@ def test_a_file_of_rows_and_a_stream_can_be_evaluated_on_and_the_temperature_is_
     flags = ["--samples", "2", "--temperature", "0.5", "--write_report", "false"]
     (model,) = ask(tmp_path, "--dataset_name", "mine.jsonl", *flags)["models"]
     assert (model["prompts"], model["completions"], model["temperature"]) == (1, 2, 0.5)
+    settings = RecordedRun(tmp_path / "runs/quickstart-eval/tiny_reasoner").settings
+    assert settings["dataset"] == "mine.jsonl"  # datasets calls it `json`
     (model,) = ask(tmp_path, "--dataset_streaming", "true", *flags)["models"]
     assert (model["prompts"], model["completions"]) == (21, 42)
     said = run_here("eval", "--config", "quickstart", "--dataset_streaming", "true", cwd=tmp_path, expect=2)

@@ -30,6 +30,13 @@ OTHERS: list[dict[str, Any]] = [
     {"lora": True, "beta": 0.04},
     {"eval_strategy": "steps", "eval_steps": 1},
     {"eval_strategy": "steps", "eval_steps": 1, "num_generations_eval": 2, "beta": 0.04},
+    {"sync_ref_model": True, "ref_model_sync_steps": 1, "beta": 0.04},
+    {"use_bias_correction_kl": True, "beta": 0.04, "num_iterations": 2, "max_steps": 4},
+    {"top_entropy_quantile": 0.2, "entropy_coef": 0.01},
+    {"use_adaptive_entropy": True, "entropy_coef": 0.01},
+    {"off_policy_mask_threshold": 0.5, "num_iterations": 2, "max_steps": 4},
+    {"gradient_checkpointing": True},
+    {"log_completions": True, "log_unique_prompts": True},
 ]
 SETTINGS = [{"loss_type": loss, "scale_rewards": scale} for loss in LOSSES for scale in SCALES] + OTHERS
 

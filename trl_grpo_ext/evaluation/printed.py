@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from trl_grpo_ext.evaluation.evaluated import FEWEST_VOTES, QUANTILES, Evaluated
 from trl_grpo_ext.score.tally import told_reasons, told_verdicts
 
 LABEL_CHARS = 20  # a line, as wide as an interval
+LEAST_NAME_CHARS = 9  # a line: so many are left beside two models and their difference
+GAP, EDGES = 3, 2  # between two columns, and beside them all
 
 
 def print_evaluations(
@@ -24,27 +27,40 @@ def print_evaluations(
     console = console or Console()
     records = [one.to_record() for one in found]
     console.print(Text(_title(records[0])), soft_wrap=True)
-    console.print(_table(found, records, differences))
+    console.print(_table(found, records, differences, console.width))
     for record in records:
         for line in _lines(record):
             console.print(Text(line), soft_wrap=True)
 
 
-def _table(found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any]) -> Table:
+def _table(
+    found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any], width: int
+) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)  # two models fit 80 characters
     table.add_column("", overflow="fold")
     for label in (*(one.label for one in found), *(["difference"] if differences else [])):
-        in_lines = "\n".join(label[start : start + LABEL_CHARS] for start in range(0, len(label), LABEL_CHARS))
-        table.add_column(in_lines, justify="right", no_wrap=True)  # an interval is never broken
+        # An interval is never broken.
+        table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
+    room = max(LEAST_NAME_CHARS, width - (len(table.columns) - 1) * (LABEL_CHARS + GAP) - EDGES)
     for name in _figures(found):
         digits = 1 if name == "tokens" else 3
         told = [differences.get(name)] if differences else []
         cells = [*(one.mean(name) for one in found), *(one and one.to_record() for one in told)]
-        table.add_row(name.removeprefix("score/"), *(_shown(cell, digits) for cell in cells))
+        table.add_row(_in_lines(name.removeprefix("score/"), room), *(_shown(cell, digits) for cell in cells))
     for name in QUANTILES:
         table.add_row(f"  {name}", *(_number(record["tokens"] and record["tokens"][name]) for record in records))
     table.add_row("cut", *("-" if record["cut"] is None else f"{record['cut']:.1%}" for record in records))
     return table
+
+
+def _in_lines(text: str, width: int) -> str:
+    """The text in lines of so many characters at most, which end after a mark where they can.
+
+    Examples:
+        >>> _in_lines("language_consistency", 14).splitlines()
+        ['language_', 'consistency']
+    """
+    return "\n".join(re.findall(rf".{{1,{width}}}(?:(?<=[_/-])|$)|.{{{width}}}", text)) or text
 
 
 def _title(record: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from trl_grpo_ext.evaluation.evaluated import is_evaluation
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.rows import spread
-from trl_grpo_ext.recipe.run import RecipeTrainer, build_trainer, model_error, set_up
+from trl_grpo_ext.recipe.run import RecipeTrainer, announce, build_trainer, model_error, set_up
 from trl_grpo_ext.runs.recorded_run import EVALUATION
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import did_you_mean
@@ -131,6 +131,7 @@ def _model(name: str, training: Any) -> dict[str, Any]:
 
 def run_evaluation(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: str) -> bool:
     """Evaluate, and write what was evaluated beside the record; returns whether this is the main process."""
+    announce(trainer, f"evaluating {model} on {len(trainer.eval_dataset)} prompts ...")
     trainer.evaluate()
     settings = trainer.args
     about = {

@@ -132,6 +132,7 @@ def describe(problems: Sequence[DataProblem], *, rows: int, where: str, lines: F
     for (term, reason), count in Counter((problem.term, problem.reason) for problem in problems).most_common():
         alike = [problem for problem in problems if (problem.term, problem.reason) == (term, reason)]
         places = place([problem.row for problem in alike], lines)
-        said.append(f"  {term}: {reason} in {count}: {places}, such as {alike[0].value[:80]!r}")
+        many = "1 row" if count == 1 else f"{count} rows"
+        said.append(f"  {term}: {reason} in {many}: {places}, such as {alike[0].value[:80]!r}")
         said.append(f"    {alike[0].advice}")
     return "\n".join(said)

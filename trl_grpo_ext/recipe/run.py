@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,12 @@ from trl import get_peft_config, get_quantization_config
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
-from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.summary import Evaluation, Stopwatch, evaluate, print_summary, summarise_run
-from trl_grpo_ext.runs.listener import SUMMARY, RunListener
+from trl_grpo_ext.recipe.summary import Evaluation, Stopwatch, TrainingTally, evaluate, print_summary, summarise_run
+from trl_grpo_ext.runs.listener import SUMMARY
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
@@ -127,7 +124,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> 
     stopwatch = Stopwatch({"loading": loading})
     facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
     for term, found in facts.items():
-        _announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
+        announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
     with stopwatch.part("checking data"):
         _check_data(recipe, trainer)
     before = _measure(recipe, trainer, stopwatch, "before")
@@ -164,6 +161,13 @@ class RecipeTrainer(VerifiedGRPOTrainer):
             _set_earlier_run_aside(args)
         super()._listen(args)
 
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """As transformers', without weights that are tied to others: a checkpoint has these once, so none is lost."""
+        missing = [
+            key for key in load_result.missing_keys if key not in getattr(self.model, "all_tied_weights_keys", ())
+        ]
+        super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
+
 
 def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
     if not training.resume_from_checkpoint and training.process_index == 0:
@@ -183,16 +187,17 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
     """Evaluate on the test split, if the recipe wants it."""
     if not recipe.data.evaluate_before_and_after:
         return None
-    _announce(trainer, f"evaluating {when} training ...")
+    base = ", without the checkpoint" if when == "before" and recipe.training.resume_from_checkpoint else ""
+    announce(trainer, f"evaluating {when} training{base} ...")
     # The numbers that the trainer begins with: `eval` begins so too, and says the same of the same model and prompts.
     set_seed(recipe.training.seed, device_specific=True)
     with stopwatch.part(f"evaluating {when}"):
         return evaluate(trainer)
 
 
-def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> _TrainingTally:
-    _announce(trainer, "training ...")
-    tally = _TrainingTally()
+def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> TrainingTally:
+    announce(trainer, "training ...")
+    tally = TrainingTally()
     trainer.run_callback.listeners.append(tally)
     with stopwatch.part("training"):
         trainer.train(resume_from_checkpoint=recipe.training.resume_from_checkpoint)
@@ -232,7 +237,8 @@ def _diagnosis(recipe: Recipe) -> Diagnosis | None:
         return None
 
 
-def _announce(trainer: VerifiedGRPOTrainer, what: str) -> None:
+def announce(trainer: VerifiedGRPOTrainer, what: str) -> None:
+    """Say on stderr, on the main process, what comes now."""
     if trainer.accelerator.is_main_process:
         print(what, file=sys.stderr, flush=True)
 
@@ -263,32 +269,3 @@ def _set_model_arguments(recipe: Recipe) -> None:
     quantization = get_quantization_config(recipe.model)
     if quantization is not None:  # here, because the trainer of TRL 1.6 does not take it as an argument
         recipe.training.model_init_kwargs["quantization_config"] = quantization
-
-
-class _TrainingTally(RunListener):
-    """Counts the completions of training batches, the void ones among them, and what those of terms in force lacked."""
-
-    def __init__(self) -> None:
-        self.completions = 0
-        self.void = 0
-        self._reasons: Counter[tuple[str, str, str]] = Counter()
-
-    def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
-        if card.mode != "train":
-            return
-        self.completions += len(card)
-        self.void += sum(card.void)
-        for term in card.in_force:
-            unscored = (verdict for verdict in card.verdicts[term] if verdict is not None and verdict.score is None)
-            self._reasons.update((term, str(verdict.blame), verdict.reason) for verdict in unscored)
-
-    @property
-    def nothing_learned(self) -> str | None:
-        """A sentence, if there were completions and none could be judged; else None."""
-        if not self.completions or self.void < self.completions:
-            return None
-        sentence = f"None of the {self.completions} completions could be judged"
-        if not self._reasons:
-            return f"{sentence}: no reward in force applies to any."
-        ((term, blame, reason), count), *_ = self._reasons.most_common(1)
-        return f"{sentence}: mostly `{reason}` of `{term}` ({count}), the {blame}'s fault."

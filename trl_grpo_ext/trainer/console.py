@@ -9,6 +9,8 @@ from typing import Any
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
+from trl_grpo_ext.support.progress import Progress
+
 # Name, metric, and what it is a share of; shown if it is not 0.
 SHARES = (("bad data", "verified/blame/data", "verdicts"), ("void", "verified/void", "completions"))
 
@@ -21,6 +23,8 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._told = 0  # the step of the line before
         self._bar: tqdm[Any] | None = None
         self._bar_is_evaluations = False
+        self._lines: Progress | None = None  # of an evaluation, where stderr is no terminal
+        self._evaluated = 0  # batches
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._told = state.global_step
@@ -34,9 +38,15 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         if self._bar is None:
             self._bar_is_evaluations = True
             batches = kwargs.get("eval_dataloader")
-            self._open(args, state, len(batches) if isinstance(batches, Sized) else None, "evaluation")
+            total = len(batches) if isinstance(batches, Sized) else None
+            has_bar = self._open(args, state, total, "evaluation")
+            if total is not None and not has_bar and not args.disable_tqdm:
+                self._lines, self._evaluated = Progress("evaluation", total, "batches"), 0
         if self._bar is not None and self._bar_is_evaluations:
             self._bar.update(1)
+            self._evaluated += 1
+            if self._lines is not None:
+                self._lines.show(self._evaluated)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._bar_is_evaluations:  # not that of the training that it interrupts
@@ -52,16 +62,19 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
             self._told = state.global_step
             tqdm.write(line, file=sys.stderr)
 
-    def _open(self, args: Any, state: Any, total: int | None, what: str) -> None:
-        if state.is_world_process_zero:
-            # None: no bar if stderr is not a terminal.
-            hidden = True if getattr(args, "disable_tqdm", False) else None
-            self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=hidden)
+    def _open(self, args: Any, state: Any, total: int | None, what: str) -> bool:
+        """Begin a bar on the main process; whether it shows."""
+        if not state.is_world_process_zero:
+            return False
+        # None: no bar if stderr is not a terminal.
+        hidden = True if getattr(args, "disable_tqdm", False) else None
+        self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=hidden)
+        return not self._bar.disable
 
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        self._bar, self._bar_is_evaluations = None, False
+        self._bar, self._bar_is_evaluations, self._lines = None, False, None
 
 
 MOST_GROUPS = 0.5  # of the groups: what so many are is told
