@@ -74,6 +74,7 @@ def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split]]:
 def _print_examples(split: _Split) -> None:
     """Print the prompts of the first, the middle and the last row of a split, with their other columns."""
     from trl_grpo_ext.mix.data_check import place
+    from trl_grpo_ext.support.files import plain
     from trl_grpo_ext.support.text import on_one_line
 
     rows = split.rows
@@ -85,7 +86,7 @@ def _print_examples(split: _Split) -> None:
         messages = prompt if isinstance(prompt, list) else [{"role": "prompt", "content": prompt}]
         print(f"{split.name}, {place([number], split.lines)}")
         for name, value in [*((one["role"], one["content"]) for one in messages), *row.items()]:
-            print(f"  {name}: {on_one_line(str(value), MAX_CHARS)}")
+            print(f"  {name}: {on_one_line(str(plain(value)), MAX_CHARS)}")
     print()
 
 

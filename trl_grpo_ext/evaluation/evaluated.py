@@ -18,6 +18,7 @@ from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, score_interval
 from trl_grpo_ext.support.files import write_json
+from trl_grpo_ext.support.text import told
 
 FEWEST_VOTES = 3  # of two, either they agree or each has half of the vote: that is pass@1 again
 QUANTILES = {"p10": 10, "p50": 50, "p90": 90, "max": 100}
@@ -136,7 +137,7 @@ def prompt_figures(card: Scorecard, ks: Sequence[int]) -> Iterator[PromptFigures
     """The figures of each prompt of a batch, for these numbers of completions."""
     for rows in card.members:
         first = card.samples[rows[0]]
-        said = json.dumps([first.prompt, dict(first.row)], sort_keys=True, default=str)
+        said = json.dumps([first.prompt, dict(first.row)], sort_keys=True, default=told)
         values = {**_outcomes(card, rows, ks), **_term_scores(card, rows)}
         tokens = card.tokens[list(rows)]
         if np.isfinite(tokens).any():

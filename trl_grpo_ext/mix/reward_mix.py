@@ -14,6 +14,7 @@ from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
+from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.workers.ray_cluster import check_executor
 
@@ -212,7 +213,7 @@ class RewardMix:
                 raise UnscoredError(
                     f"The reward term {term.name!r} could not judge a completion ({verdict.status}, "
                     f"{verdict.reason or 'no value'}, by the fault of the {verdict.blame}), and its on_unscored is "
-                    f"'raise'. The row: {dict(card.samples[row].row)!r:.500}"
+                    f"'raise'. The row: {plain(card.samples[row].row)!r:.500}"
                 )
 
 

@@ -130,8 +130,11 @@ def _said(message: Any) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    if isinstance(content, list) and all(isinstance(block, dict) and "text" in block for block in content):
-        return "".join(str(block["text"]) for block in content)
+    if isinstance(content, list) and all(isinstance(block, dict) for block in content):
+        # Datasets give each block all keys that any has, without a value. A picture was recorded as a text.
+        blocks = [block.get("text") if block.get("image") is None else block["image"] for block in content]
+        if all(isinstance(text, str) for text in blocks):
+            return "".join(blocks)
     return json.dumps(plain(content, DIGITS), ensure_ascii=False)
 
 

@@ -22,7 +22,7 @@ from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
 
 ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
-_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from trl_grpo_ext.support.text import told
+
 logger = logging.getLogger(__name__)
 
 
@@ -90,7 +92,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """The value as JSON holds it: null for NaN and infinity, text for keys and for what JSON does not know.
+    """The value as JSON holds it: null for NaN and infinity, text for keys and, as `told`, for what JSON does not know.
 
     With `digits`, numbers that are not whole have as many significant ones.
 
@@ -104,9 +106,9 @@ def plain(value: Any, digits: int | None = None) -> Any:
         return None if not math.isfinite(value) else value if digits is None else float(f"{value:.{digits}g}")
     if isinstance(value, Mapping):
         return {str(key): plain(item, digits) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [plain(item, digits) for item in value]
-    return str(value)
+    return told(value)
 
 
 def set_aside(recorded: Path) -> None:

@@ -1,14 +1,18 @@
-"""Texts for people: the nearest known name, errors in one line, cut and harmless texts, warnings shown once."""
+"""Texts for people: the nearest known name, errors in one line, pictures in a word, cut texts, warnings shown once."""
 
 from __future__ import annotations
 
 import difflib
 import logging
 import os
+import re
+import sys
 import traceback
 import unicodedata
+import zlib
 from collections.abc import Hashable, Iterable
 from pathlib import Path
+from typing import Any
 
 
 def sentence(phrase: str) -> str:
@@ -76,6 +80,42 @@ def on_one_line(text: str, most: int) -> str:
     text = cut(text, 2 * most, 2 * most, "")  # a text may be long, and what follows is not fast
     line = "".join(char for char in " ".join(text.split()) if not unicodedata.category(char).startswith("C"))
     return shortened(line, most)
+
+
+def is_picture(value: object) -> bool:
+    """Whether it is a picture of PIL, which is not imported for that."""
+    pil = sys.modules.get("PIL.Image")
+    return pil is not None and isinstance(value, pil.Image)
+
+
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+(?=>)")  # in memory, as the text of an object that has none of its own
+
+
+def told(value: object) -> str:
+    """What JSON does not know as a text, the same in every process.
+
+    Pictures and bytes are told by their sizes and by sums over what they hold, so that two that differ can be told
+    apart. No text has an address in memory.
+
+    Examples:
+        >>> told(b"abc"), told(object()), told(Path("a"))
+        ('<3 bytes 352441c2>', '<object object>', 'a')
+    """
+    if is_picture(value):
+        return _picture_text(value)
+    if isinstance(value, bytes | bytearray):
+        return f"<{len(value)} bytes {zlib.crc32(value):08x}>"
+    return _ADDRESS.sub("", str(value))
+
+
+def _picture_text(picture: Any) -> str:
+    size = f"{picture.width}x{picture.height}"
+    try:
+        pixels = picture.tobytes()
+    except Exception:  # its file is cut off, or has been closed
+        return f"<image {size} unreadable>"
+    colours = zlib.crc32(picture.mode.encode() + bytes(picture.getpalette() or ()))
+    return f"<image {size} {zlib.crc32(pixels, colours):08x}>"
 
 
 MAX_CHARS = 300
