@@ -48,3 +48,10 @@ def sleeps_after_the_first_step(sample: Sample) -> bool:
     if sample.step:
         time.sleep(60)
     return len(sample.text) % 2 == 0
+
+
+@verifier(isolated=True)
+def blue_in_worker(sample: Sample) -> float:
+    """How blue the picture of the row is, in [0, 1], for a text of even length."""
+    _, _, blue = sample.row["image"].getpixel((0, 0))
+    return blue / 255 if len(sample.text) % 2 == 0 else 0.0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from operator import is_
 from typing import Any
+
+from trl_grpo_ext.support.text import is_picture, told
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message]
@@ -140,8 +143,34 @@ def last_message(prompt: Prompt | None) -> str:
 
 def prompt_key(prompt: Prompt | None) -> int:
     """What tells prompts apart, in few bytes: a hash of what it says."""
-    said = prompt if isinstance(prompt, str) else json.dumps(prompt, default=str)
+    said = prompt if isinstance(prompt, str) else json.dumps(prompt, default=told)
     return int.from_bytes(blake2b(said.encode("utf-8", "surrogatepass"), digest_size=PROMPT_KEY_BITS // 8).digest())
+
+
+def without_pictures(sample: Sample) -> Sample:
+    """The sample with texts in the place of its pictures, as `told`; the same object if it has none.
+
+    Verifiers look at pictures. What comes after them compares, writes and sends samples, and a picture is megabytes.
+    """
+    texts: dict[int, str] = {}  # TRL puts the row's pictures into the prompt
+    prompt, row = _with_texts(sample.prompt, texts), _with_texts(sample.row, texts)
+    is_same = prompt is sample.prompt and row is sample.row
+    return sample if is_same else replace(sample, prompt=prompt, row=row)
+
+
+def _with_texts(value: Any, texts: dict[int, str]) -> Any:
+    """The value with texts in the place of pictures; by their ids, those that have been told already."""
+    if value is None or isinstance(value, str | int | float):  # most are, and asking for a mapping takes long
+        return value
+    if is_picture(value):
+        return texts.get(id(value)) or texts.setdefault(id(value), told(value))
+    if isinstance(value, Mapping):
+        found = {key: _with_texts(item, texts) for key, item in value.items()}
+        return value if all(map(is_, found.values(), value.values())) else found
+    if isinstance(value, list | tuple):
+        items = [_with_texts(item, texts) for item in value]
+        return value if all(map(is_, items, value)) else items
+    return value
 
 
 def sample_of_row(row: Mapping[str, Any], text: str) -> Sample:

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import is_
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from trl_grpo_ext.group_outcome import GroupOutcome, group_outcomes, judgement
-from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.sample import Sample, without_pictures
 from trl_grpo_ext.verdict import Verdict
 
 Mode = Literal["train", "eval"]
@@ -228,6 +229,11 @@ class Scorecard:
             others=None if self.others is None else self.others[:size],
             advantages=None if self.advantages is None else self.advantages[:size],
         )
+
+    def without_pictures(self) -> Scorecard:
+        """This scorecard with texts in the place of pictures; the same object if it has none."""
+        samples = tuple(map(without_pictures, self.samples))
+        return self if all(map(is_, samples, self.samples)) else replace(self, samples=samples)
 
     def with_advantages(self, advantages: Sequence[float]) -> Scorecard:
         """This scorecard with the advantages that TRL computed, one a sample."""

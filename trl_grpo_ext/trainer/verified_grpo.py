@@ -184,7 +184,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             scored = self._judge.score(self.mix, samples, self._moment)
         else:
             scored = early.result()
-        own = self._judge.agreed(self.mix, scored)
+        own = self._judge.agreed(self.mix, scored).without_pictures()  # ranks send each other their cards
         # The others wait for the slowest rank.
         seconds = gather(torch.tensor([time.perf_counter() - started], device=self.accelerator.device))
         self._log_metric(JUDGING_SECONDS, seconds.max().item())
