@@ -167,7 +167,7 @@ def _with_texts(value: Any, texts: dict[int, str]) -> Any:
     if isinstance(value, Mapping):
         found = {key: _with_texts(item, texts) for key, item in value.items()}
         return value if all(map(is_, found.values(), value.values())) else found
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and value and not isinstance(value[0], str):  # a dataset's lists are of one kind
         items = [_with_texts(item, texts) for item in value]
         return value if all(map(is_, items, value)) else items
     return value
