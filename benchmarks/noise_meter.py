@@ -3,7 +3,7 @@ r"""The noise meter against noise that is planted: does it measure what was plan
 The planted verifier is `MathVerifier`, but of the shares below it gives the other verdict: which ones, a digest of
 completion and gold says, so that it never contradicts itself. First the meter gets batches of written completions, of
 which 40 % are right, with no limit on its time. So wrong answers that the noise accepts are many, and must not be taken
-for right ones. Then it measures in a real run of the bundled model, with its limit of 0.25 % of a step's time.
+for right ones. Then it measures in a real run of the bundled model, with its limit of 0.1 % of a step's time.
 
     python benchmarks/noise_meter.py --batches 300 --steps 30
 """

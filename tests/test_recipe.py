@@ -186,7 +186,7 @@ def test_the_fields_that_the_sources_say_are_those_of_the_dataclasses() -> None:
 
 def test_the_help_of_our_flags_is_what_the_docstrings_say() -> None:
     text = " ".join(TrlParser((RecipeArguments, VerifiedGRPOConfig)).format_help().split())
-    assert "in at most 0.25 % of a step's time. (default: True)" in text
+    assert "in at most 0.1 % of a step's time. (default: True)" in text
     assert "Put before every prompt. (default: None)" in text
 
 

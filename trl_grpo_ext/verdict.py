@@ -83,12 +83,15 @@ class Verdict:
 
     def __post_init__(self) -> None:
         # Strings are welcome: verdicts come back from workers and parquet files as plain records.
-        object.__setattr__(self, "status", Status(self.status))
-        object.__setattr__(self, "blame", Blame(self.blame))
-        if self.answer is not None:
+        if type(self.status) is not Status:
+            object.__setattr__(self, "status", Status(self.status))
+        if type(self.blame) is not Blame:
+            object.__setattr__(self, "blame", Blame(self.blame))
+        if self.answer is not None and type(self.answer) is not str:
             object.__setattr__(self, "answer", str(self.answer))
-        object.__setattr__(self, "reason", str(self.reason))
-        if self.score is not None:
+        if type(self.reason) is not str:
+            object.__setattr__(self, "reason", str(self.reason))
+        if self.score is not None and type(self.score) is not float:
             object.__setattr__(self, "score", float(self.score))
         if self.blame is Blame.POLICY:
             if self.score is None:

@@ -117,7 +117,15 @@ def _column(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
         return [value if value is not None and math.isfinite(value) else None for value in values]
     if pa.types.is_list(kind):
         return [None if value is None else list(value) for value in values]
-    return [_text(value) for value in values] if pa.types.is_string(kind) else values
+    return _texts(values) if pa.types.is_string(kind) else values
+
+
+def _texts(values: Sequence[Any]) -> Any:
+    """Values of a text column, as pyarrow takes them."""
+    try:
+        return pa.array(values, TEXT)  # in most columns there is nothing else
+    except (pa.ArrowException, UnicodeEncodeError):  # another value, or a lone surrogate
+        return [_text(value) for value in values]
 
 
 def _text(value: Any) -> str | None:

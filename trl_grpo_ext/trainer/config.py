@@ -45,7 +45,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             tokens they would make the other groups' count for less. How many there are, and why, is logged either way.
         run_checks: Check the run while it trains, and write findings to `output_dir/findings.jsonl`.
         measure_noise: Measure how often a verifier that compares answers turns down right ones and accepts wrong ones,
-            on some of the run's own completions and in at most 0.25 % of a step's time.
+            on some of the run's own completions and in at most 0.1 % of a step's time.
         judge_early: Judge completions on a thread while the GPU computes log-probabilities, which hides that time. None
             does so where the model is on an accelerator. Verifiers that work on the main thread only need False.
         judging_budget: Seconds that a rank may judge a batch. What has no verdict then is the grader's failure

@@ -29,7 +29,7 @@ from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.files import append_lines
 from trl_grpo_ext.verdict import Status, Verdict
 
-SHARE = 0.0025  # of a step's time, at most; with all else that the trainer adds, a step has 1 %
+SHARE = 0.001  # of a step's time, at most; with all else that the trainer adds, a step has 1 %
 WINDOW = 2_000  # answers: a rate of 5 % has a standard error of half a point
 MOST_REMEMBERED = 1 << 16  # questions, so that none is asked twice
 MOST_MISTAKES = 100  # that are written down, each with the end of its completion
@@ -50,7 +50,7 @@ class _Right(NamedTuple):
 
 
 class NoiseMeter(RunListener):
-    """Measures the primary verifiers that compare answers, in at most 0.25 % of a step's time.
+    """Measures the primary verifiers that compare answers, in at most 0.1 % of a step's time.
 
     It asks about one right answer a group, and asks nothing twice. What takes longer than its share is made up for at
     the next steps. Rates are of the last 2,000 answers of each kind. The verifier's mistakes are in `noise.jsonl`.
