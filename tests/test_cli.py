@@ -297,13 +297,17 @@ def test_a_run_that_is_stopped_and_resumed_adds_to_its_scorecards_and_logs(tmp_p
     flags += ["--save_strategy", "steps", "--save_steps", "2"]
     train = ["-m", "trl_grpo_ext", "train", "--config", "quickstart", *flags]
     run(*train, "--max_steps", "2", cwd=tmp_path)
+    summary = tmp_path / "runs/quickstart/summary.json"
+    first = json.loads(summary.read_text())["terms"]["accuracy"]
     resumed = run(*train, "--max_steps", "4", "--resume_from_checkpoint", "true", cwd=tmp_path)
-    assert "evaluating before training, without the checkpoint ..." in resumed.stderr
+    assert "evaluating before training" not in resumed.stderr  # that is recorded
+    after = json.loads(summary.read_text())["terms"]["accuracy"]
+    assert after["before"] == first["before"] and after["after"] != first["before"]
     assert "missing keys" not in resumed.stderr  # the weights that are tied to others
     folder = tmp_path / "runs/quickstart"
     trained = [row for row in recorded(folder) if row["mode"] == "train"]
     assert sorted({row["step"] for row in trained}) == [0, 1, 2, 3]
     assert len({row["group"] for row in trained}) == 8
-    # Each session evaluates before it trains, which is at step 0.
+    assert [about.step for _, about in RecordedRun(folder).parts("eval")] == [0, 2, 4], "one batch each"
     assert [entry["step"] for entry in RecordedRun(folder).logs if "loss" in entry] == [1, 2, 3, 4]
     assert not (folder / "scorecards.1").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ import pytest
 import yaml
 from command_line import run_here
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.mix.data_check import check_rows, describe
 from trl_grpo_ext.protocol import DataProblem
+from trl_grpo_ext.recipe.arguments import RecipeArguments
+from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
-from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict
 
 GOLDS: list[tuple[Any, str]] = [
@@ -184,3 +187,56 @@ def test_a_verifier_that_fails_on_a_row_is_found_with_the_error_and_its_place(tm
     assert "'fine'" not in said.stdout
     assert "all fine" not in said.stdout
     assert "Traceback" not in said.stderr
+
+
+OWN = """
+from trl_grpo_ext import Blame, Status, Verdict, verifier
+
+@verifier
+def dated(sample):
+    if sample.row["date"].endswith("-30"):
+        return Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="no_such_date")
+    return sample.row["date"] in sample.text
+"""
+
+
+def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own_dates.py").write_text(OWN)
+    rows = [{"prompt": "when?", "date": "2001-02-27"}, {"prompt": "when?", "date": "2001-02-30"}]
+    rows += [{"prompt": None, "date": "2001-02-28"}]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recipe = {
+        "dataset_name": "d.jsonl",
+        "prompt_column": "prompt",
+        "model_name_or_path": "bundled:tiny_reasoner",
+        "rewards": [{"name": "dated", "verifier": "own_dates.dated"}],
+    }
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_dates", raising=False)
+    assert main(["check-data", "--config", "r.yaml"]) == 1
+    said = capsys.readouterr().out
+    assert "prompt: prompt_empty in 1 row: line 3 of d.jsonl" in said
+    assert "dated: no_such_date in 1 row: line 2 of d.jsonl" in said
+    assert "2 of 3 rows of train cannot be judged" in said
+    assert "None" not in said.replace("such as 'None'", "")  # a prompt that is missing is no word
+
+
+def test_a_date_in_json_stays_the_text_of_its_file_and_one_that_is_no_text_is_the_datas_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [{"prompt": "when?", "date": "1917-10-28", "all": [{"at": "2020-01-02T03:04:05Z"}]}]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows * 2)))
+    (tmp_path / "d.json").write_text(json.dumps(rows))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for name in ("d.jsonl", "d.json"):
+        assert load_data(RecipeArguments(dataset_name=str(tmp_path / name)))["train"][0] == rows[0]
+    assert not caplog.records
+    row = load_data(RecipeArguments(dataset_name=str(tmp_path / "folder")))["train"][0]
+    assert "datasets has made dates of texts in `date`, `all`" in caplog.text
+    verdicts = ExactTextVerifier(column="date").judge([r"\boxed{1917-10-28}"], date=[row["date"]])
+    assert [(verdict.blame, verdict.reason) for verdict in verdicts] == [(Blame.DATA, "gold_not_text")]
+    assert MathVerifier(column="date").judge(["1917"], date=[row["date"]])[0].reason == "gold_not_text"

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import date, time, timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, problems_of, required_column
@@ -20,8 +21,9 @@ NOT_TEXT = "gold_not_text"
 ADVICE = {
     "gold_missing": "Drop the row, or name the right column: column=...",
     "gold_empty": "Drop the row, or name the right column: column=...",
-    NOT_TEXT: "The gold is a mapping, such as a message: put the field that holds the answer into a column of its own, "
-    "as text or a number, and name that: column=...",
+    NOT_TEXT: "The gold is no text and no number. Of a mapping, such as a message, put the field that holds the answer "
+    "into a column of its own, and name that: column=... Dates are made by `datasets` of the texts of JSON files: keep "
+    "these as CSV, whose texts stay as they are.",
 }
 
 SHOWN_CHARS = 200  # of an answer, in a verdict
@@ -55,17 +57,21 @@ def shown(answer: str | None) -> str | None:
     return answer if answer is None else answer[:SHOWN_CHARS]
 
 
-def holds_mapping(cell: object) -> bool:
-    """Whether a cell is a mapping or a list that has one, such as a conversation: no text that could be compared.
+def is_not_text(cell: object) -> bool:
+    """Whether a cell has what cannot be compared as text: a mapping, as conversations have, or a date.
+
+    Who wrote a date, and in which form, is not known any more once it is none of text.
 
     Examples:
-        >>> [holds_mapping(cell) for cell in ({"answer": "4"}, [{"role": "user", "content": "4"}], ["4", 5])]
+        >>> [is_not_text(cell) for cell in ({"answer": "4"}, [{"role": "user", "content": "4"}], ["4", 5])]
         [True, True, False]
+        >>> is_not_text(date(1917, 10, 28))
+        True
     """
     cell = _plain_list(cell)
     if isinstance(cell, list | tuple):
-        return any(holds_mapping(item) for item in cell)
-    return isinstance(cell, Mapping)
+        return any(is_not_text(item) for item in cell)
+    return isinstance(cell, Mapping | date | time | timedelta)
 
 
 def alternatives(gold: object) -> list[Any]:
@@ -175,7 +181,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
         return replace(verdict, answer=shown(answer), details={"rule": found.rule, **verdict.details})
 
     def _gold_of(self, row: Mapping[str, Any]) -> G | str:
-        return NOT_TEXT if holds_mapping(first_value(row, self.gold_columns)) else self.read_gold(row)
+        return NOT_TEXT if is_not_text(first_value(row, self.gold_columns)) else self.read_gold(row)
 
 
 def agreed(verdicts: Sequence[Verdict]) -> Verdict:

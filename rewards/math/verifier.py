@@ -15,7 +15,7 @@ from trl_grpo_ext.rewards.answers.verifier import (
     NOT_TEXT,
     GoldVerifier,
     agreed,
-    holds_mapping,
+    is_not_text,
     unreadable,
     wrong,
 )
@@ -107,7 +107,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
         values = [first_value(row, self.gold_columns) for row in rows]
-        golds = [() if holds_mapping(value) else gold_values(value) for value in values]
+        golds = [() if is_not_text(value) else gold_values(value) for value in values]
         verdicts = judge_golds([text for row in golds for text in row], self.timeout)
         reasons = (_gold_problem(value, row, verdicts) for value, row in zip(values, golds, strict=True))
         return problems_of(reasons, values, GOLD_ADVICE)
@@ -152,7 +152,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         gold = first_value(sample.row, self.gold_columns)
         if gold is None:
             return skipped("gold_missing")
-        if holds_mapping(gold):
+        if is_not_text(gold):
             return skipped(NOT_TEXT)
         golds = gold_values(gold)
         if not golds:
@@ -195,7 +195,7 @@ def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, 
     """The reason why a row cannot be judged by its golds, empty if it can; `verdicts` are those of the golds."""
     if value is None:
         return "gold_missing"
-    if holds_mapping(value):
+    if is_not_text(value):
         return NOT_TEXT
     if not golds:
         return "gold_empty"

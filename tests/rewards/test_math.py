@@ -93,7 +93,7 @@ def test_the_gold_stands_in_solution_else_answer_else_where_it_is_said() -> None
 
 
 def test_no_gold_column_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(ValueError, match=r"needs the dataset column `solution` or `answer`.*`result`.*column="):
+    with pytest.raises(ValueError, match=r"needs the dataset column `solution` or `answer`.*`result`.*`column`"):
         math_reward([boxed("1")], result=["1"])
 
 

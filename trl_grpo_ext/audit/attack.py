@@ -101,9 +101,8 @@ def _check_can_be_attacked(reward: Verifier, tasks: Sequence[Task], data: str) -
             raise NotAuditedError(paid.said_of(reward.__name__, data))
     except ValueError as error:
         raise NotAuditedError(
-            f"{str(error).rstrip('.')}. The attack always trains on {data}, whatever --data and --config say. Try a "
-            f"version of the reward that judges their columns ({', '.join(f'`{name}`' for name in tasks[0].row)}); "
-            f"without --attack, the probes audit it on your data."
+            f"{str(error).rstrip('.')}. The attack always trains on {data}, whatever --data and --config say, so it "
+            f"cannot try a reward for other answers. Leave --attack out: the probes audit it on your data."
         ) from None
     return paid
 

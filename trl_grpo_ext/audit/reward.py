@@ -76,7 +76,10 @@ def _imported(module: str, attribute: str) -> Verifier:
     try:
         found = find_object(module, attribute)
     except Exception as error:  # the module is the user's, and may fail in any way
-        raise ValueError(f"'{module}:{attribute}' cannot be imported: {type(error).__name__}: {error}") from None
+        raise ValueError(
+            f"'{module}:{attribute}' cannot be imported: {type(error).__name__}: {error}. Modules of your own are "
+            f"looked for in the current folder, {here}."
+        ) from None
     if isinstance(found, Verifier):
         return found
     if isinstance(found, type) or not callable(found):

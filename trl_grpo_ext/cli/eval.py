@@ -158,7 +158,7 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
 
 def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argparse.Namespace, *, report: bool) -> int:
     """Print the figures, write the page, and return the exit status."""
-    from trl_grpo_ext.evaluation.comparison import compare, sentence
+    from trl_grpo_ext.evaluation.comparison import compare, others_told, sentence
     from trl_grpo_ext.evaluation.evaluated import keep_figures
     from trl_grpo_ext.evaluation.printed import print_evaluations
     from trl_grpo_ext.report.write import write_report
@@ -170,7 +170,7 @@ def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argpar
     for model, folder in zip(models, folders, strict=True):
         keep_figures(folder, model)
     both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
-    page = str(write_report(folders, both, ahead=told)) if report else None
+    page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}")) if report else None
     record = {
         "sentence": told,
         "models": models,

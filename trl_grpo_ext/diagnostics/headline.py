@@ -34,7 +34,7 @@ OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
 
 FINE = "All is well:"
 EARLY = "It is too early to tell:"
-SOLVED = ", and this data has little left to teach"
+SOLVED = ", and this data has little left to teach: for more, take harder data"
 JUDGE = "judge a few completions by hand"
 TAKE = f"{JUDGE}, then take data that the model gets right now and then"
 # Of the groups. Ours, from a run of the recipe smollm2 on harder sums: 70 % all wrong and 17 % live at a score of 0.2.

@@ -106,7 +106,7 @@ def training_ends(window: Window) -> Ends:
         start=score_level(first),
         end=score_level(last),
         start_at="" if not first else f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch",
-        end_at=f"in the last {len(last)}" if first else "in the only batch",
+        end_at="in the only batch" if not first else f"in the last {len(last)}" if len(last) > 1 else "in the last one",
     )
 
 

@@ -104,3 +104,16 @@ def sentence(first: str, second: str, difference: Difference) -> str:
         first, second = second, first
         interval = Interval(-interval.mean, -interval.high, -interval.low)
     return f"{second} beats {first} by {interval} {over}."
+
+
+def others_told(differences: Mapping[str, Difference]) -> str:
+    """By how much the second model is higher in the other pass@k and in maj@k, to stand after `sentence`.
+
+    Examples:
+        >>> others_told({"pass@1": paired_difference([0.5]), "pass@4": paired_difference([0.25] * 8)})
+        ' Other differences: pass@4 +0.250 [+0.250, +0.250].'
+    """
+    others = [name for name in differences if name.startswith(("pass@", "maj@")) and name != "pass@1"]
+    found = ((name, differences[name].interval) for name in others)
+    said = [f"{name} {one.mean:+z.3f} [{one.low:+z.3f}, {one.high:+z.3f}]" for name, one in found]
+    return f" Other differences: {', '.join(said)}." if said else ""

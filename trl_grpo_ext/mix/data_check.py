@@ -6,13 +6,14 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import DataProblem, first_value
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
+from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.rewards.unit_tests.verifier import reference_program
 from trl_grpo_ext.sample import sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
@@ -21,6 +22,8 @@ from trl_grpo_ext.verdict import Blame
 SHOWN_ROWS = 10
 FIRST_ROWS, MOST_ROWS = 16, 256  # checked at a time, at first and where they are quick
 NEUTRAL = "I do not know."  # what a model might say that answers nothing
+PROMPT = "prompt"  # what is at fault where it is no term
+NO_PROMPT = "Drop the row, or write its prompt: what is said to nothing teaches nothing."
 
 
 def check_rows(
@@ -49,7 +52,7 @@ def check_rows(
         progress.show(done)
         if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:  # few at a time would leave workers without work
             size = min(2 * size, MOST_ROWS)
-    order = [term.name for term in mix.terms]
+    order = [PROMPT, *(term.name for term in mix.terms)]
     return sorted(problems, key=lambda problem: (order.index(problem.term), problem.row))
 
 
@@ -98,12 +101,33 @@ def _is_over(progress: Progress, done: int, at_most_seconds: float) -> bool:
 
 
 def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool) -> list[DataProblem]:
-    problems = []
+    problems = [
+        DataProblem(row=number, reason="prompt_empty", value=str(row["prompt"]), advice=NO_PROMPT, term=PROMPT)
+        for number, row in numbered
+        if "prompt" in row and _is_empty(row["prompt"])
+    ]
     for term, verifier in mix.verifiers:
         meant = [(number, row) for number, row in numbered if term.applies(row)]
-        found = verifier.check_rows([row for _, row in meant], thorough=thorough)
+        rows = [row for _, row in meant]
+        found = verifier.check_rows(rows, thorough=thorough)
+        if thorough and isinstance(verifier, FunctionVerifier):
+            found = [*found, *_refused(verifier, rows)]
         problems += [replace(problem, row=meant[problem.row][0], term=term.name) for problem in found]
     return problems
+
+
+def _is_empty(prompt: Any) -> bool:
+    said = prompt[-1].get("content") if isinstance(prompt, list) and prompt else prompt
+    return not (said.strip() if isinstance(said, str) else said)
+
+
+def _refused(verifier: FunctionVerifier, rows: Sequence[Mapping[str, Any]]) -> Iterator[DataProblem]:
+    """The rows of which a function says that they cannot be judged; it knows no other way to say so."""
+    verdicts = verifier.judge_samples([sample_of_row(row, NEUTRAL) for row in rows])
+    for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
+        if verdict.blame is Blame.DATA:
+            value = str(first_value(row, GOLD_COLUMNS))
+            yield DataProblem(row=number, reason=verdict.reason, value=value, advice="Drop the row, or mend it.")
 
 
 class FileLines(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import NoReturn
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.column import Gather, TermColumn, judge_term, no_other_ranks
@@ -63,6 +64,14 @@ class RewardMix:
                 f"Give each term a name of its own."
             )
         self._order = _in_order(self.terms)
+
+    @property
+    def __call__(self) -> NoReturn:
+        """What TRL's own trainers look for in a reward function; a mix is several."""
+        raise TypeError(
+            "A RewardMix goes to VerifiedGRPOTrainer. TRL's own trainers take its terms: "
+            "reward_funcs=mix.reward_funcs(), and in their config reward_weights=mix.weights."
+        )
 
     def __repr__(self) -> str:
         return f"RewardMix({list(self.terms)!r})"

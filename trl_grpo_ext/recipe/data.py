@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.recipe.rows import map_prompts, mix_data, select_rows
+from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -79,13 +80,40 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
     if path.is_file():
         source = {"path": FILE_KINDS[path.suffix], "data_files": {arguments.dataset_train_split: str(path)}}
     try:
-        return load_dataset(**source, streaming=arguments.dataset_streaming)
+        data = load_dataset(**source, streaming=arguments.dataset_streaming)
+        return _with_dates_as_texts(data, path)
     except Exception as error:  # datasets raises many kinds, some without a message
         cause = error.__cause__ or error
         said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         if any(sign in said for sign in NO_ROWS):
             raise _no_rows(name, arguments, purpose) from None
         raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
+
+
+def _with_dates_as_texts(data: Any, path: Path) -> Any:
+    """The splits of a dataset, those of a JSON file with the texts of the file where `datasets` has made dates of them.
+
+    JSON has no dates: a text such as 1917-10-28 would reach verifiers as another, with a time of day.
+    """
+    dated = {name: rows for name, rows in data.items() if "timestamp[" in repr(rows.features)}
+    for name, rows in dated.items():
+        if path.suffix in (".json", ".jsonl") and hasattr(rows, "__len__"):
+            data[name] = _rows_of_json(path)
+        elif getattr(rows.info, "builder_name", None) == "json":
+            columns = [column for column, feature in rows.features.items() if "timestamp[" in repr(feature)]
+            logger.warning(
+                "datasets has made dates of texts in %s, with a time of day: see what verifiers get. CSV keeps texts.",
+                ", ".join(f"`{column}`" for column in columns),
+            )
+    return data
+
+
+def _rows_of_json(path: Path) -> Dataset:
+    from datasets import Dataset
+
+    if path.suffix == ".json":
+        return Dataset.from_list(json.loads(path.read_text(encoding="utf-8-sig")))
+    return Dataset.from_list([json.loads(line) for _, line in numbered_lines(path)])
 
 
 def _no_rows(name: str, arguments: RecipeArguments, purpose: Purpose) -> ValueError:

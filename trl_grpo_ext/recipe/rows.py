@@ -128,11 +128,15 @@ def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
     if isinstance(prompt, list):
         raise ValueError(f"plain_prompts makes prompts of text, and the data has the conversation {prompt!r:.80}.")
     shown = (f"{example['prompt']}\n{example['completion']}" for example in examples)
-    return "\n\n".join([*([system] if system else []), *shown, str(prompt)])
+    return "\n\n".join([*([system] if system else []), *shown, _text(prompt)])
+
+
+def _text(prompt: object) -> str:
+    return "" if prompt is None else str(prompt)
 
 
 def _conversation(prompt: Any, system: str | None, examples: Examples) -> list[dict[str, Any]]:
-    messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": str(prompt)}]
+    messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": _text(prompt)}]
     if system:
         messages.insert(0, {"role": "system", "content": system})
     begin = int(messages[0]["role"] == "system")

@@ -21,13 +21,22 @@ from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
-from trl_grpo_ext.recipe.summary import Evaluation, Stopwatch, TrainingTally, evaluate, print_summary, summarise_run
+from trl_grpo_ext.recipe.summary import (
+    Evaluation,
+    Stopwatch,
+    TrainingTally,
+    evaluate,
+    print_summary,
+    recorded_evaluation,
+    summarise_run,
+)
 from trl_grpo_ext.runs.listener import SUMMARY
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.support.files import set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
 from trl_grpo_ext.trainer.preflight import check_writable
+from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.report_listener import one_last_report
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
@@ -127,11 +136,11 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> 
         announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
     with stopwatch.part("checking data"):
         _check_data(recipe, trainer)
-    before = _measure(recipe, trainer, stopwatch, "before")
+    before = _measure(recipe, trainer, stopwatch, "before training")
     with one_last_report(trainer):
         tally = _train(recipe, trainer, stopwatch)
         has_halted = trainer.run_callback.has_halted
-        after = None if has_halted else _measure(recipe, trainer, stopwatch, "after")
+        after = None if has_halted else _measure(recipe, trainer, stopwatch, "after training")
     with stopwatch.part("saving"):
         trainer.save_model(recipe.training.output_dir)
     diagnosis = _diagnosis(recipe) if trainer.accelerator.is_main_process else None
@@ -187,11 +196,16 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
     """Evaluate on the test split, if the recipe wants it."""
     if not recipe.data.evaluate_before_and_after:
         return None
-    base = ", without the checkpoint" if when == "before" and recipe.training.resume_from_checkpoint else ""
-    announce(trainer, f"evaluating {when} training{base} ...")
+    if when == "before training" and recipe.training.resume_from_checkpoint:
+        is_here = recipe.training.record_scorecards and trainer.accelerator.is_main_process
+        earlier = recorded_evaluation(trainer) if is_here else None
+        if ask_main(trainer.accelerator, lambda: int(earlier is not None)):
+            return earlier
+        when = "before training, without the checkpoint"
+    announce(trainer, f"evaluating {when} ...")
     # The numbers that the trainer begins with: `eval` begins so too, and says the same of the same model and prompts.
     set_seed(recipe.training.seed, device_specific=True)
-    with stopwatch.part(f"evaluating {when}"):
+    with stopwatch.part(f"evaluating {when.partition(' ')[0]}"):
         return evaluate(trainer)
 
 

@@ -18,6 +18,7 @@ from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
 from trl_grpo_ext.support.version import versions
@@ -64,11 +65,25 @@ def evaluate(trainer: Any) -> Evaluation:
 
     On ranks other than the main one, which see no scorecards, the result is empty.
     """
-    prompts = len(trainer.eval_dataset) if isinstance(trainer.eval_dataset, Sized) else None
-    passed = _Pass(None if prompts is None else prompts * trainer.num_generations_eval)
+    passed = _Pass(_completions_of(trainer))
     with trainer.run_callback.also_telling(passed):
         trainer.evaluate()
     return summarise(passed.batches)
+
+
+def recorded_evaluation(trainer: Any) -> Evaluation | None:
+    """What the run has recorded before its first step, of a session before this one; None if that is not all of it."""
+    passed = _Pass(_completions_of(trainer))
+    for card in RecordedRun(trainer.args.output_dir).cards("eval"):
+        if card.step == 0:
+            passed.on_batch(card, None)
+    return summarise(passed.batches) if passed.left == 0 else None
+
+
+def _completions_of(trainer: Any) -> int | None:
+    """How many completions an evaluation has; None for a stream."""
+    rows = trainer.eval_dataset
+    return len(rows) * int(trainer.num_generations_eval) if isinstance(rows, Sized) else None
 
 
 class _Pass(RunListener):
@@ -79,15 +94,15 @@ class _Pass(RunListener):
 
     def __init__(self, wanted: int | None) -> None:
         self.batches: list[BatchFigures] = []
-        self._left = wanted
+        self.left = wanted
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
         if card.mode != "eval":
             return
-        if figures is None or (self._left is not None and self._left < len(card)):
-            figures = reduce_card(card if self._left is None else card.first(self._left), {})
+        if figures is None or (self.left is not None and self.left < len(card)):
+            figures = reduce_card(card if self.left is None else card.first(self.left), {})
         self.batches.append(figures)
-        self._left = None if self._left is None else max(0, self._left - len(card))
+        self.left = None if self.left is None else max(0, self.left - len(card))
 
 
 def summarise(batches: Sequence[BatchFigures]) -> Evaluation:

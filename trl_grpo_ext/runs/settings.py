@@ -66,10 +66,12 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None
 
 
 def _name_of_rows(rows: Any) -> str:
-    """What a dataset is called; empty if it has no name of its own, such as rows made in a script."""
+    """What a dataset is called, or how many rows it has: files' and a script's have no name of their own."""
     about = getattr(rows, "info", None)
     name = getattr(about, "dataset_name", None) or ""
-    return "" if name == getattr(about, "builder_name", None) else name  # `json` is the name of files' rows
+    if name and name != getattr(about, "builder_name", None):  # which is `json`, of JSON files
+        return str(name)
+    return f"{len(rows):,} rows" if hasattr(rows, "__len__") else ""
 
 
 def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:

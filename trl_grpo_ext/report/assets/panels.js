@@ -172,7 +172,6 @@ function groupPanels(run, main) {
       series: shares(main, main.figures.group || {}, GROUPS),
     },
   ];
-  if (run.evaluated) return panels;
   const drivers = main.figures.driver || {};
   const series = termSeries(run, drivers).filter((one) => present(one.values).some((value) => Math.abs(value) > 1e-9));
   const below = series.some((one) => present(one.values).some((value) => value < -0.005));

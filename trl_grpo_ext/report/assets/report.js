@@ -13,7 +13,7 @@ const SECTIONS = [
   ["settings", "Settings"],
 ];
 
-const OF_TRAINING = ["findings", "policy"]; // an evaluation has none
+const OF_TRAINING = ["findings", "groups", "policy"]; // they say nothing of an evaluation
 
 function buildReport(data) {
   const page = document.getElementById("page");
@@ -288,7 +288,7 @@ function shareRanges(runs, panels) {
 
 /** The score of two runs in one chart. */
 function overlay(runs) {
-  if (runs.length === 1) return null;
+  if (runs.length === 1 || runs.every((run) => run.evaluated)) return null;
   const tables = runs.map((run, place) => ({
     label: run.name,
     color: `--term-${place + 1}`,
