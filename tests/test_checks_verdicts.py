@@ -243,6 +243,15 @@ def test_timeouts_that_completions_cause_are_not_laid_on_the_grader() -> None:
     assert grader_trouble.timeouts_of_the_policy(window_of([batch({"answer": [late] * 8 + MIXED[8:]})])) is None
 
 
+def test_a_verifier_that_raises_is_told_with_its_error() -> None:
+    said = {"error": "KeyError: 'gold' (mine.py:6)"}
+    raised = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="raised_KeyError", details=said)
+    finding = found(
+        window_of([batch({"answer": [raised] * 8 + MIXED[8:]}, step=step) for step in range(3)]), "grader_trouble"
+    )
+    assert "mostly `raised_KeyError`, such as KeyError: 'gold' (mine.py:6)." in finding.sentence
+
+
 @pytest.mark.parametrize(("share", "told"), [(0.2, []), (0.8, ["grader_trouble"])])
 def test_a_grader_that_takes_most_of_a_step_is_told_and_one_that_takes_little_is_not(
     share: float, told: list[str]

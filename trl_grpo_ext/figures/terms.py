@@ -37,6 +37,7 @@ class TermFigures:
     statuses: Mapping[Status, int]  # how many of these have each status
     # How many verdicts are not the policy's fault, or timed out, by `(blame, status, reason)`.
     failures: Mapping[tuple[Blame, Status, str], int]
+    error: str  # what an exception has said in one of these, and where; empty if none has
     unread: Mapping[str, int]  # how many verdicts are unparseable, by reason
     reasons: Mapping[str, int]  # how many verdicts have a score, by reason
     causes: Mapping[str, int]  # how many verdicts that are not right say the same of why, what they quote left out
@@ -87,6 +88,7 @@ def term_figures(
         judged=len(judged),
         statuses=Counter(verdict.status for verdict in judged),
         failures=Counter((one.blame, one.status, one.reason) for one in failures),
+        error=next((one.details["error"] for one in failures if "error" in one.details), ""),
         unread=Counter(verdict.reason for verdict in verdicts if verdict.status is Status.UNPARSEABLE),
         reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
         causes=Counter(cause_of(verdict) for verdict in judged if verdict.status is not Status.CORRECT),

@@ -12,6 +12,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.support.budget import BUDGET_SPENT
+from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
 # Of a term's verdicts. Ours, tried in tests/test_fault_injection.py (timeouts, or failures, for one action).
@@ -23,6 +24,7 @@ STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 # Ours, tried in tests/test_diagnosis_cases.py (a verifier that takes most of the step).
 MOST_OF_STEP = 0.5
 LATEST_LOGS = 4
+MOST_ERROR = 120  # characters that are told
 
 
 def failures(window: Window) -> CheckResult:
@@ -45,7 +47,9 @@ def failures(window: Window) -> CheckResult:
         action = (
             f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over."
         )
-    said = f"are {kind}, {_mostly(window, found, kinds)}."
+    error = next((facts.error for facts in window.of_term(found.term) if facts.error), "")
+    such_as = f", such as {on_one_line(error, MOST_ERROR)}" if error else ""
+    said = f"are {kind}, {_mostly(window, found, kinds)}{such_as}."
     return _finding(window, found, found.severity(CRITICAL), "The grader, not the model", said, action)
 
 
