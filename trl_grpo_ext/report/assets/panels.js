@@ -12,7 +12,7 @@ const MARKS = {
 };
 const GROUPS = [
   ["live", "live", "--live"],
-  ["secondary_only", "live by lesser terms only", "--secondary"],
+  ["secondary_only", "live by other terms only", "--secondary"],
   ["all_right", "all right", "--correct"],
   ["tied", "tied", "--tied"],
   ["all_wrong", "all wrong", "--incorrect"],
@@ -196,7 +196,7 @@ function lengthPanels(run, main) {
     {
       id: "length",
       title: "Tokens, by verdict",
-      note: "Mean length of the completions to which the first term in force gives each verdict.",
+      note: "Mean length, by what the first term in force says of the completion.",
       gaps: true,
       series,
     },
