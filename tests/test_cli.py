@@ -110,6 +110,13 @@ def test_a_figure_that_rounds_to_nothing_has_no_sign() -> None:
     assert log_line(logs, ["short"], step=1, steps=2) == "step 1/2 | reward 0.000 | short 0.000 | H 0.00"
 
 
+def test_a_command_that_there_is_not_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["trian", "--config", "quickstart"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "trl-grpo-ext: error: There is no command `trian`. Did you mean `train`?\n"
+
+
 def write_data(folder: Path, *, solution: str = "2") -> None:
     (folder / "train.jsonl").write_text(f'{{"prompt": "1+1", "solution": "{solution}"}}\n' * 16)
     (folder / "test.jsonl").write_text('{"prompt": "1+1", "solution": "2"}\n' * 8)

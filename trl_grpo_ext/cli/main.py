@@ -11,7 +11,7 @@ from types import ModuleType
 from trl_grpo_ext.cli import audit, check_data, diagnose, docs, doctor, init, lab, recipes, replay, report, score, train
 from trl_grpo_ext.cli import eval as evaluate
 from trl_grpo_ext.cli.exit_status import INTERRUPTED, refuse
-from trl_grpo_ext.support.text import nearest
+from trl_grpo_ext.support.text import did_you_mean, nearest
 from trl_grpo_ext.support.version import __version__
 
 # Each module has `add_parser`, which adds to `argparse`'s sub-commands what the command takes, without loading anything
@@ -64,6 +64,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         for title, group in GROUPS.items()
     ]
     parser.epilog = "\n\n".join([*listed, "`trl-grpo-ext COMMAND --help` says what a command takes."])
+    asked = next(iter(sys.argv[1:] if argv is None else argv), "-")
+    if not asked.startswith("-") and asked not in COMMANDS:
+        raise SystemExit(refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}"))
     arguments, flags = parser.parse_known_args(argv)
     if flags and arguments.command not in PARSE_FLAGS:
         parser.error(f"unrecognized arguments: {' '.join(flags)}")
