@@ -137,7 +137,7 @@ def _made_up(example: Mapping[str, Any], side: str) -> str:
 
 
 def _where(example: Mapping[str, Any]) -> str:
-    return f"step {example['step']}, group {example['group']}, completion {example['sample']}"
+    return f"step {example['step']}, group {example['group']}, sample {example['sample']} of the batch"
 
 
 def _what_was_said(example: Mapping[str, Any]) -> str:
