@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.summary import (
     Evaluation,
+    Opening,
     Stopwatch,
     TrainingTally,
     evaluate,
+    is_sharded,
     print_summary,
     recorded_evaluation,
     summarise_run,
@@ -136,19 +139,22 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> 
         announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
     with stopwatch.part("checking data"):
         _check_data(recipe, trainer)
-    before = _measure(recipe, trainer, stopwatch, "before training")
+    opening = Opening(partial(_measure, recipe, trainer, stopwatch, "before training"))
+    opening.begin(trainer, resumes=bool(recipe.training.resume_from_checkpoint))
     with one_last_report(trainer):
         tally = _train(recipe, trainer, stopwatch)
         has_halted = trainer.run_callback.has_halted
         after = None if has_halted else _measure(recipe, trainer, stopwatch, "after training")
     with stopwatch.part("saving"):
+        if trainer.is_fsdp_enabled:  # where checkpoints are in shards, transformers would save no model at the end
+            trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
         trainer.save_model(recipe.training.output_dir)
     diagnosis = _diagnosis(recipe) if trainer.accelerator.is_main_process else None
     summary = summarise_run(
         recipe,
         steps=trainer.state.global_step,
         seconds=stopwatch.seconds,
-        before=before,
+        before=opening.found,
         after=after,
         facts=facts,
         halted_by=trainer.run_callback.halted_by,
@@ -201,6 +207,9 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
         earlier = recorded_evaluation(trainer) if is_here else None
         if ask_main(trainer.accelerator, lambda: int(earlier is not None)):
             return earlier
+        if is_sharded(trainer):
+            announce(trainer, "not evaluated before training: a model in shards is ready after its checkpoint")
+            return None
         when = "before training, without the checkpoint"
     announce(trainer, f"evaluating {when} ...")
     # The numbers that the trainer begins with: `eval` begins so too, and says the same of the same model and prompts.

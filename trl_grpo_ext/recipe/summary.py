@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding
@@ -40,12 +41,13 @@ class Stopwatch:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count the time inside under this name."""
-        started = time.perf_counter()
+        """Count the time inside under this name, without that of parts within it."""
+        started, counted = time.perf_counter(), sum(self.seconds.values())
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+            within = sum(self.seconds.values()) - counted
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started - within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,29 @@ def evaluate(trainer: Any) -> Evaluation:
     with trainer.run_callback.also_telling(passed):
         trainer.evaluate()
     return summarise(passed.batches)
+
+
+class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """The evaluation before training."""
+
+    def __init__(self, evaluation: Callable[[], Evaluation | None]) -> None:
+        self._evaluation = evaluation
+        self.found: Evaluation | None = None
+
+    def begin(self, trainer: Any, *, resumes: bool) -> None:
+        """Evaluate now; of a new run whose model will be in shards, as the first thing that training does."""
+        if is_sharded(trainer) and not resumes:
+            trainer.add_callback(self)
+        else:
+            self.found = self._evaluation()
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.found = self._evaluation()
+
+
+def is_sharded(trainer: Any) -> bool:
+    """Whether training splits up the model: FSDP2 and ZeRO 2 evaluate none that training has not prepared."""
+    return bool(trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled)
 
 
 def recorded_evaluation(trainer: Any) -> Evaluation | None:
