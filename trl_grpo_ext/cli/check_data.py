@@ -67,8 +67,18 @@ def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split]]:
 
     splits = load_data(recipe.data)
     recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
-    sizes = {name: len(rows) if hasattr(rows, "__len__") else -1 for name, rows in splits.items()}  # a stream has none
-    return recipe.mix, [_Split(name, rows, file_lines(recipe.data, name, sizes[name])) for name, rows in splits.items()]
+    if recipe.data.dataset_streaming:
+        splits = {name: _taken(rows, recipe.data.rows) for name, rows in splits.items()}
+    parts = splits.items()
+    return recipe.mix, [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in parts]
+
+
+def _taken(stream: Any, count: int | None) -> Any:
+    from datasets import Dataset
+
+    if count is None:
+        raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
+    return Dataset.from_list(list(stream))
 
 
 def _print_examples(split: _Split) -> None:
@@ -78,8 +88,6 @@ def _print_examples(split: _Split) -> None:
     from trl_grpo_ext.support.text import on_one_line
 
     rows = split.rows
-    if not hasattr(rows, "__len__"):  # a stream
-        return
     for number in sorted({0, len(rows) // 2, len(rows) - 1}):
         row = dict(rows[number])
         prompt = row.pop("prompt")

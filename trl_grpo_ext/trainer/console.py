@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
+from transformers.trainer_utils import has_length
 
 from trl_grpo_ext.support.progress import Progress
 
@@ -37,8 +38,8 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._bar is None:
             self._bar_is_evaluations = True
-            batches = kwargs.get("eval_dataloader")
-            total = len(batches) if isinstance(batches, Sized) else None
+            batches: Any = kwargs.get("eval_dataloader")
+            total = len(batches) if has_length(batches) else None  # a stream's loader has a length that fails
             has_bar = self._open(args, state, total, "evaluation")
             if total is not None and not has_bar and not args.disable_tqdm:
                 self._lines, self._evaluated = Progress("evaluation", total, "batches"), 0
