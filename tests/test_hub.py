@@ -7,8 +7,9 @@ import socket
 from pathlib import Path
 
 import pytest
+from command_line import run_here
 
-from trl_grpo_ext.recipe.hub import OFFLINE, check_model_folder, go_offline_without_hub
+from trl_grpo_ext.recipe.hub import OFFLINE, check_hub_takes_models, check_model_folder, go_offline_without_hub
 
 
 @pytest.fixture
@@ -53,6 +54,20 @@ def test_behind_a_proxy_and_where_the_user_has_decided_nothing_is_tried(
 def test_what_is_bundled_or_lies_here_needs_no_hub(port: int, tmp_path: Path) -> None:
     go_offline_without_hub("bundled:sums", str(tmp_path), None, "reasoning_gym:chain_sum")
     assert OFFLINE not in os.environ
+
+
+def test_a_model_is_trained_for_a_hub_only_if_it_can_be_pushed_there(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_hub_takes_models(False)
+    flags = ("--push_to_hub", "true", "--hub_model_id", "me/mine")
+    said = run_here("train", "--config", "quickstart", *flags, cwd=tmp_path, expect=2).stderr
+    assert "(push_to_hub). The Hub at 127.0.0.1 cannot be reached (Connection refused). Take push_to_hub out" in said
+    with socket.create_server(("127.0.0.1", port)):
+        check_hub_takes_models(True)
+        monkeypatch.setenv(OFFLINE, "1")
+        with pytest.raises(ValueError, match="HF_HUB_OFFLINE is set"):
+            check_hub_takes_models(True)
 
 
 @pytest.mark.parametrize("name", ["./mine", "/no/such/model", "~/no/such/model", "runs/a/checkpoint-9"])

@@ -27,17 +27,34 @@ def go_offline_without_hub(*names: object) -> None:
     Otherwise each file of a model is asked for six times. Call it before anything of Hugging Face is imported. Behind a
     proxy, the proxy decides.
     """
-    has_proxy = not {"http", "https", "all"}.isdisjoint(getproxies())  # which also has what `no_proxy` names
-    if OFFLINE in os.environ or has_proxy or not any(map(_may_be_on_the_hub, names)):
+    if OFFLINE in os.environ or not any(map(_may_be_on_the_hub, names)):
         return
+    if why := _unreachable():
+        os.environ[OFFLINE] = "1"
+        print(f"{why}: only what is cached here is used.", file=sys.stderr)
+
+
+def check_hub_takes_models(pushes: bool) -> None:
+    """Raise a ValueError if a model is to be pushed to the Hub when it is trained, and the Hub cannot be reached."""
+    is_offline = os.environ.get(OFFLINE, "").upper() in ("1", "ON", "YES", "TRUE")
+    if pushes and (why := f"{OFFLINE} is set" if is_offline else _unreachable()):
+        raise ValueError(
+            f"The model is to be pushed to the Hub (push_to_hub). {why}. Take push_to_hub out; the model is saved in "
+            f"output_dir, and `hf upload` pushes it later."
+        )
+
+
+def _unreachable() -> str | None:
+    """Why the Hub cannot be reached, in a sentence without its stop; None if it can, or if a proxy decides."""
+    if not {"http", "https", "all"}.isdisjoint(getproxies()):  # which also has what `no_proxy` names
+        return None
     endpoint = urlsplit(os.environ.get("HF_ENDPOINT", HUB))
     place = endpoint.hostname or "", endpoint.port or (80 if endpoint.scheme == "http" else 443)
     try:
         socket.create_connection(place, LONGEST_SECONDS).close()
     except OSError as error:
-        os.environ[OFFLINE] = "1"
-        why = error.strerror or error
-        print(f"The Hub at {place[0]} cannot be reached ({why}): only what is cached here is used.", file=sys.stderr)
+        return f"The Hub at {place[0]} cannot be reached ({error.strerror or error})"
+    return None
 
 
 def _may_be_on_the_hub(name: object) -> bool:

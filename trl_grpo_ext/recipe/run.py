@@ -21,6 +21,7 @@ from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.hub import check_hub_takes_models
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.summary import (
     Evaluation,
@@ -54,6 +55,7 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
     Raises:
         ValueError, OSError: for data, columns, folders or a model that cannot be used.
     """
+    check_hub_takes_models(recipe.training.push_to_hub)
     set_up(recipe)
     splits = load_data(recipe.data)
     test = splits.get(recipe.data.dataset_test_split)
