@@ -260,6 +260,13 @@ def test_a_grader_that_takes_most_of_a_step_is_told_and_one_that_takes_little_is
     assert codes(window_of(cards, [{SHARE_OF_STEP: share}] * 4)) == told
 
 
+def test_completions_that_are_all_empty_are_no_answers_in_another_form() -> None:
+    ended = found(window_of([batch({"answer": [UNREAD] * 32}, completion_ids=[2])]), "unparseable_flood")
+    assert ended.sentence.startswith("The model says nothing") and ended.numbers["share"] == 1.0
+    spoken = found(window_of([batch({"answer": [UNREAD] * 32}, completion_ids=[9, 2])]), "unparseable_flood")
+    assert spoken.sentence.startswith("The model answers")
+
+
 def test_the_reason_of_a_flood_is_that_of_the_primary_verdicts() -> None:
     other = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_think_tag")
     window = window_of([batch({"answer": [UNREAD] * 16 + [0] * 16, "form": [other] * 32})])

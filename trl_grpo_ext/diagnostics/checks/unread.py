@@ -6,6 +6,7 @@ from trl_grpo_ext.diagnostics.batches import judged, mostly, percent, primary_te
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import is_learning
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.support.estimate import Estimate
 
 CUT_WARN, CUT_CRITICAL = 0.15, 0.5  # of the completions: rl-doctor's upper level, rlprobe's level
 # Cut completions are right less than this share as often as the others. Ours, tried in tests/test_fault_injection.py.
@@ -66,14 +67,20 @@ def unparseable(window: Window) -> CheckResult:
     reason = mostly([facts.unread for term in primary_terms(window) for facts in window.of_term(term)])
     read = count - unread
     rest = f"; of the others {percent(right / read)} are right" if read else ""
+    sentence = (
+        f"The model answers but the verifier cannot read it: {percent(unread / count)} of the completions hold no "
+        f"answer that it knows{reason}{rest}."
+    )
+    action = "Say in the prompt which form the answer must have, or choose a verifier that reads the form it has."
+    tokens = Estimate.together(batch.tokens for batch in window.batches)
+    if tokens.count and tokens.mean <= 1:  # the one that ends it
+        sentence = "The model says nothing: it ends every completion at once, so there is no answer to read."
+        action = "Read a prompt as the model gets it: does it already end with the token that ends a turn?"
     return Finding(
         severity=Severity.critical_if(unread >= UNREAD_CRITICAL * count),
-        sentence=(
-            f"The model answers but the verifier cannot read it: {percent(unread / count)} of the completions hold no "
-            f"answer that it knows{reason}{rest}."
-        ),
+        sentence=sentence,
         numbers={"share": unread / count, "unparseable": unread} | ({"right_of_others": right / read} if read else {}),
-        action="Say in the prompt which form the answer must have, or choose a verifier that reads the form it has.",
+        action=action,
     )
 
 
