@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isolated_verifiers import inline
 
-from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, Verifier, verifier
 from trl_grpo_ext.rewards import (
     AllOf,
     BoxedVerifier,
@@ -60,6 +60,13 @@ def test_a_subclass_is_a_reward_function_named_after_its_class() -> None:
     assert Length().__name__ == "length"
     assert MathVerifier().__name__ == "math"
     assert ThinkFormatVerifier(name="thinks").__name__ == "thinks"
+
+
+def test_a_dataset_may_have_a_column_of_any_name() -> None:
+    row = {"self": ["1"], "term": ["2"], "columns": ["3"], "solution": ["4"]}
+    assert math_reward(completions=["4"], **row) == [1.0]
+    (reward,) = RewardMix([RewardTerm(name="math", verifier=math_reward)]).reward_funcs()
+    assert reward(completions=["4"], **row) == [1.0]
 
 
 def test_a_decorated_function_is_a_verifier_that_keeps_its_name_and_doc() -> None:

@@ -82,8 +82,7 @@ def test_columns_may_be_arrays() -> None:
         ("<think>old</think> 2+2?", ""),
         ("Reason inside <think> tags. Question: 2+2?", ""),
         ([{"role": "user", "content": "2+2? <think>"}], None),
-        ([{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "<think>Well"}], "<think>Well"),
-        ([{"role": "assistant", "content": "<think>old</think> <think>new"}], "<think>new"),
+        ([{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "<think>Well"}], None),
         ([], None),
         (None, None),
     ],
@@ -110,7 +109,6 @@ def test_no_message_is_so_odd_that_it_has_no_text(messages: list[dict[str, Any]]
 def test_thinking_put_back_needs_no_prefill_before_it_and_is_open_where_no_answer_followed() -> None:
     parsed = [{"role": "assistant", "reasoning_content": "2+2", "content": "4"}]
     cut = [{"role": "assistant", "reasoning_content": "2+2", "content": ""}]
-    prompt = [{"role": "assistant", "content": "<think>"}]
-    samples = samples_from_columns([parsed, cut, "4"], {"prompts": [prompt] * 3})
+    samples = samples_from_columns([parsed, cut, "4"], {"prompts": ["2+2? <think>"] * 3})
     assert [sample.text for sample in samples] == ["<think>2+2</think>4", "<think>2+2", "4"]
     assert [sample.prefill for sample in samples] == ["", "", "<think>"]

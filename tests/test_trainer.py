@@ -198,6 +198,22 @@ def test_a_chat_template_that_prefills_the_think_tag_is_seen(tiny_model: str, su
     assert set(seen) == {"<think>"}
 
 
+def test_an_assistants_message_at_the_end_of_a_prompt_is_no_prefill(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    def begun(row: dict[str, Any]) -> dict[str, Any]:
+        return {"prompt": [*row["prompt"], {"role": "assistant", "content": "<think>"}]}
+
+    trainer = VerifiedGRPOTrainer(tiny_model, math_reward, config(max_steps=1), sums["train"].map(begun))
+    assert "ends with a message of the assistant" in caplog.text
+    cards = collected(trainer)
+    trainer.train()
+    assert {sample.prefill for sample in cards[0].samples} == {""}
+    # What the model reads: TRL has the template close the message.
+    read = trainer.processing_class.batch_decode(trainer._tokenize_prompts([cards[0].samples[0].prompt])[0])
+    assert read[0].endswith("<think><|end|><|assistant|>")
+
+
 def test_scorecards_are_on_disk_with_advantages_for_training_and_evaluation(
     tiny_model: str, sums: Any, config: Make
 ) -> None:
@@ -272,6 +288,7 @@ def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make
         ("finite numbers", math_reward, {"reward_weights": [float("nan")]}, train),
         ("`train_dataset` is required", math_reward, {}, None),
         ("from_list", math_reward, {}, [{"prompt": "2+2?", "solution": "4"}]),
+        ("has a column `completions`", math_reward, {}, train.select([0]).add_column("completions", ["x"])),
         ("texts or lists of messages", math_reward, {}, Dataset.from_list([{"prompt": 5, "solution": "4"}])),
     ]
     for message, rewards, changes, dataset in bad:

@@ -82,7 +82,7 @@ class Verifier(ABC):
         own = type(self).__qualname__.rpartition(".")[2].removesuffix("Verifier")
         return self.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", own).lower()
 
-    def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+    def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         """TRL's reward protocol: one finite float, or None where there is no score, a completion.
 
         Args:
@@ -101,7 +101,7 @@ class Verifier(ABC):
         )
         return [verdict.score for verdict in verdicts]
 
-    def judge(self, completions: Sequence[Completion], **columns: Any) -> list[Verdict]:
+    def judge(self, /, completions: Sequence[Completion], **columns: Any) -> list[Verdict]:
         """As `__call__`, but whole verdicts, with the reasons."""
         samples = samples_from_columns(completions, columns)
         if samples:

@@ -99,7 +99,7 @@ def _content_text(content: object) -> str:
 
 
 def prefill_of(prompt: Prompt | None, completion: Completion, of_template: str | None = None) -> str | None:
-    """The start of the assistant's turn that a completion lacks: the prompt's, else the chat template's, if known.
+    """The start of the assistant's turn that a completion lacks: the text prompt's, or the chat template's, if known.
 
     Where `completion_text` puts a `<think>` tag back that TRL took away, no prefill comes before it.
 
@@ -113,11 +113,7 @@ def prefill_of(prompt: Prompt | None, completion: Completion, of_template: str |
         return ""
     if isinstance(prompt, str):
         return think_prefill(prompt)
-    if prompt and prompt[-1].get("role") == "assistant":
-        said = _content_text(prompt[-1].get("content"))
-        start = said.rfind("<think>")
-        return said[start:] if start >= 0 and "</think>" not in said[start:] else ""
-    return of_template
+    return of_template  # after an assistant's message too: TRL has the template close it, and open another
 
 
 def think_prefill(text: str) -> str:

@@ -35,7 +35,7 @@ class TermReward:
         self.__name__ = name
         self.scorer = scorer
 
-    def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+    def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         """TRL's reward protocol; see `Verifier.__call__`."""
         return self.scorer.read(self.__name__, completions, columns).rewards(self.__name__)
 

@@ -150,6 +150,11 @@ def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt:
     columns = getattr(dataset, "column_names", None)
     if not columns:
         return
+    if taken := next((column for column in columns if column in ("prompts", "completions")), None):
+        raise ValueError(
+            f"{name} has a column `{taken}`. TRL calls rewards with the batch's {taken} under this name, so they would "
+            f"get two of it and fail: rename the column, or remove it."
+        )
     if needs_prompt:
         _check_prompts(name, dataset, columns)
     if mix is not None:
@@ -197,3 +202,14 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
         raise ValueError(
             f"The prompts of {name} must be texts or lists of messages; the first is {dataset[0]['prompt']!r}."
         )
+    if hasattr(dataset, "__len__") and _ends_with_assistant(dataset[0]["prompt"]):
+        logger.warning(
+            "The first prompt of %s ends with a message of the assistant. TRL does not have the model go on with it: "
+            "the chat template closes it and opens another. For a completion that has been begun, give prompts as "
+            "text, written with the chat template.",
+            name,
+        )
+
+
+def _ends_with_assistant(prompt: Any) -> bool:
+    return isinstance(prompt, list) and bool(prompt) and prompt[-1].get("role") == "assistant"
