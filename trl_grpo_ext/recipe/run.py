@@ -210,7 +210,7 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
         if ask_main(trainer.accelerator, lambda: int(earlier is not None)):
             return earlier
         if is_sharded(trainer):
-            announce(trainer, "not evaluated before training: the base model in shards is gone once its checkpoint is loaded")
+            announce(trainer, "not evaluated before training: in shards, the model is there once its checkpoint is")
             return None
         when = "before training, without the checkpoint"
     announce(trainer, f"evaluating {when} ...")
