@@ -76,7 +76,7 @@ def test_an_unscored_row_has_advantage_0_and_its_siblings_those_they_would_have_
 def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(tiny_model: str, sums: Any, config: Make) -> None:
     mix = planted_mix()
     args = GRPOConfig(**plain_settings(config()), reward_weights=mix.weights)
-    with pytest.raises(TypeError, match=r"reward_funcs=mix\.reward_funcs\(\), and in their config reward_weights"):
+    with pytest.raises(AttributeError, match=r"reward_funcs=mix\.reward_funcs\(\), and in their config reward_weights"):
         GRPOTrainer(tiny_model, mix, GRPOConfig(output_dir=args.output_dir, use_cpu=True, bf16=False), sums["train"])
     trainer = GRPOTrainer(tiny_model, mix.reward_funcs(), args, sums["train"])
     trainer.train()

@@ -68,7 +68,7 @@ class RewardMix:
     @property
     def __call__(self) -> NoReturn:
         """What TRL's own trainers look for in a reward function; a mix is several."""
-        raise TypeError(
+        raise AttributeError(  # so that `hasattr` says no
             "A RewardMix goes to VerifiedGRPOTrainer. TRL's own trainers take its terms: "
             "reward_funcs=mix.reward_funcs(), and in their config reward_weights=mix.weights."
         )
