@@ -97,8 +97,9 @@ def _with_dates_as_texts(data: Any, path: Path) -> Any:
     """
     dated = {name: rows for name, rows in data.items() if "timestamp[" in repr(rows.features)}
     for name, rows in dated.items():
-        if path.suffix in (".json", ".jsonl") and hasattr(rows, "__len__"):
-            data[name] = _rows_of_json(path)
+        texts = _rows_of_json(path) if hasattr(rows, "__len__") else None
+        if texts is not None:
+            data[name] = texts
         elif getattr(rows.info, "builder_name", None) == "json":
             columns = [column for column, feature in rows.features.items() if "timestamp[" in repr(feature)]
             logger.warning(
@@ -108,12 +109,19 @@ def _with_dates_as_texts(data: Any, path: Path) -> Any:
     return data
 
 
-def _rows_of_json(path: Path) -> Dataset:
+def _rows_of_json(path: Path) -> Dataset | None:
+    """The rows of a JSON file; None for any other, and where a column's values are of several kinds."""
     from datasets import Dataset
 
-    if path.suffix == ".json":
-        return Dataset.from_list(json.loads(path.read_text(encoding="utf-8-sig")))
-    return Dataset.from_list([json.loads(line) for _, line in numbered_lines(path)])
+    if path.suffix not in (".json", ".jsonl"):
+        return None
+    is_lines = path.suffix == ".jsonl"
+    try:
+        return Dataset.from_list(
+            [json.loads(line) for _, line in numbered_lines(path)] if is_lines else json.loads(path.read_bytes())
+        )
+    except (ValueError, TypeError, AttributeError):  # pyarrow's errors are ValueErrors and TypeErrors
+        return None
 
 
 def _no_rows(name: str, arguments: RecipeArguments, purpose: Purpose) -> ValueError:
