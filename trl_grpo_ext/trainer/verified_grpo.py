@@ -107,7 +107,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._template_prefill: str | None = None
         self._once = Once()
         self._noise: NoiseMeter | None = None
-        super().__init__(model, plan.functions, args, train_dataset, eval_dataset, **kwargs)
+        kwargs |= {"args": args, "train_dataset": train_dataset, "eval_dataset": eval_dataset}
+        super().__init__(model, plan.functions, **kwargs)  # by name: GMPOTrainer, if between, takes no more in order
         check_chat_template(self.processing_class, train_dataset)
         # Only our own entries: TRL has appended the weights of environments that score themselves.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
