@@ -29,7 +29,7 @@ class TokenBudgetVerifier(Verifier):
     model learns to do with as many tokens as it is told. The scores are L1's (LCPO) without its accuracy, which is a
     term of its own. Gate this term on that: the empty completion keeps to any budget.
 
-    A completion is as long as its `completion_ids`, which a TRL trainer always passes on; the end token counts.
+    A completion is as long as its `completion_ids`, which every TRL trainer but A2PO's passes on; the end token counts.
 
     Args:
         budget: Tokens, for all rows; or

@@ -27,7 +27,7 @@ class OverlongVerifier(Verifier):
     Beside an accuracy reward it keeps a model from running into `max_completion_length`, where its answer would be cut
     off. It never rewards being short. The formula is DAPO's, as TRL has it in `get_soft_overlong_punishment`.
 
-    A completion is as long as its `completion_ids`, which a TRL trainer always passes on; the end token counts.
+    A completion is as long as its `completion_ids`, which every TRL trainer but A2PO's passes on; the end token counts.
 
     Args:
         max_completion_len: Tokens from which on the punishment is -1; as a rule the trainer's

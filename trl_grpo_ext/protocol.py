@@ -99,6 +99,7 @@ class Verifier(ABC):
         log_figures(
             {f"verified/{self.__name__}/{key}": share for key, share in figures.items()}, columns.get("log_metric")
         )
+        warn_of_zeros(self.__name__, [verdict.score is None for verdict in verdicts], columns)
         return [verdict.score for verdict in verdicts]
 
     def judge(self, /, completions: Sequence[Completion], **columns: Any) -> list[Verdict]:
@@ -233,7 +234,19 @@ _once = Once()
 def warn_once(name: str, error: Exception) -> None:
     """Show the traceback of each kind of failure of what has this name once, not once a completion."""
     kind = type(error)
-    _once.warn(logger, (name, kind), "%r raised %s; such rows are not trained on.", name, kind.__name__, error=error)
+    _once.warn(logger, (name, kind), "%r raised %s; such rows get no score.", name, kind.__name__, error=error)
+
+
+def warn_of_zeros(name: str, unscored: Sequence[bool], columns: Mapping[str, Any]) -> None:
+    """Say once that the calling trainer may count what has no score as 0.
+
+    TRL's Online DPO and SDPO do. They pass `trainer_state` and no `log_metric`; trainers that leave such rows out pass
+    both, or, as AsyncGRPO does, neither.
+    """
+    if any(unscored) and "trainer_state" in columns and "log_metric" not in columns:
+        message = "%r has no score for %d of %d completions. TRL's Online DPO and SDPO count that as 0; %s"
+        advice = '`RewardTerm(..., on_unscored="raise")` in a mix ends such a run.'
+        _once.warn(logger, (name, "zeros"), message, name, sum(unscored), len(unscored), advice)
 
 
 LogExtra = Callable[[str, list[Any]], None]

@@ -241,7 +241,7 @@ class Client:
 
     def _warn(self, kind: int | str, error: BaseException) -> None:
         """Log each kind of failure once, without what might be secret: servers repeat keys and texts in messages."""
-        message = "The judge at %s failed (%s, %s); such rows are not trained on."
+        message = "The judge at %s failed (%s, %s); such rows get no score."
         _once.warn(logger, (self.endpoint.base_url, kind), message, self.endpoint.base_url, kind, type(error).__name__)
 
     def close(self) -> None:

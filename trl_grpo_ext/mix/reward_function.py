@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from trl_grpo_ext.figures.logged import verdict_figures
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.protocol import log_columns, log_figures
+from trl_grpo_ext.protocol import log_columns, log_figures, warn_of_zeros
 from trl_grpo_ext.sample import Completion, Sample, samples_from_columns
 from trl_grpo_ext.scorecard import Scorecard
 
@@ -95,6 +95,7 @@ class BatchScorer:
                 batch.card = self.mix.score(samples)
             if not batch.logged:
                 batch.logged = True
+                warn_of_zeros(term, batch.card.void, columns)
                 if batch.logs_figures:
                     log_figures(
                         verdict_figures(batch.card) | self.mix.verifier_figures(batch.card), columns.get("log_metric")
