@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.column import Gather, TermColumn, judge_term, no_other_ranks
@@ -65,13 +65,16 @@ class RewardMix:
             )
         self._order = _in_order(self.terms)
 
-    @property
-    def __call__(self) -> NoReturn:
-        """What TRL's own trainers look for in a reward function; a mix is several."""
-        raise AttributeError(  # so that `hasattr` says no
-            "A RewardMix goes to VerifiedGRPOTrainer. TRL's own trainers take its terms: "
-            "reward_funcs=mix.reward_funcs(), and in their config reward_weights=mix.weights."
-        )
+    if not TYPE_CHECKING:  # for a type checker any name would be an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what to do to TRL's own trainers, which ask a reward function for its name; a mix is several."""
+            if name not in ("__name__", "__call__"):
+                raise AttributeError(f"A RewardMix has no attribute {name!r}.")
+            raise AttributeError(
+                "A RewardMix goes to VerifiedGRPOTrainer. TRL's own trainers take its terms: "
+                "reward_funcs=mix.reward_funcs(), and in their config reward_weights=mix.weights."
+            )
 
     def __repr__(self) -> str:
         return f"RewardMix({list(self.terms)!r})"
