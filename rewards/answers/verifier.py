@@ -22,8 +22,8 @@ ADVICE = {
     "gold_missing": "Drop the row, or name the right column: column=...",
     "gold_empty": "Drop the row, or name the right column: column=...",
     NOT_TEXT: "The gold is no text and no number. Of a mapping, such as a message, put the field that holds the answer "
-    "into a column of its own, and name that: column=... Dates are made by `datasets` of the texts of JSON files: keep "
-    "these as CSV, whose texts stay as they are.",
+    "into a column of its own, and name that: column=... `datasets` turns texts of JSON files into dates: CSV files "
+    "keep their texts.",
 }
 
 SHOWN_CHARS = 200  # of an answer, in a verdict
@@ -60,7 +60,7 @@ def shown(answer: str | None) -> str | None:
 def is_not_text(cell: object) -> bool:
     """Whether a cell has what cannot be compared as text: a mapping, as conversations have, or a date.
 
-    Who wrote a date, and in which form, is not known any more once it is none of text.
+    A date does not tell in which form its text was written.
 
     Examples:
         >>> [is_not_text(cell) for cell in ({"answer": "4"}, [{"role": "user", "content": "4"}], ["4", 5])]

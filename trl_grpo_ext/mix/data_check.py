@@ -23,7 +23,7 @@ SHOWN_ROWS = 10
 FIRST_ROWS, MOST_ROWS = 16, 256  # checked at a time, at first and where they are quick
 NEUTRAL = "I do not know."  # what a model might say that answers nothing
 PROMPT = "prompt"  # what is at fault where it is no term
-NO_PROMPT = "Drop the row, or write its prompt: what is said to nothing teaches nothing."
+NO_PROMPT = "Drop the row, or write its prompt."
 
 
 def check_rows(

@@ -95,13 +95,12 @@ def _with_dates_as_texts(data: Any, path: Path) -> Any:
 
     JSON has no dates: a text such as 1917-10-28 would reach verifiers as another, with a time of day.
     """
-    dated = {name: rows for name, rows in data.items() if "timestamp[" in repr(rows.features)}
-    for name, rows in dated.items():
-        texts = _rows_of_json(path) if hasattr(rows, "__len__") else None
+    for name, rows in list(data.items()):
+        columns = [column for column, feature in (rows.features or {}).items() if "timestamp[" in repr(feature)]
+        texts = _rows_of_json(path) if columns and hasattr(rows, "__len__") else None
         if texts is not None:
             data[name] = texts
-        elif getattr(rows.info, "builder_name", None) == "json":
-            columns = [column for column, feature in rows.features.items() if "timestamp[" in repr(feature)]
+        elif columns and getattr(rows.info, "builder_name", None) == "json":
             logger.warning(
                 "datasets has made dates of texts in %s, with a time of day: see what verifiers get. CSV keeps texts.",
                 ", ".join(f"`{column}`" for column in columns),

@@ -202,14 +202,11 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
         raise ValueError(
             f"The prompts of {name} must be texts or lists of messages; the first is {dataset[0]['prompt']!r}."
         )
-    if hasattr(dataset, "__len__") and _ends_with_assistant(dataset[0]["prompt"]):
+    first = dataset[0]["prompt"] if hasattr(dataset, "__len__") else None
+    if isinstance(first, list) and first and first[-1].get("role") == "assistant":
         logger.warning(
             "The first prompt of %s ends with a message of the assistant. TRL does not have the model go on with it: "
             "the chat template closes it and opens another. For a completion that has been begun, give prompts as "
             "text, written with the chat template.",
             name,
         )
-
-
-def _ends_with_assistant(prompt: Any) -> bool:
-    return isinstance(prompt, list) and bool(prompt) and prompt[-1].get("role") == "assistant"
