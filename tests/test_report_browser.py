@@ -230,6 +230,7 @@ def test_the_list_of_a_run_that_was_only_evaluated_is_of_evaluations(browser: An
     opened = Opened(browser, write_report([folder]))
     assert opened.found() == len(members(folder, "eval")) > 0
     assert "in evaluations" in opened.page.locator("#prompts .lead").inner_text()
+    assert not opened.page.locator("[data-view=advantage], option[value=up]").count()  # nothing was pushed
     opened.check()
 
 

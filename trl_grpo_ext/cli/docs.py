@@ -16,7 +16,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "docs",
         description="Print a page of the documentation, or a section of one: `trl-grpo-ext docs metrics`, "
-        "`trl-grpo-ext docs findings#bad_data`. Without a page, list them.",
+        "`trl-grpo-ext docs findings#bad_data`. Without a page, list them; with a word that is no page, list the "
+        "sections that speak of it.",
     )
     parser.add_argument("page", nargs="?", metavar="PAGE", help="a page, or PAGE#SECTION")
 

@@ -170,7 +170,10 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     parts = ends_of(points) if mode == "train" else (points[:-1][:1], points[-1:])
     texts = [_texts(part) for part in parts]
     tiles += [[label, *(text.get(label, "") for text in texts)] for label in BESIDE_SCORES if label in texts[1]]
-    notes = [f"{where.capitalize()}: {ends.places}{ends.gain_told}." for where, ends in score.items()]
+    notes = [
+        f"{where.capitalize()}: {ends.places} ({ends.end.count:,.0f} completions){ends.gain_told}."
+        for where, ends in score.items()
+    ]
     notes += [SCORE] if score else []
     return {"tiles": tiles, "notes": notes}
 

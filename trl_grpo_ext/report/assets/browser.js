@@ -22,6 +22,7 @@ const ORDERS = [
   ["short", "shortest", (a, b) => size(a) - size(b) || a.place - b.place],
 ];
 const ORDER_OF_VIEW = { advantage: "up", long: "long", disagrees: "up" };
+const OF_ADVANTAGES = ["advantage", "up", "down"]; // views and orders; nothing is pushed where nothing is trained
 
 // What is trained on comes first; evaluations are a choice of the filter.
 const firstMode = (runs) => (runs.some((run) => run.main_mode === "train") ? "train" : "eval");
@@ -233,7 +234,9 @@ function browserParts(runs, all, state, { refresh, turn }) {
     Object.assign(state, change);
     refresh();
   };
-  const views = VIEWS.map(([key, label, title]) =>
+  const suits = ([key]) => !OF_ADVANTAGES.includes(key) || firstMode(runs) === "train";
+  const views = VIEWS.filter(suits);
+  const buttons = views.map(([key, label, title]) =>
     el(
       "button",
       {
@@ -246,12 +249,12 @@ function browserParts(runs, all, state, { refresh, turn }) {
     ),
   );
   const countViews = () =>
-    VIEWS.forEach(([, , , is], place) => {
-      const told = views[place].querySelector(".count");
+    views.forEach(([, , , is], place) => {
+      const told = buttons[place].querySelector(".count");
       if (!told) return;
       const n = all.filter((one) => is(one) && inPart(one, state)).length;
       told.textContent = count(n);
-      views[place].disabled = n === 0;
+      buttons[place].disabled = n === 0;
     });
   const terms = [...new Set(runs.flatMap((run) => run.terms))];
   const statuses = STATUSES.filter((status) =>
@@ -278,7 +281,7 @@ function browserParts(runs, all, state, { refresh, turn }) {
     select(
       "Order",
       "order",
-      ORDERS.map(([key, label]) => [key, label]),
+      ORDERS.filter(suits).map(([key, label]) => [key, label]),
     ),
   ].filter(Boolean);
   let waiting = 0;
@@ -308,7 +311,7 @@ function browserParts(runs, all, state, { refresh, turn }) {
     "div",
     { class: "browser" },
     el("p", { class: "note lead", text: heldNote(runs) }),
-    el("div", { class: "views", role: "group", "aria-label": "Views" }, ...views, extra),
+    el("div", { class: "views", role: "group", "aria-label": "Views" }, ...buttons, extra),
     el("div", { class: "filters" }, ...filters, search),
     el(
       "div",
@@ -319,7 +322,7 @@ function browserParts(runs, all, state, { refresh, turn }) {
   );
   const reflect = () => {
     countViews();
-    for (const view of views)
+    for (const view of buttons)
       view.setAttribute("aria-pressed", String(view.dataset.view === state.view && !state.extra));
     for (const filter of filters) filter.value = state[filter.dataset.filter];
     if (!state.text) search.value = "";
