@@ -72,6 +72,6 @@ class _Page:
 
     def not_checked(self, needs: Mapping[str, str]) -> None:
         if needs:
-            self.title("Not checked")
+            self.title("Not checked, or only in part")
         for code, lacks in needs.items():
             self.line(f"{code}: needs {lacks}", indent=2, style="dim")

@@ -179,7 +179,7 @@ function findingsOf(run, span) {
   const items = run.findings.map((found) => ({ found, row: findingRow(found) }));
   const lacking = run.not_checked.length
     ? folded(
-        `${plural(run.not_checked.length, "check")} could not be made`,
+        `${plural(run.not_checked.length, "check")} could not be made, or only in part`,
         el(
           "ul",
           { class: "plain" },
