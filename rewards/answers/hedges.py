@@ -6,17 +6,19 @@ import re
 
 REACH = 200  # characters after an answer that may take it back
 
+_THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
 _DOUBT = re.compile(
-    r"\b(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either|neither"
-    r"|undecided|unless|alternatively)\b"
-    r"|\b(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
-    r"|(?:n['’]t|\bnot|\bcannot|\bnever|\bdoubt)\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
-    r"|\bif (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
-    r"|\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
-    r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$|\banything (?:but|except)\b|\bno longer\b"
-    r"|\b(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$"
-    r"|\b(?:is|are|was|seems)\s+(?:wrong|incorrect|false)\b|\botherwise\b"
-    r"|\b(?:can|could)(?:n['’]t|\s*not)\s+(?:find|determine|solve|compute)\b",
+    r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
+    r"|neither|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
+    r"|(?:is|are|was|seems)\s+(?:wrong|incorrect|false)"
+    r"|(?:can|could)(?:n['’]t|\s*not)\s+(?:find|determine|solve|compute))\b"
+    r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
+    rf"|(?:not|cannot|never|doubt){_THINK}"
+    r"|if (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
+    r"|(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|not\W*$"
+    r"|(?:cannot|can not|must not|should not|never) be\W*$"
+    r"|(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$)"
+    rf"|n['’]t(?:{_THINK}| be\W*$)",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[,;]|\bbut\b")

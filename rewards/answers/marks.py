@@ -10,7 +10,7 @@ MAX_BOXED_WORDS = 8  # of a box; one with more of them holds steps of the work
 
 _BOX = re.compile(r"\\\\?(?:boxed|fbox)\s*\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([0-9A-Za-z]+|\\[A-Za-z]+)")
-_BRACES = re.compile(_BOX.pattern + r"|\\[{}\\]|[{}]")
+_BRACES = re.compile(r"\\[{}\\]|[{}]")
 _JOINED = re.compile(r"^[\s$,;\\()\[\]]*$|,|;|\band\b|\bor\b")
 _CORRECTED = re.compile(
     r"\b(?:simplifies|equals?|becomes|gives|then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b",
@@ -53,31 +53,25 @@ def boxes(text: str) -> list[Mark]:
     found, unclosed = _scan_boxes(text)
     if unclosed is not None:  # it hides the later ones: look at the last alone
         last = [match.start() for match in _BOX.finditer(text, unclosed)][-1:]
-        later = [box for start in last for box in _scan_boxes(text[start:])[0]]
-        found += [Mark(start + last[0], end + last[0], content) for start, end, content in later]
-    taken = {box.start for box in found}
-    bare = [Mark(m.start(), m.end(), m[1]) for m in _BARE_BOX.finditer(text) if m.start() not in taken]
+        found += [box for start in last for box in _scan_boxes(text, start)[0]]
+    bare = [Mark(match.start(), match.end(), match[1]) for match in _BARE_BOX.finditer(text)]
     return sorted(found + bare)
 
 
-def _scan_boxes(text: str) -> tuple[list[Mark], int | None]:
-    """The closed outermost boxes, and where the content of an unclosed one begins."""
-    depth, opened_depth = 0, 0
-    start = 0
-    opened: int | None = None
+def _scan_boxes(text: str, at: int = 0) -> tuple[list[Mark], int | None]:
+    """The closed outermost boxes from a place on, and where the content of an unclosed one begins."""
     found = []
-    for match in _BRACES.finditer(text):
-        token = match.group()
-        if token == "}":
-            depth = max(depth - 1, 0)
-            if opened is not None and depth == opened_depth:
-                found.append(Mark(start, match.end(), _unboxed(text[opened : match.start()])))
-                opened = None
-        elif token == "{" or len(token) > 2:
-            if opened is None and token != "{":
-                start, opened, opened_depth = match.start(), match.end(), depth
-            depth += 1
-    return found, opened
+    while box := _BOX.search(text, at):
+        depth = 1
+        for brace in _BRACES.finditer(text, box.end()):
+            depth += {"{": 1, "}": -1}.get(brace[0], 0)
+            if not depth:
+                found.append(Mark(box.start(), brace.end(), _unboxed(text[box.end() : brace.start()])))
+                at = brace.end()
+                break
+        else:
+            return found, box.end()
+    return found, None
 
 
 def _unboxed(content: str) -> str:

@@ -14,6 +14,7 @@ from trl_grpo_ext.rewards.answers.spelling import spelled, without_text_commands
 from trl_grpo_ext.rewards.answers.tree import Number, Words
 from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
+from trl_grpo_ext.rewards.math.reading import unspaced
 from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import judge_in_workers
@@ -51,6 +52,7 @@ def forget() -> None:
     _memo.clear()
     read.cache_clear()
     spelled.cache_clear()
+    unspaced.cache_clear()
 
 
 def _remember(key: Hashable, verdict: Verdict) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal, get_args
 
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, FinalAnswer, final_answer
@@ -214,6 +215,12 @@ def value_said(sentence: str) -> str:
     return said or ("" if _CHANGED.search(sentence) else _last_value(sentence)) or sentence
 
 
+@lru_cache(maxsize=1024)
+def unspaced(text: str) -> str:
+    """The text without what only spaces it; a prompt's is needed for each of its completions."""
+    return _SPACING.sub("", spelled(text))
+
+
 def is_echo(answer: str, prompt: str) -> bool:
     """Whether an answer stands in the prompt, however it is spaced. A number never only repeats the question.
 
@@ -221,10 +228,8 @@ def is_echo(answer: str, prompt: str) -> bool:
         >>> is_echo("2^{10}", "What is $2^{10}$?"), is_echo("2^{10}", "How many subsets has a set of ten?")
         (True, False)
     """
-    if isinstance(read(answer).node, Number):
-        return False
-    said, asked = (_SPACING.sub("", spelled(text)) for text in (answer, prompt))
-    return bool(said) and said in asked
+    said = unspaced(answer)
+    return bool(said) and said in unspaced(prompt) and not isinstance(read(answer).node, Number)
 
 
 def gold_values(cell: object) -> tuple[str, ...]:
@@ -233,8 +238,8 @@ def gold_values(cell: object) -> tuple[str, ...]:
 
 
 def _gold_value(gold: str) -> str:
-    said = [] if _is_value(gold) else formal(gold) or informal(gold)
-    return value_said(said[-1].content) if said else gold
+    said = formal(gold) or informal(gold)
+    return value_said(said[-1].content) if said and not _is_value(gold) else gold
 
 
 def _says_something(answer: str) -> bool:
