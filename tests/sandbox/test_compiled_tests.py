@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -56,3 +59,11 @@ def test_tests_that_do_not_compile_are_left_to_the_judge(sandbox: LocalSandbox) 
     assert packed("", ("assert double(",)) == ""
     broken = CallSuite(tests=("assert double(",), names=("double",), code=packed("", ("assert double(",)))
     assert sandbox.run([Job(program=RIGHT, suite=broken)])[0].ending is Ending.BAD_TESTS
+
+
+def test_a_python_that_leaves_assertions_out_judges_by_them() -> None:
+    code = "from trl_grpo_ext.rewards import unit_test_reward as reward; print(reward({!r}, tests=[{!r}] * 2))"
+    asked = code.format([RIGHT, WRONG], [SETUP + TESTS[0], TESTS[1]])
+    environment = os.environ | {"PYTHONOPTIMIZE": "1"}
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "[1.0, 0.0]\n"

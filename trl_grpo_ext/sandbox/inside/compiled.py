@@ -35,7 +35,7 @@ def compile_tests(setup: str, tests: Sequence[str]) -> TestCode:
 
 def _compile(source: str, filename: str) -> CodeType:
     try:
-        return compile(source, filename, "exec", dont_inherit=True)
+        return compile(source, filename, "exec", dont_inherit=True, optimize=0)  # -O would leave assertions out
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadTestsError(f"{type(error).__name__}: {error} in {filename}"[:500]) from None
 
