@@ -5,7 +5,10 @@ A new verifier is one line in `SHIPPED`. Other packages register theirs by the e
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trl_grpo_ext.support.lazy import find_object
@@ -117,3 +120,26 @@ def _described(entry_point: EntryPoint) -> str:
 def _short(name: str) -> str:
     """A shipped verifier's name for recipes, where it is called as in Python."""
     return next((short for short, (_, *names) in SHIPPED.items() if name in (*names, f"{short}_reward")), name)
+
+
+def import_named(name: str) -> object:
+    """What `module:attribute` or `module.attribute` names; modules in the current folder count.
+
+    Raises:
+        ValueError: for what cannot be imported, or is not there.
+    """
+    module_name, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    here = str(Path.cwd())
+    if here not in sys.path:  # as TRL does for --reward_funcs
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # the module is the user's, and may fail in any way
+        is_here = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
+        where = f" Modules of your own are looked for in the current folder, {here}." if is_here else ""
+        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.{where}") from None
+    if not hasattr(module, attribute):
+        public = [each for each in dir(module) if not each.startswith("_")]
+        raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, public)}")
+    found: object = getattr(module, attribute)
+    return found

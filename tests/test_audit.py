@@ -129,8 +129,6 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     close_workers()  # which know only the folders of when they were started
-    monkeypatch.setattr("trl_grpo_ext.audit.reward.BATCH_SECONDS", 1.0)
-    monkeypatch.setattr("trl_grpo_ext.audit.reward.ONE_SECONDS", 1.0)
     samples = [Sample(text=text, prompt="p", row={"solution": "x"}) for text in ("x", "hang", "c")]
 
     def reasons(name: str) -> list[str]:
@@ -141,8 +139,9 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
     assert reasons("nan") == ["score_not_finite"] * 3
     assert reasons("none") == ["returned_none"] * 3
     assert reasons("needs") == ["raised_TypeError"] * 3
-    assert reasons("hangs") == ["1.0", "hangs", "1.0"]
     assert reasons("waits") == ["1.0", "0.0", "0.0"]
+    monkeypatch.setattr("trl_grpo_ext.audit.reward.BATCH_SECONDS", 0.1)
+    assert reasons("hangs") == ["1.0", "hangs", "1.0"]
     (ended,) = FunctionReward("broken_rewards", "ends").judge_samples(samples[:1])
     assert ended.reason.startswith("raised_")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,6 +15,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, GoldVerifier
 from trl_grpo_ext.rewards.composed import Composition, Rescored
+from trl_grpo_ext.rewards.registry import import_named
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
@@ -33,9 +32,8 @@ def reward_named(written: str) -> Verifier:
     Raises:
         ValueError: for what there is not, or is no reward.
     """
-    module, colon, attribute = written.partition(":")
-    if colon and not written.lstrip().startswith("{"):
-        return _imported(module, attribute)
+    if ":" in written and not written.lstrip().startswith("{"):
+        return _imported(written)
     entry = yaml.safe_load(written) if written.lstrip().startswith("{") else {"verifier": written}
     ((_, verifier),) = build_mix([entry], each="the reward").verifiers
     return verifier
@@ -70,20 +68,13 @@ def check_attack(reward: Verifier, kind: Kind) -> None:
         )
 
 
-def _imported(module: str, attribute: str) -> Verifier:
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = find_object(module, attribute)
-    except Exception as error:  # the module is the user's, and may fail in any way
-        raise ValueError(
-            f"'{module}:{attribute}' cannot be imported: {type(error).__name__}: {error}. Modules of your own are "
-            f"looked for in the current folder, {here}."
-        ) from None
+def _imported(name: str) -> Verifier:
+    found = import_named(name)
     if isinstance(found, Verifier):
         return found
     if isinstance(found, type) or not callable(found):
-        raise ValueError(f"'{module}:{attribute}' is no reward function and no ready verifier, but {found!r:.80}.")
+        raise ValueError(f"{name!r} is no reward function and no ready verifier, but {found!r:.80}.")
+    module, _, attribute = name.partition(":")
     return FunctionReward(module, attribute)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, get_args
 
 from trl_grpo_ext.mix.combination import Combination, Kind
@@ -16,7 +13,7 @@ from trl_grpo_ext.mix.schedule import Schedule, Weight, cosine, linear
 from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.registry import find_verifier, verifier_names
+from trl_grpo_ext.rewards.registry import find_verifier, import_named, verifier_names
 from trl_grpo_ext.support.text import did_you_mean
 
 TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored", "only")
@@ -93,8 +90,7 @@ def _argument(value: Any) -> Any:
 
 
 def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple[str, ...] = TERM_KEYS) -> Verifier:
-    path = name.replace(":", ".")
-    found = _import(path) if "." in path else find_verifier(name)
+    found = import_named(name) if "." in name or ":" in name else find_verifier(name)
     if isinstance(found, Verifier):
         if arguments:
             key = sorted(arguments)[0]
@@ -118,24 +114,6 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
     if missing:
         raise ValueError(f"the verifier {name!r} needs `{missing[0]}`.")
     return found(**{key: _argument(value) for key, value in arguments.items()})
-
-
-def _import(name: str) -> object:
-    module_name, _, attribute = name.rpartition(".")
-    here = str(Path.cwd())
-    if here not in sys.path:  # as TRL does for --reward_funcs
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # the module is the user's, and may fail in any way
-        is_here = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
-        where = f" Modules of your own are looked for in the current folder, {here}." if is_here else ""
-        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.{where}") from None
-    if not hasattr(module, attribute):
-        public = [each for each in dir(module) if not each.startswith("_")]
-        raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, public)}")
-    found: object = getattr(module, attribute)
-    return found
 
 
 RAMP_KEYS = ("from", "to", "begin", "until", "curve", "unit")
@@ -184,7 +162,7 @@ def _parse_text(written: str) -> Weight:
     if not all(part.isidentifier() for part in written.split(".")):
         raise ValueError(f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}.")
     try:
-        found: Any = _import(written)
+        found: Any = import_named(written)
     except ValueError as error:
         raise ValueError(f"`weight`: {error}") from None
     return found  # type: ignore[no-any-return]
