@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted import card_of
 from rich.console import Console
+from safetensors.torch import load_file
 
 from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.evaluation.comparison import compare, paired_difference, sentence
@@ -297,6 +298,10 @@ def test_an_adapter_is_evaluated_with_the_model_that_it_is_of_and_greedily(tmp_p
     assert found["report"] is None
     again = ask(tmp_path, *flags, "--seed", "7")
     assert [model["tokens"] for model in again["models"]] == [model["tokens"] for model in found["models"]]
+    on = ["--model_name_or_path", "lora", "--beta", "0.04", "--learning_rate", "3e-3", "--max_steps", "1"]
+    run_here("train", "--config", "quickstart", *on, *quiet[:-1], "on", cwd=tmp_path)  # it goes on being trained
+    before, after = (load_file(tmp_path / run / "adapter_model.safetensors") for run in ("lora", "on"))
+    assert before.keys() == after.keys() and not any(before[name].equal(after[name]) for name in before)
 
 
 @pytest.mark.slow  # its fixture is real runs

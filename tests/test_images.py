@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 from command_line import run_here
 from isolated_verifiers import blue_in_worker
+from peft import LoraConfig, get_peft_model
 from PIL import Image
 from same_runs import Make, check_same
 from test_report import data_of
 from tiny_vlm import make_vlm, picture, with_pictures
+from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, VerifiedGRPOTrainer, verifier
 from trl_grpo_ext.evaluation.evaluated import prompt_figures
@@ -156,6 +159,20 @@ def test_data_with_pictures_is_checked_and_its_rows_are_shown(pictured: dict[str
     said = run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path).stdout
     assert said.count("\n  image: <image 28x28 ") == 3
     assert "train: 16 rows, all fine" in said
+
+
+def test_an_adapter_of_a_vision_language_model_is_evaluated(vlm: str, pictured: Any, tmp_path: Path) -> None:
+    lora = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear", lora_alpha=99, init_lora_weights=False)
+    adapted = get_peft_model(AutoModelForImageTextToText.from_pretrained(vlm), lora)
+    adapted.save_pretrained(tmp_path / "adapter")
+    AutoProcessor.from_pretrained(vlm).save_pretrained(tmp_path / "adapter")
+    pictured["test"].select(range(4)).to_parquet(tmp_path / "test.parquet")
+    flags = ["--dataset_name", "test.parquet", "--per_device_eval_batch_size", "8", "--write_report", "false", "--json"]
+    models = ["--model", vlm, "adapter", "--temperature", "0"]
+    said = run_here("eval", "--config", "quickstart", *models, *flags, cwd=tmp_path).stdout
+    plain, adapter = json.loads(said)["models"]
+    assert plain["completions"] == adapter["completions"] == 4
+    assert plain["tokens"] != adapter["tokens"]  # the adapter is in use
 
 
 @pytest.mark.slow

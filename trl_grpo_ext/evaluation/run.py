@@ -12,14 +12,15 @@ from typing import Any
 import torch
 from datasets import Dataset
 from huggingface_hub.errors import HFValidationError
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from trl_grpo_ext.evaluation.evaluated import is_evaluation
 from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.model import model_error
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.rows import spread
-from trl_grpo_ext.recipe.run import RecipeTrainer, announce, build_trainer, model_error, set_up
+from trl_grpo_ext.recipe.run import RecipeTrainer, announce, build_trainer, set_up
 from trl_grpo_ext.runs.recorded_run import EVALUATION
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import did_you_mean
@@ -110,23 +111,7 @@ def prepare_evaluation(
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     set_up(made)
-    return build_trainer(
-        made, EvaluationTrainer, train_dataset=data[0], eval_dataset=data[1], **_model(model, training)
-    )
-
-
-def _model(name: str, training: Any) -> dict[str, Any]:
-    """The trainer's arguments for a model, or for an adapter and the model that it is of."""
-    if find_adapter_config_file(name) is None:
-        return {"model": name}
-    from peft import AutoPeftModelForCausalLM
-
-    settings = {key: value for key, value in training.model_init_kwargs.items() if key != "revision"}
-    training.model_init_kwargs = None
-    found = {"model": AutoPeftModelForCausalLM.from_pretrained(name, **settings)}
-    if (Path(name) / "tokenizer_config.json").is_file():
-        found["processing_class"] = AutoTokenizer.from_pretrained(name, padding_side="left", truncation_side="left")
-    return found
+    return build_trainer(made, EvaluationTrainer, train_dataset=data[0], eval_dataset=data[1])
 
 
 def run_evaluation(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: str) -> bool:

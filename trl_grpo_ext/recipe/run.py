@@ -14,7 +14,7 @@ import torch
 import transformers
 from accelerate.utils import set_seed
 from huggingface_hub.errors import HFValidationError
-from trl import get_peft_config, get_quantization_config
+from trl import get_peft_config
 
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
@@ -22,6 +22,7 @@ from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.hub import check_hub_takes_models
+from trl_grpo_ext.recipe.model import model_arguments, model_error, set_model_arguments
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.summary import (
     Evaluation,
@@ -68,7 +69,6 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
     _check_size(recipe.training, splits[recipe.data.dataset_train_split])
     trainer = build_trainer(
         recipe,
-        model=recipe.model.model_name_or_path,
         train_dataset=splits[recipe.data.dataset_train_split],
         eval_dataset=test if wants_test else None,
         peft_config=get_peft_config(recipe.model),
@@ -99,7 +99,7 @@ def set_up(recipe: Recipe) -> None:
         transformers.logging.disable_progress_bar()
     _set_threads(recipe.data.torch_threads, on_cpu=recipe.training.use_cpu or not torch.cuda.is_available())
     check_writable(recipe.training.output_dir)
-    _set_model_arguments(recipe)
+    set_model_arguments(recipe)
 
 
 def _set_threads(threads: int | None, *, on_cpu: bool) -> None:
@@ -116,12 +116,14 @@ def _set_threads(threads: int | None, *, on_cpu: bool) -> None:
 def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arguments: Any) -> RecipeTrainer:
     """A trainer with the rewards and the settings of a recipe that has been set up.
 
-    `arguments` are the trainer's others, such as `model` and `train_dataset`.
+    `arguments` are the trainer's others, such as `train_dataset`. A trainer of another kind than `RecipeTrainer` only
+    evaluates.
 
     Raises:
         ValueError, OSError: for data, columns or a model that cannot be used.
     """
     try:
+        arguments |= model_arguments(recipe, trains=kind is None)
         trainer = (kind or RecipeTrainer)(reward_funcs=recipe.mix, args=recipe.training, **arguments)
     except (OSError, HFValidationError) as error:
         raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
@@ -190,14 +192,6 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
     if not training.resume_from_checkpoint and training.process_index == 0:
         for recorded in ("scorecards", FINDINGS):
             set_aside(Path(training.output_dir) / recorded)
-
-
-def model_error(name: str, error: Exception, key: str) -> Exception:
-    """What to say of a model that cannot be loaded; `key` names it. Of a folder that is there, the error tells."""
-    if Path(name).is_dir():
-        return error
-    said = str(error).strip().splitlines()[0]
-    return ValueError(f"The model {name!r} ({key}) is no folder here, and cannot be loaded: {said}")
 
 
 def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
@@ -280,17 +274,3 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
             logger.warning("%s: the verifier of %r fails on %s: %s", where, failed.term, on, failed.advice)
         if problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS):
             logger.warning("%s", describe(problems, rows=len(dataset), where=where))
-
-
-def _set_model_arguments(recipe: Recipe) -> None:
-    """What `trl grpo` does with the model's part of a config."""
-    recipe.training.model_init_kwargs = {
-        "revision": recipe.model.model_revision,
-        "trust_remote_code": getattr(recipe.training, "trust_remote_code", False),
-        "attn_implementation": recipe.model.attn_implementation,
-        "dtype": recipe.model.dtype,
-        **(recipe.training.model_init_kwargs or {}),
-    }
-    quantization = get_quantization_config(recipe.model)
-    if quantization is not None:  # here, because the trainer of TRL 1.6 does not take it as an argument
-        recipe.training.model_init_kwargs["quantization_config"] = quantization
