@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -47,7 +47,7 @@ def group_outcomes(
     rewards: npt.NDArray[np.floating],
     weights: npt.NDArray[np.floating],
     judgements: Sequence[int],
-    groups: Sequence[npt.NDArray[np.intp]],
+    groups: Sequence[Iterable[int]],
 ) -> tuple[GroupOutcome, ...]:
     """The outcome of each group, in order.
 
@@ -66,14 +66,14 @@ def group_outcomes(
         >>> [str(outcome) for outcome in group_outcomes(rewards, np.array([1.0, 0.0]), [1, 1, -1, 1], groups)]
         ['all_right', 'live']
     """
-    scored = ~np.isnan(rewards).all(axis=1)
+    scored = (~np.isnan(rewards).all(axis=1)).tolist()
     # TRL counts a function's missing reward as 0 where another function gave one.
-    counted = np.nan_to_num(rewards[:, weights != 0], nan=0.0)
+    counted = list(map(tuple, np.nan_to_num(rewards[:, weights != 0], nan=0.0).tolist()))
     outcomes = []
     for rows in groups:
-        members = rows[scored[rows]]
-        differs = bool((counted[members] != counted[members[:1]]).any())
-        outcomes.append(_outcome([judgements[index] for index in members], differs))
+        members = [row for row in rows if scored[row]]
+        differs = len({counted[row] for row in members}) > 1
+        outcomes.append(_outcome([judgements[row] for row in members], differs))
     return tuple(outcomes)
 
 

@@ -106,9 +106,10 @@ class Scorecard:
         """N weighted sums, with those of other reward functions; None for a void sample."""
         totals = [0.0 if other is None else other for other in self.others or (0.0,) * len(self)]
         for term in self.in_force:
+            weight = self.weights[term]
             for row, value in enumerate(self.values[term]):
                 if value is not None:
-                    totals[row] += self.weights[term] * value
+                    totals[row] += weight * value
         return tuple(None if out else total for out, total in zip(self.void, totals, strict=True))
 
     def rewards(self, term: str) -> list[float | None]:
@@ -118,10 +119,10 @@ class Scorecard:
     @cached_property
     def primary_terms(self) -> tuple[str | None, ...]:
         """N names: of each sample the first term in force that applies to it; None if none does."""
-        terms = self.in_force
-        return tuple(
-            next((term for term in terms if self.verdicts[term][row] is not None), None) for row in range(len(self))
-        )
+        first: list[str | None] = [None] * len(self)
+        for term in reversed(self.in_force):
+            first = [own if verdict is None else term for own, verdict in zip(first, self.verdicts[term], strict=True)]
+        return tuple(first)
 
     @cached_property
     def primary(self) -> tuple[Verdict | None, ...]:
@@ -189,8 +190,7 @@ class Scorecard:
     def outcomes(self) -> tuple[GroupOutcome, ...]:
         """G, what each group has to teach."""
         rewards, weights = np.column_stack([self.value_matrix, self.other_column]), np.append(self.weight_row, 1.0)
-        groups = [np.array(rows, dtype=np.intp) for rows in self.members]
-        return group_outcomes(rewards, weights, self.judgements, groups)
+        return group_outcomes(rewards, weights, self.judgements, self.members)
 
     @cached_property
     def live(self) -> Flags:

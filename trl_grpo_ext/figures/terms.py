@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
 
 from trl_grpo_ext.figures.arrays import in_unit, mean
 from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED
-from trl_grpo_ext.scorecard import Floats, Scorecard, column_of
+from trl_grpo_ext.scorecard import Floats, Rows, Scorecard, column_of
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -22,7 +23,7 @@ SAME_SCORE = 0.1  # scores closer than that are the same: a model that judges is
 MOST_CAUSE = 80  # characters; ours
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
-Repeats = Sequence[tuple[int, int]]
+NO_REPEATS: Rows = np.empty((0, 2), dtype=np.intp)
 Shares = Mapping[str, float]
 UNKNOWN: Shares = MappingProxyType({})
 
@@ -68,7 +69,7 @@ class TermFigures:
 
 
 def term_figures(
-    card: Scorecard, term: str, repeats: Repeats = (), shares: Shares = UNKNOWN, apart: Shares = UNKNOWN
+    card: Scorecard, term: str, repeats: Rows = NO_REPEATS, shares: Shares = UNKNOWN, apart: Shares = UNKNOWN
 ) -> TermFigures:
     """The figures of a term, given what `repeated_completions` has found, and its driver shares.
 
@@ -76,12 +77,13 @@ def term_figures(
     NaN, or missing, where they are unknown.
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
-    judged = [verdict for verdict in verdicts if not verdict.left_out]
-    answers, scores = _answers(card, term), _scores(card, term)
-    column = card.value_matrix[:, card.terms.index(term)]
+    given = [None if one is None or one.left_out else one for one in card.verdicts[term]]
+    judged = [verdict for verdict in given if verdict is not None]
+    not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
+    failures = [one for one in not_right if one.score is None or one.status is Status.TIMEOUT]
+    answers, scores = _answers(card, term), column_of([None if one is None else one.score for one in given])
+    column, differences = card.value_matrix[:, card.terms.index(term)], _repeated_scores(card, term, repeats)
     groups, flat = _groups(card, column)
-    failures = [one for one in verdicts if one.score is None or one.status is Status.TIMEOUT]
-    differences = _repeated_scores(card, term, repeats)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
@@ -89,13 +91,13 @@ def term_figures(
         statuses=Counter(verdict.status for verdict in judged),
         failures=Counter((one.blame, one.status, one.reason) for one in failures),
         error=next((one.details["error"] for one in failures if "error" in one.details), ""),
-        unread=Counter(verdict.reason for verdict in verdicts if verdict.status is Status.UNPARSEABLE),
+        unread=Counter(verdict.reason for verdict in not_right if verdict.status is Status.UNPARSEABLE),
         reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
-        causes=Counter(cause_of(verdict) for verdict in judged if verdict.status is not Status.CORRECT),
+        causes=Counter(map(cause_of, not_right)),
         answers=sum(verdict.answer is not None for verdict in verdicts),
         compared=len(answers),
         same=sum(own == primary for own, primary in answers),
-        fooled=sum(would_fool(verdict) for verdict in verdicts),
+        fooled=sum(map(would_fool, not_right)),
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
         scores=estimate_of(scores),
@@ -107,15 +109,10 @@ def term_figures(
         flat_groups=flat,
         seconds=quantiles(verdicts),
         repeats=len(differences),
-        contradictions=sum(difference > SAME_SCORE for difference in differences),
+        contradictions=int((differences > SAME_SCORE).sum()),
         driver_share=known(shares.get(term, math.nan)),
         driver_where_primary_differs=known(apart.get(term, math.nan)),
     )
-
-
-def _scores(card: Scorecard, term: str) -> Floats:
-    """(N,) the raw scores; NaN where there is none, and where a gate left the verdict out."""
-    return column_of([None if one is None or one.left_out else one.score for one in card.verdicts[term]])
 
 
 def _groups(card: Scorecard, column: Floats) -> tuple[int, int]:
@@ -126,7 +123,12 @@ def _groups(card: Scorecard, column: Floats) -> tuple[int, int]:
 
 def cause_of(verdict: Verdict) -> str:
     """Why a completion is not right, in its verdict's words, without what they quote: `NameError: name '' is ...`."""
-    return _QUOTED.sub("''", verdict.details.get("why", verdict.reason))[:MOST_CAUSE]
+    return _unquoted(verdict.details.get("why", verdict.reason))
+
+
+@lru_cache(maxsize=1024)
+def _unquoted(why: str) -> str:
+    return _QUOTED.sub("''", why)[:MOST_CAUSE]
 
 
 def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
@@ -179,8 +181,8 @@ def would_fool(verdict: Verdict) -> bool:
     return verdict.reason == FOOLED or verdict.details.get("naive_grader") == "passed"
 
 
-def repeated_completions(card: Scorecard) -> Repeats:
-    """The rows of completions that a sibling has given word for word, each after the row of the first of these."""
+def repeated_completions(card: Scorecard) -> Rows:
+    """(P, 2) the rows of completions that a sibling has given word for word, each after that of the first of these."""
     first: dict[object, int] = {}
     pairs = []
     for row, sample in enumerate(card.samples):
@@ -188,19 +190,12 @@ def repeated_completions(card: Scorecard) -> Repeats:
         before = first.setdefault((sample.group, sample.text, sample.length), row)
         if before != row and sample.group is not None:
             pairs.append((before, row))
-    return pairs
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
-def _repeated_scores(card: Scorecard, term: str, repeats: Repeats) -> list[float]:
+def _repeated_scores(card: Scorecard, term: str, repeats: Rows) -> Floats:
     """By how much the scores of repeated completions differ; a timeout, which is found elsewhere, is left out."""
-    column = card.verdicts[term]
-    pairs = ((column[before], column[row]) for before, row in repeats)
-    return [
-        abs(one.score - other.score)
-        for one, other in pairs
-        if one is not None
-        and other is not None
-        and one.score is not None
-        and other.score is not None
-        and Status.TIMEOUT not in (one.status, other.status)
-    ]
+    verdicts = card.verdicts[term]
+    scores = column_of([None if one is None or one.status is Status.TIMEOUT else one.score for one in verdicts])
+    differences = np.abs(scores[repeats[:, 0]] - scores[repeats[:, 1]])
+    return differences[~np.isnan(differences)]

@@ -53,7 +53,7 @@ def judge_term(
         nothing = (None,) * len(samples)
         return TermColumn(verdicts=nothing, values=nothing, gated=(False,) * len(samples))
     gating = columns[term.gate.term] if isinstance(term.gate, Gate) else None
-    applies = [term.applies(sample.row) for sample in samples]
+    applies = [True] * len(samples) if term.when is None else [term.applies(sample.row) for sample in samples]
     if gating is not None:
         applies = [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
     if term.combine is not None:
@@ -65,7 +65,9 @@ def judge_term(
     else:
         judged = iter(_judge(term, list(itertools.compress(samples, applies))))
         verdicts = [next(judged) if meant else None for meant in applies]
-    values, gated = [_shaped(term, verdict) for verdict in verdicts], [False] * len(samples)
+    values, gated = [None if verdict is None else verdict.score for verdict in verdicts], [False] * len(samples)
+    if term.shapes:
+        values = [_shaped(term, verdict) for verdict in verdicts]
     if gating is not None and isinstance(term.gate, Gate):
         values, gated = _gated(term.gate, values, gating.values)
     if term.on_unscored == "zero":

@@ -54,12 +54,13 @@ class Combination:
 
     def verdict(self, parts: Sequence[tuple[Verdict | None, float | None]]) -> Verdict | None:
         """The verdict on one sample, of each term's verdict and value on it; None if none of them applies."""
-        applying = [(name, *part) for name, part in zip(self.terms, parts, strict=True) if part[0] is not None]
+        rows = zip(self.terms, parts, strict=True)
+        applying = [(name, verdict, value) for name, (verdict, value) in rows if verdict is not None]
         if self.kind == "first":
             applying = applying[:1]
         values = [value for _, _, value in applying if value is not None]
         if len(values) < len(applying):
-            return _unscored([(name, verdict) for name, verdict, value in applying if value is None and verdict])
+            return _unscored([(name, verdict) for name, verdict, value in applying if value is None])
         if not values:
             return None
         score = math.prod(values) if self.kind == "product" else min(values)
