@@ -107,10 +107,8 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
     about = {"label": label, **{name: value for name, value in kept.items() if name != FIGURES}}
     check_ks(ks, about["samples"])
     found = Evaluated(about, ks or sorted({1, about["samples"]}))
-    # On several ranks, prompts are repeated to fill up the last batch; these come last.
     left = wanted = about["prompts"] * about["samples"]
-    for recorded in RecordedRun(folder).cards("eval"):
-        card = recorded.first(left)
+    for card in RecordedRun(folder).cards("eval"):
         left -= len(card)
         found.tally.add(card)
         found.prompts += prompt_figures(card, found.ks)

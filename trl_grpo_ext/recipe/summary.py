@@ -67,7 +67,7 @@ def evaluate(trainer: Any) -> Evaluation:
 
     On ranks other than the main one, which see no scorecards, the result is empty.
     """
-    passed = _Pass(_completions_of(trainer))
+    passed = _Pass()
     with trainer.run_callback.also_telling(passed):
         trainer.evaluate()
     return summarise(passed.batches)
@@ -98,36 +98,22 @@ def is_sharded(trainer: Any) -> bool:
 
 def recorded_evaluation(trainer: Any) -> Evaluation | None:
     """What the run has recorded before its first step, of a session before this one; None if that is not all of it."""
-    passed = _Pass(_completions_of(trainer))
-    for card in RecordedRun(trainer.args.output_dir).cards("eval"):
-        if card.step == 0:
-            passed.on_batch(card, None)
-    return summarise(passed.batches) if passed.left == 0 else None
-
-
-def _completions_of(trainer: Any) -> int | None:
-    """How many completions an evaluation has; None for a stream."""
     rows = trainer.eval_dataset
-    return len(rows) * int(trainer.num_generations_eval) if isinstance(rows, Sized) else None
+    wanted = len(rows) * int(trainer.num_generations_eval) if isinstance(rows, Sized) else None
+    cards = (card for card in RecordedRun(trainer.args.output_dir).cards("eval") if card.step == 0)
+    batches = [reduce_card(card, {}) for card in cards]
+    return summarise(batches) if sum(batch.size for batch in batches) == wanted else None
 
 
 class _Pass(RunListener):
-    """Collects the batches of a pass, without what comes after `wanted` completions.
+    """Collects the batches of a pass."""
 
-    On several ranks, prompts are repeated to fill up the last batch.
-    """
-
-    def __init__(self, wanted: int | None) -> None:
+    def __init__(self) -> None:
         self.batches: list[BatchFigures] = []
-        self.left = wanted
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
-        if card.mode != "eval":
-            return
-        if figures is None or (self.left is not None and self.left < len(card)):
-            figures = reduce_card(card if self.left is None else card.first(self.left), {})
-        self.batches.append(figures)
-        self.left = None if self.left is None else max(0, self.left - len(card))
+        if card.mode == "eval":
+            self.batches.append(figures or reduce_card(card, {}))
 
 
 def summarise(batches: Sequence[BatchFigures]) -> Evaluation:

@@ -104,6 +104,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._card: Scorecard | None = None
         self._outcomes: tuple[GroupOutcome, ...] = ()
         self._groups_seen = 0
+        self._left_to_evaluate: int | None = None  # completions; unknown for a stream
         self._template_prefill: str | None = None
         self._once = Once()
         self._noise: NoiseMeter | None = None
@@ -244,8 +245,17 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             leave_dead_groups_out(output, [outcome is GroupOutcome.LIVE for outcome in groups])
         return output
 
+    def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
+        """As transformers', which on several ranks repeats prompts to fill up the last batch; our figures do not."""
+        rows = dataloader.dataset
+        self._left_to_evaluate = len(rows) * int(self.num_generations_eval) if hasattr(rows, "__len__") else None
+        return super().evaluation_loop(dataloader, *args, **kwargs)
+
     def _publish(self, card: Scorecard) -> None:
         """Log the card's figures on every rank, tell the listeners, and log what the noise meter then knows."""
+        if card.mode == "eval" and self._left_to_evaluate is not None:
+            card = card.first(self._left_to_evaluate)
+            self._left_to_evaluate -= len(card)
         figures = None
         try:
             figures = reduce_card(card, self._run_settings)
