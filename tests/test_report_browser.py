@@ -13,6 +13,7 @@ import report_runs as runs
 from browser import open_browser
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -223,6 +224,15 @@ def test_the_list_is_of_training_and_evaluations_are_a_choice(report: Opened, ri
     assert (report.found(), upwards()) == (sizes["eval"], gained["eval"])
     report.filter("mode", "")
     assert (report.found(), upwards()) == (sizes[None], gained[None])
+
+
+def test_an_evaluation_in_the_chart_of_the_reward_has_the_interval_over_its_prompts(report: Opened, rich: Path) -> None:
+    *_, last = (card for card in RecordedRun(rich).cards() if card.mode == "eval")
+    figures = reduce_card(last, {})
+    told = report.page.locator("#total .legend b").last.inner_text()
+    value, margin = map(float, told.split(" \u00b1 "))
+    assert value == pytest.approx(figures.rewards.mean, abs=0.01)
+    assert margin == pytest.approx(1.96 * figures.group_rewards.error, abs=0.01)
 
 
 def test_the_list_of_a_run_that_was_only_evaluated_is_of_evaluations(browser: Any, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
 from trl_grpo_ext.report.page import DIGITS, rounded
 from trl_grpo_ext.report.prompts import Prompts
-from trl_grpo_ext.report.series import Timeline, key_figures, log_columns, series_figures
+from trl_grpo_ext.report.series import Timeline, key_figures, log_columns, reward_margins, series_figures
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.documentation import read_docs
@@ -121,7 +121,7 @@ class ReportedRun:
             "not_checked": [[code, needs] for code, needs in self.findings.not_checked.items()],
             "main_mode": mode,
             "train": self._series("train"),
-            "eval": self._series("eval"),
+            "eval": self._series("eval") | {"margins": reward_margins(self._timelines["eval"])},
             "logs": log_columns(logs),
             "shadows": self._agreements[mode].shadows(without=self._trained_on),
             "correlations": self._agreements[mode].correlations(),

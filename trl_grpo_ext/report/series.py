@@ -14,7 +14,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.report.page import rounded
 from trl_grpo_ext.runs.recorded_run import FIGURES
-from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval
+from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval, Z
 from trl_grpo_ext.verdict import Status
 
 MOST_POINTS = 1000  # no screen shows more
@@ -34,6 +34,7 @@ LOGGED = (
 )
 
 Key = tuple[str, ...]  # what a figure is, then of which term, status or kind of group
+PROMPT_REWARD: Key = ("prompt_reward",)
 Figures = Mapping[Key, Estimate]
 
 
@@ -43,6 +44,7 @@ def series_figures(figures: BatchFigures) -> Figures:
     | key | is the mean, or the share |
     |---|---|
     | `reward` | total of the samples that are not void |
+    | `prompt_reward` | mean total of a prompt's samples: its error is that of the reward, as they are alike |
     | `value, <term>` | value after shape and gate, before the weight |
     | `weight, <term>` | weight in force |
     | `status, <term>, <status>` | of the term's verdicts with that status |
@@ -60,6 +62,7 @@ def series_figures(figures: BatchFigures) -> Figures:
 def _of_batch(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
     primary = figures.primary
     yield ("reward",), figures.rewards
+    yield PROMPT_REWARD, figures.group_rewards
     yield ("void",), Estimate.share(figures.void, figures.size)
     yield ("cut",), Estimate.share(primary.cut, primary.cut + primary.ended)
     yield ("pass",), Estimate.share(primary.right, primary.judged)
@@ -147,6 +150,19 @@ class Timeline:
                 place = place.setdefault(part, {})
             place[last] = [rounded(point.figures[key].mean) if key in point.figures else None for point in points]
         return {"steps": [point.step for point in points], "figures": nested}
+
+
+def reward_margins(timeline: Timeline) -> list[float | None]:
+    """How far the 95 % interval of the reward reaches to either side: a number a point, null for one prompt.
+
+    Examples:
+        >>> timeline = Timeline()
+        >>> timeline.add(0, {PROMPT_REWARD: Estimate.of([0.0, 0.5, 1.0])})
+        >>> reward_margins(timeline)
+        [0.565793]
+    """
+    known = [point.figures.get(PROMPT_REWARD, NOTHING) for point in timeline.points]
+    return [rounded(Z * one.error) if one.count > 1 else None for one in known]
 
 
 SCORE = "A score is a mean of verdicts: 1 is right, 0 is wrong. Weights, gates and shapes come after it."

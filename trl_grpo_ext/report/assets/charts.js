@@ -1,7 +1,8 @@
 // Charts by uPlot: lines and stacked areas over steps, with one cursor for all and legends that say what is under it.
 //
 // A spec: {id, title, note, kind: "lines" | "stack", x: [...], format, range: [low, high] | undefined, marks: [...],
-//          series: [{label, color: "--css-variable", values: [...], wide: bool, dash: bool, dots: bool}],
+//          series: [{label, color: "--css-variable", values: [...], wide: bool, dash: bool, dots: bool,
+//                    margins: how far the interval of each value reaches to either side, or undefined}],
 //          unit: what x counts, "step" by default; once: whether all is of one moment;
 //          gaps: whether a line breaks where it has no value}
 
@@ -81,6 +82,7 @@ function draw(chart) {
       hooks: {
         setCursor: [(plot) => tell(plot.cursor.left < 0 ? null : plot.cursor.idx)],
         drawClear: [(plot) => mark(plot, spec)],
+        draw: [(plot) => drawIntervals(plot, spec)],
       },
     },
     data,
@@ -158,9 +160,11 @@ function yRange(spec) {
   return () => [low === 0 ? 0 : low - room, high + room];
 }
 
-/** The lowest and highest value of a spec's lines, 0 among them. */
+/** The lowest and highest value of a spec's lines, or ends of their intervals, 0 among them. */
 function extent(spec) {
-  const values = spec.series.flatMap((one) => present(one.values));
+  const ends = (one) =>
+    one.values.map((value, place) => [value, one.margins?.[place] || 0]).filter(([value]) => isThere(value));
+  const values = spec.series.flatMap(ends).flatMap(([value, margin]) => [value - margin, value + margin]);
   if (!values.length) return [null, null];
   return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [0, 0]);
 }
@@ -216,6 +220,25 @@ function mark(plot, spec) {
   ctx.restore();
 }
 
+/** A line through each point of a series with margins, from the low end of its interval to the high one. */
+function drawIntervals(plot, spec) {
+  const { ctx } = plot;
+  ctx.save();
+  for (const { values, margins, color: tint } of spec.series) {
+    ctx.strokeStyle = color(tint);
+    ctx.lineWidth = 1.5;
+    values.forEach((value, place) => {
+      if (!margins || !isThere(margins[place]) || !isThere(value)) return;
+      const x = plot.valToPos(spec.x[place], "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, plot.valToPos(value - margins[place], "y", true));
+      ctx.lineTo(x, plot.valToPos(value + margins[place], "y", true));
+      ctx.stroke();
+    });
+  }
+  ctx.restore();
+}
+
 /** What the legend says: the values under the cursor, or the last ones. */
 function tellLegend({ spec, legend }, place) {
   const format = spec.format || number;
@@ -236,8 +259,11 @@ function tellLegend({ spec, legend }, place) {
   const last = spec.once || lonePlace(spec) !== null ? "" : "last values:";
   legend.firstChild.textContent = place === null ? last : `${spec.unit || "step"} ${spec.x[place]}:`;
   spec.series.forEach((one, index) => {
-    const value = place === null ? present(one.values).at(-1) : one.values[place];
-    legend.children[index + 1].lastChild.textContent = value === undefined || value === null ? "\u2013" : format(value);
+    const at = place ?? one.values.findLastIndex(isThere);
+    const margin = one.margins?.[at];
+    legend.children[index + 1].lastChild.textContent = isThere(one.values[at])
+      ? `${format(one.values[at])}${isThere(margin) ? ` \u00b1 ${format(margin)}` : ""}`
+      : "\u2013";
   });
 }
 
@@ -253,14 +279,14 @@ function spoken(spec) {
   return `${spec.title}, steps ${spec.x[0]} to ${spec.x.at(-1)}: ${parts.join("; ")}.`;
 }
 
-/** Several lines over steps of their own as one table: [steps, columns]. */
-function joined(tables) {
+/** What several lines over steps of their own have under a name, as one table: [steps, columns]. */
+function joined(tables, name) {
   const steps = [...new Set(tables.flatMap((table) => table.x))].sort((a, b) => a - b);
   const place = new Map(steps.map((step, index) => [step, index]));
   const columns = tables.map((table) => {
     const column = steps.map(() => null);
     table.x.forEach((step, index) => {
-      column[place.get(step)] = table.values[index];
+      column[place.get(step)] = table[name]?.[index] ?? null;
     });
     return column;
   });

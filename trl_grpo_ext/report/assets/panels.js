@@ -56,7 +56,7 @@ function rewardPanels(run, main) {
   const ofTerms = (figure) =>
     run.terms.map((term) => ({ label: term, color: termColor(run, term), values: column(main, figure, term) }));
   const tables = [
-    { label: "total reward", color: "--ink", wide: true, x: main.steps, values: figures.reward },
+    { label: "total reward", color: "--ink", wide: true, x: main.steps, values: figures.reward, margins: main.margins },
     ...ofTerms("value").map((line) => ({ ...line, x: main.steps })),
   ];
   if (run.main_mode === "train" && run.eval.steps.length) {
@@ -66,20 +66,22 @@ function rewardPanels(run, main) {
       dots: true,
       x: run.eval.steps,
       values: run.eval.figures.reward,
+      margins: run.eval.margins,
     });
   }
-  const [x, columns] = joined(tables);
+  const [x, columns] = joined(tables, "values");
+  const margins = joined(tables, "margins")[1];
   const weights = ofTerms("weight");
   const moved = weights.some((one) => new Set(present(one.values)).size > 1);
+  const weighed = moved ? "" : ` Weights, the same throughout: ${said(weights)}.`;
+  const sure = run.eval.steps.length ? " Evaluations have their 95\u202f% intervals." : "";
   const panels = [
     {
       id: "total",
       title: "Reward, and the value of each term",
-      note: moved
-        ? "Values are before the weight."
-        : `Values are before the weight. Weights, the same throughout: ${said(weights)}.`,
+      note: `Values are before the weight.${weighed}${sure}`,
       x,
-      series: tables.map((table, place) => ({ ...table, values: columns[place] })),
+      series: tables.map((table, place) => ({ ...table, values: columns[place], margins: margins[place] })),
     },
   ];
   if (moved) {

@@ -296,7 +296,7 @@ function overlay(runs) {
     x: run[run.main_mode].steps,
     values: run[run.main_mode].figures.pass || run[run.main_mode].steps.map(() => null),
   }));
-  const [x, columns] = joined(tables);
+  const [x, columns] = joined(tables, "values");
   if (!x.length) return null;
   const series = tables.map((table, place) => ({ ...table, values: columns[place] }));
   const title = "Correct completions, both runs";
