@@ -11,7 +11,7 @@ _DOUBT = re.compile(
     r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
     r"|(?:is|are|was|seems)\s+(?:wrong|incorrect|false)"
-    r"|(?:can|could)(?:n['’]t|\s*not)\s+(?:find|determine|solve|compute))\b"
+    r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:find|determine|solve|compute))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
     rf"|(?:not|cannot|never|doubt){_THINK}"
     r"|if (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
