@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from trl_grpo_ext.lab import LabRun, run_lab, single_peak
 from trl_grpo_ext.lab.policy import make_tokenizer
 from trl_grpo_ext.lab.training import REFERENCE
 from trl_grpo_ext.replay.recorded_batches import RunClock
+from trl_grpo_ext.rewards import think_format_reward
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 # The lab uses a batch for two steps.
@@ -61,6 +63,15 @@ def test_a_trainer_that_is_trained_twice_is_read_as_what_it_did_last(tmp_path: P
     run.trainer.train()
     assert batches(tmp_path) == [("train", 0), ("train", 2)]
     assert logged(tmp_path) == [1, 2, 3, 4]
+
+
+def test_a_training_that_was_cut_short_in_its_first_batch_and_begun_again_has_that_batch_once(
+    tiny_model: str, sums: Any, config: Callable[..., Any], tmp_path: Path
+) -> None:
+    trainer = VerifiedGRPOTrainer(tiny_model, think_format_reward, config(max_steps=1), sums["train"])
+    trainer.train()
+    trainer.train()
+    assert batches(tmp_path / "run") == [("train", 0)]
 
 
 def test_an_evaluation_in_a_process_of_its_own_takes_nothings_place(tmp_path: Path) -> None:

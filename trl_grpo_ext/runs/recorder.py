@@ -50,9 +50,9 @@ class Recorder(RunListener):
     With `keep_every` above 1, training batches are thinned out once they are older than the last `RECENT`. What was
     recent when a run ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
 
-    Where the steps of training begin again, in this process or in another, a new session begins: what it repeats stays
-    on disk and counts no more. With `keep_every`, only each n-th of the older training batches is kept, the first few
-    that checks compare with, and those that `cite` named; 1 keeps all. Evaluations are always kept.
+    Where training begins again, in this process or in another, a new session begins: what it repeats stays on disk and
+    counts no more. With `keep_every`, only each n-th of the older training batches is kept, the first few that checks
+    compare with, and those that `cite` named; 1 keeps all. Evaluations are always kept.
 
     Raises:
         OSError: when the disk does not take it.
@@ -63,11 +63,16 @@ class Recorder(RunListener):
         self.keep_every = keep_every
         self._next: int | None = None
         self._session = 0
-        self._step = 0  # of the latest batch
+        self._has_trained = False  # since training began
         self._opening = 0  # how many of the session's first training batches are kept: what the run has not had
         self._trained = 0
         self._recent: deque[_Recent] = deque()
         self._unwritten: deque[Scorecard] = deque(maxlen=RECENT)
+
+    def on_train_begin(self, *, quiet: bool) -> None:
+        """Begin a session where there has been a training in this one."""
+        if self._has_trained:
+            self._next, self._has_trained = None, False
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None = None) -> None:
         """Write a scorecard, after those that the disk has not taken, of which the latest `RECENT` are kept."""
@@ -84,10 +89,7 @@ class Recorder(RunListener):
             self._unwritten.popleft()
 
     def _write(self, card: Scorecard) -> None:
-        if card.step is not None:
-            if card.mode == "train" and card.step < self._step:
-                self._next = None
-            self._step = card.step
+        self._has_trained |= card.mode == "train"
         number = self._next_number()
         prompts = [sample.prompt for sample in card.samples]
         about = About(
