@@ -198,6 +198,15 @@ def test_a_chat_template_that_prefills_the_think_tag_is_seen(tiny_model: str, su
     assert set(seen) == {"<think>"}
 
 
+@pytest.mark.parametrize("lacking", [None, [], ""])
+def test_a_prompt_that_is_missing_in_any_row_is_named_at_start_up(tiny_model: str, config: Make, lacking: Any) -> None:
+    whole: Any = [{"role": "user", "content": "2+2?"}] if lacking == [] else "2+2?"
+    data = Dataset.from_dict({"prompt": [whole, whole, lacking, whole], "solution": ["4"] * 4})
+    with pytest.raises(ValueError, match=r"Row 2 of train_dataset \(counted from 0\) has no prompt"):
+        VerifiedGRPOTrainer(tiny_model, math_reward, config(), data)
+    VerifiedGRPOTrainer(tiny_model, math_reward, config(max_steps=1), data.select([0, 1, 3])).train()
+
+
 def test_an_assistants_message_at_the_end_of_a_prompt_is_no_prefill(
     tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.reward_plan import RewardPlan
@@ -202,6 +205,7 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
         raise ValueError(
             f"The prompts of {name} must be texts or lists of messages; the first is {dataset[0]['prompt']!r}."
         )
+    check_no_prompt_is_missing(name, dataset)
     first = dataset[0]["prompt"] if hasattr(dataset, "__len__") else None
     if isinstance(first, list) and first and first[-1].get("role") == "assistant":
         logger.warning(
@@ -210,3 +214,25 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
             "text, written with the chat template.",
             name,
         )
+
+
+def check_no_prompt_is_missing(name: str, dataset: Any, processing_class: Any = None) -> None:
+    """Refuse null and empty conversations, and empty texts of which this tokenizer, if it is known, makes no token.
+
+    TRL would fail where it first draws one.
+    """
+    if "prompt" not in (getattr(dataset, "column_names", None) or ()) or not hasattr(dataset, "data"):
+        return
+    column = dataset.data["prompt"]  # of all rows that there are, whichever of them the dataset takes
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    tokenizer = getattr(processing_class, "tokenizer", processing_class)
+    may_be_empty = is_text and (tokenizer is None or tokenizer("")["input_ids"])
+    shortest = 1 if may_be_empty else pc.min((pc.binary_length if is_text else pc.list_value_length)(column)).as_py()
+    if not column.null_count and shortest:
+        return
+    for row, prompt in enumerate(dataset["prompt"]):
+        if not prompt and not (may_be_empty and prompt == ""):
+            raise ValueError(
+                f"Row {row} of {name} (counted from 0) has no prompt, and TRL would fail where it draws the row. Take "
+                f"such rows out: {name}.filter(lambda row: bool(row['prompt']))"
+            )

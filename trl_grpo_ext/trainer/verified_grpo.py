@@ -37,7 +37,7 @@ from trl_grpo_ext.trainer.judge import (
     leave_dead_groups_out,
 )
 from trl_grpo_ext.trainer.noise_meter import NoiseMeter
-from trl_grpo_ext.trainer.preflight import check_chat_template, check_run
+from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.trl_contract import (
@@ -111,6 +111,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         kwargs |= {"args": args, "train_dataset": train_dataset, "eval_dataset": eval_dataset}
         super().__init__(model, plan.functions, **kwargs)  # by name: GMPOTrainer, if between, takes no more in order
         check_chat_template(self.processing_class, train_dataset)
+        check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
         # Only our own entries: TRL has appended the weights of environments that score themselves.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
         check_weights(self.reward_weights.tolist())
