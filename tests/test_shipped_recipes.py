@@ -267,6 +267,25 @@ def test_a_mixture_that_cannot_be_is_refused(tmp_path: Path, datasets: Any, mess
     assert "not both" in run_here("train", "--config", "mine.yaml", cwd=tmp_path, expect=2).stderr
 
 
+def test_a_column_task_of_a_dataset_gives_way_to_the_mixtures_and_columns_that_do_not_fit_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    prompt = [{"role": "user", "content": "2+2?"}]
+    first = on_disk(tmp_path / "a", [{"prompt": prompt, "task": "own", "solution": "4"}], None, ["train"])
+    second = on_disk(tmp_path / "b", [{"prompt": prompt, "level": 1}], None, ["train"])
+    datasets = [{"task": "a", "dataset_name": first, "when": {"task": "own"}}, {"task": "b", "dataset_name": second}]
+    keys: dict[str, Any] = {"model_name_or_path": "m", "datasets": datasets, "rewards": [{"verifier": "math"}]}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(keys))
+    recipe = parse_recipe(load_recipe(str(tmp_path / "mine.yaml")), MACHINE)
+    assert load_data(recipe.data)["train"]["task"][:] == ["a", "a", "b", "b"]
+    assert "has a column `task` of its own, which is not in the mixture" in caplog.text
+    datasets[1]["dataset_name"] = on_disk(tmp_path / "c", [{"prompt": prompt, "solution": 4}], None, ["train"])
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(keys))
+    recipe = parse_recipe(load_recipe(str(tmp_path / "mine.yaml")), MACHINE)
+    with pytest.raises(ValueError, match=r"must hold values of one kind: .* the key solution"):
+        load_data(recipe.data)
+
+
 def test_a_mixture_that_is_streamed_and_one_that_would_train_on_what_it_tests_on_are_refused(tmp_path: Path) -> None:
     datasets = [{"task": "a", "dataset_name": on_disk(tmp_path / "a", OPEN_R1, None, ["train", "held_out"])}]
     keys: dict[str, Any] = {"model_name_or_path": "m", "datasets": datasets, "rewards": [{"verifier": "math"}]}

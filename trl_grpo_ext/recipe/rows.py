@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
     from trl_grpo_ext.recipe.arguments import RecipeArguments
+
+logger = logging.getLogger(__name__)
 
 COUNTS = ("rows", "test_rows")
 STREAM_BUFFER = 10_000  # rows of a stream among which the next is drawn
@@ -196,17 +199,32 @@ def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mappi
         own.datasets = ()
         for key in DATA_KEYS:
             setattr(own, key, entry.get(key, getattr(arguments, key)))
-        splits = load(own)
+        splits = _with_task(load(own), entry)
         for wanted, split in dict.fromkeys(_splits(arguments, own)):
             if split in splits:
-                rows = splits[split]
-                parts.setdefault(wanted, []).append(rows.add_column(TASK, [entry[TASK]] * len(rows)))
+                parts.setdefault(wanted, []).append(splits[split])
     try:
         mixed = {split: concatenate_datasets(rows) for split, rows in parts.items()}
     except ValueError as error:
-        raise ValueError(f"`datasets` cannot be put together: {error}") from None
+        raise ValueError(
+            f"`datasets` cannot be put together, as columns of one name must hold values of one kind: {error}"
+        ) from None
     features = {name: feature for rows in mixed.values() for name, feature in rows.features.items()}
     return {split: _with_columns(rows, features) for split, rows in mixed.items()}
+
+
+def _with_task(splits: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The splits of one dataset with its task, in the place of a column of that name."""
+    if any(TASK in rows.column_names for rows in splits.values()):
+        logger.warning(
+            "%s has a column `task` of its own, which is not in the mixture: there, `task` is the dataset's, %r.",
+            entry["dataset_name"],
+            entry[TASK],
+        )
+    without = {
+        split: rows.remove_columns(TASK) if TASK in rows.column_names else rows for split, rows in splits.items()
+    }
+    return {split: rows.add_column(TASK, [entry[TASK]] * len(rows)) for split, rows in without.items()}
 
 
 def _splits(arguments: RecipeArguments, own: RecipeArguments) -> list[tuple[str, str]]:
