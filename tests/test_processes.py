@@ -42,7 +42,7 @@ from trl_grpo_ext.rewards import math_reward
 if os.getuid() == 0:
     os.setuid(65534)  # limits do not hold for root
 resource.setrlimit(resource.RLIMIT_NPROC, (1, resource.getrlimit(resource.RLIMIT_NPROC)[1]))
-verdicts = math_reward.judge([r"\boxed{x+y}", r"\boxed{4}"], solution=["2x", "4"])
+verdicts = math_reward.judge([r"\boxed{|x|}", r"\boxed{4}"], solution=["2x", "4"])
 print(*(f"{verdict.score} {verdict.blame}" for verdict in verdicts), sep="; ")
 """
 

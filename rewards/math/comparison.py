@@ -26,7 +26,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     walk,
 )
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
-from trl_grpo_ext.rewards.math.amounts import DECIMALS, measured, percentages, same_number
+from trl_grpo_ext.rewards.math.amounts import DECIMALS, apart, measured, percentages, same_number
 from trl_grpo_ext.rewards.math.compound import as_congruence, components, congruent, items_of, matrix_of
 from trl_grpo_ext.rewards.math.forms import (
     approximated,
@@ -62,6 +62,8 @@ class Algebra:
         """Whether two expressions or matrices are equal."""
         if gold == answer:
             return True
+        if apart(gold, answer, decimals):
+            return False
         raise UndecidedError
 
     def same_equations(self, gold: Relation, answer: Relation) -> bool:

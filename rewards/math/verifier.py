@@ -40,9 +40,9 @@ GOLD_ADVICE = {
 class MathVerifier(BatchVerifier, GoldVerifier):
     r"""Compares the completion's final answer with a gold answer.
 
-    Numbers, words and choices are compared at once; what needs mathematics by math-verify and sympy, in a worker
-    process that is killed when an answer takes too long. How an answer is found and judged, with the policies below:
-    docs/math.md.
+    Numbers, words, choices and values far apart are compared at once; what needs mathematics by math-verify and sympy,
+    in a worker process that is killed when an answer takes too long. How an answer is found and judged, with the
+    policies below: docs/math.md.
 
     The gold may be a number (int and float columns too), raw LaTeX (`\frac12`), LaTeX in dollars or in a box, a
     whole solution that ends in a box, GSM8K's `... #### 42`, a choice such as `B`, words, or a list of golds of which

@@ -305,10 +305,36 @@ def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answ
 
     monkeypatch.setattr(judging, "in_workers", in_workers)
     one_gold_failed, one_answer_failed = math_reward.judge(
-        [boxed("p^2"), r"\boxed{p^2}. Or no: \boxed{y^2}."], solution=[["p^3", "y^3"], "p^2"]
+        [boxed("|p|"), r"\boxed{|p|}. Or no: \boxed{|y|}."], solution=[["2|p|", "2|y|"], "|p|"]
     )
     assert (one_gold_failed.score, one_gold_failed.reason) == (None, "worker_lost")
     assert (one_answer_failed.score, one_answer_failed.reason) == (None, "worker_lost")
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "reason"),
+    [
+        (r"2\sqrt{5}", "12", "not_equal"),
+        ("16", "8n^2+1", "not_equal"),
+        ("x+y", r"\frac{x}{y}", "not_equal"),
+        ("6-5i", "6+5i", "not_equal"),
+        ("52_8", "50", "not_equal"),
+        # Floating point cannot tell.
+        ("1", "10^{20}+1-10^{20}", "asked"),
+        (r"\sqrt{2}", "1.415", "asked"),
+        (r"\sqrt{2}", "2.3", "asked"),
+        ("x^2+C", "x^2+7+C", "asked"),
+        ("7", "2^{65}", "asked"),
+        ("7", "(-2)^{0.5}", "asked"),
+        ("7", "x!", "asked"),
+    ],
+)
+def test_only_expressions_that_are_not_far_apart_are_left_to_a_worker(
+    gold: str, answer: str, reason: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(judging, "in_workers", lambda pairs, timeout: [grader_error("asked")] * len(pairs))
+    (verdict,) = MathVerifier(decimals=0).judge([boxed(answer)], solution=[gold])
+    assert verdict.reason == reason
 
 
 SPOKEN = [
