@@ -76,6 +76,12 @@ def test_a_path_without_a_folder_is_no_model(name: str) -> None:
         check_model_folder(name, "--model")
 
 
+def test_a_checkpoint_in_shards_is_no_model_that_can_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model_fsdp_0").mkdir()
+    with pytest.raises(ValueError, match="has a model in shards, to resume from, and none that can be loaded"):
+        check_model_folder(str(tmp_path), "--model")
+
+
 @pytest.mark.parametrize("name", ["gpt2", "openai/gsm8k", str(Path(__file__).parent)])
 def test_a_name_on_the_hub_and_a_folder_may_be_models(name: str) -> None:
     check_model_folder(name, "--model")

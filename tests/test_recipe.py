@@ -596,6 +596,16 @@ def test_data_that_cannot_be_read_is_refused_in_one_line(
     assert "cannot be loaded" in error or "no rows" in error or "texts or lists of messages" in error
 
 
+def test_a_cache_that_cannot_be_written_to_is_told_with_the_way_to_another(
+    write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jsonl(tmp_path, "train", '{"prompt": "2+2?", "solution": "4"}')
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "file" / "cache"))
+    assert main(["check-data", "--config", str(write(dataset_name=str(tmp_path / "train.jsonl")))]) == 2
+    assert "file/cache; HF_HOME names another place)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -69,7 +69,7 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
 
 
 def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
-    from datasets import load_dataset
+    from datasets import config, load_dataset
 
     check_source(name)
     path = Path(resolve(name)).expanduser()
@@ -87,6 +87,8 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
         said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         if any(sign in said for sign in NO_ROWS):
             raise _no_rows(name, arguments, purpose) from None
+        if isinstance(cause, OSError) and cause.filename and not Path(cause.filename).is_relative_to(path):
+            said += f" (datasets keeps what it has read in {config.HF_DATASETS_CACHE}; HF_HOME names another place)"
         raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
 
 

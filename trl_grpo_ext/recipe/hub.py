@@ -15,10 +15,19 @@ LONGEST_SECONDS = 5.0
 
 
 def check_model_folder(name: str, key: str) -> None:
-    """Raise a ValueError if a model's name is a path, and there is no such folder; `key` is where it was named."""
+    """Raise a ValueError if a model's name is a path, and there is no such folder, or one with no whole model in it.
+
+    `key` is where it was named.
+    """
+    folder = Path(name).expanduser()
     is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
-    if is_path and not Path(name).expanduser().is_dir():
+    if is_path and not folder.is_dir():
         raise ValueError(f"There is no folder {name} to load the model from ({key}).")
+    if any(folder.glob("pytorch_model_fsdp*")) and not (folder / "config.json").exists():
+        raise ValueError(
+            f"The folder {name} ({key}) has a model in shards, to resume from, and none that can be loaded: FSDP saved "
+            f"it with SHARDED_STATE_DICT. A recipe saves the whole model in its output_dir when it ends."
+        )
 
 
 def go_offline_without_hub(*names: object) -> None:
