@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from command_line import run_here
+from datasets import Dataset
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli.main import main
@@ -240,3 +241,11 @@ def test_a_date_in_json_stays_the_text_of_its_file_and_one_that_is_no_text_is_th
     verdicts = ExactTextVerifier(column="date").judge([r"\boxed{1917-10-28}"], date=[row["date"]])
     assert [(verdict.blame, verdict.reason) for verdict in verdicts] == [(Blame.DATA, "gold_not_text")]
     assert MathVerifier(column="date").judge(["1917"], date=[row["date"]])[0].reason == "gold_not_text"
+
+
+def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_stay(tmp_path: Path) -> None:
+    texts, other = [b"2+2?", "é?".encode()], [b"4", b"\xff\xd8"]
+    rows = Dataset.from_dict({"prompt": texts, "solution": [b"4", None], "scan": other})
+    rows.to_parquet(tmp_path / "d.parquet")
+    loaded = load_data(RecipeArguments(dataset_name=str(tmp_path / "d.parquet")))["train"]
+    assert loaded[:] == {"prompt": ["2+2?", "é?"], "solution": ["4", None], "scan": other}

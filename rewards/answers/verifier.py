@@ -58,7 +58,7 @@ def shown(answer: str | None) -> str | None:
 
 
 def is_not_text(cell: object) -> bool:
-    """Whether a cell has what cannot be compared as text: a mapping, as conversations have, or a date.
+    """Whether a cell has what cannot be compared as text: a mapping, as conversations have, bytes, or a date.
 
     A date does not tell in which form its text was written.
 
@@ -71,7 +71,7 @@ def is_not_text(cell: object) -> bool:
     cell = _plain_list(cell)
     if isinstance(cell, list | tuple):
         return any(is_not_text(item) for item in cell)
-    return isinstance(cell, Mapping | date | time | timedelta)
+    return isinstance(cell, Mapping | bytes | date | time | timedelta)
 
 
 def alternatives(gold: object) -> list[Any]:

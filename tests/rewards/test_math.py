@@ -105,6 +105,7 @@ def test_no_gold_column_is_an_error_that_says_what_to_do() -> None:
         ([], "gold_empty"),
         (float("nan"), "gold_empty"),
         ({"answer": "1"}, "gold_not_text"),
+        (b"1", "gold_not_text"),
         ([{"role": "assistant", "content": "1"}], "gold_not_text"),
         (r"\frac{1}{", "gold_unparseable"),
     ],

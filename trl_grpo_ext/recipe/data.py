@@ -6,6 +6,7 @@ import difflib
 import json
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
@@ -81,7 +82,7 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
         source = {"path": FILE_KINDS[path.suffix], "data_files": {arguments.dataset_train_split: str(path)}}
     try:
         data = load_dataset(**source, streaming=arguments.dataset_streaming)
-        return _with_dates_as_texts(data, path)
+        return _with_dates_as_texts(_with_bytes_as_texts(data), path)
     except Exception as error:  # datasets raises many kinds, some without a message
         cause = error.__cause__ or error
         said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
@@ -90,6 +91,18 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
         if isinstance(cause, OSError) and cause.filename and not Path(cause.filename).is_relative_to(path):
             said += f" (datasets keeps what it has read in {config.HF_DATASETS_CACHE}; HF_HOME names another place)"
         raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
+
+
+def _with_bytes_as_texts(data: Any) -> Any:
+    """The splits of a dataset, with the texts of columns of bytes: some programs write texts to parquet files so."""
+    from datasets import Value
+
+    for name, rows in list(data.items()):
+        for column, feature in (rows.features or {}).items():
+            if feature == Value("binary") and hasattr(rows, "__len__"):
+                with suppress(ValueError):  # of pyarrow; bytes that are no text stay what they are
+                    data[name] = data[name].cast_column(column, Value("string"))
+    return data
 
 
 def _with_dates_as_texts(data: Any, path: Path) -> Any:
