@@ -10,15 +10,18 @@ _THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
 _DOUBT = re.compile(
     r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
-    r"|(?:is|are|was|seems)\s+(?:wrong|incorrect|false)"
+    r"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:wrong|incorrect|false)"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:find|determine|solve|compute))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
     rf"|(?:not|cannot|never|doubt){_THINK}"
     r"|if (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
-    r"|(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|not\W*$"
-    r"|(?:cannot|can not|must not|should not|never) be\W*$"
-    r"|(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$)"
-    rf"|n['’]t(?:{_THINK}| be\W*$)",
+    rf"|(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$)|n['’]t{_THINK}",
+    re.IGNORECASE,
+)
+# Right before an answer: of "75 of them are not roses" the value is no less sure.
+_DENIED = re.compile(
+    r"\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
+    r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[,;]|\bbut\b")
@@ -26,7 +29,8 @@ _TURNED = re.compile(
     r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b|\b(?:is|are) never\b"
     r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
     r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*\d[^a-z]*$"
-    r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$",
+    r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
+    r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
 )
 _EDGE = r"^[\s*_`$)\]}.,;:\\]*"  # between an answer and the words after it
@@ -54,7 +58,8 @@ def is_hedged(sentence: str) -> bool:
 def doubted_before(text: str) -> bool:
     """Whether the words just before an answer, of the same sentence, doubt it: `maybe`, `it is not`."""
     clauses = [clause for clause in _CLAUSE.split(text) if any(map(str.isalpha, clause))]
-    return bool(_DOUBT.search(clauses[-1] if clauses else ""))
+    last = clauses[-1] if clauses else ""
+    return bool(_DOUBT.search(last)) or bool(_DENIED.search(last))
 
 
 def taken_back(text: str) -> bool:

@@ -36,6 +36,8 @@ _LOST_AT = re.compile(
 )
 _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
+_BASE = re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?")  # 2516 (base 8)
+_UNIT_FRACTION = re.compile(r"\\[dt]?frac\{\\text\{([A-Za-z ]+)\}\}\{\\text\{([A-Za-z ]+)\}\}")
 _QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
 _DECIMAL = re.compile(r"(?<![\d}.])(\d+)\{,\}(\d{1,2}|\d{4,})(?![\d{])")  # 2{,}5, as no thousands are written
 _PRIMES = re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?((?:\\prime\s?)+)\})")
@@ -76,9 +78,7 @@ def spelled(text: str) -> str:
         text = _QUAD.sub(r"\g<0> ", text)
     if "mod" in text:
         text = _MODULO.sub(r"\\pmod{\1}", text)
-    if "{,}" in text:
-        text = _DECIMAL.sub(r"\1.\2", text)
-    text = text.replace("{:}", ":")
+    text = _numbers(text)
     if "prime" in text:
         text = _PRIMES.sub(lambda found: "'" * found[0].count("prime"), text)
     if not text.isascii():
@@ -86,6 +86,17 @@ def spelled(text: str) -> str:
         text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
         text = _RAISED.sub(_joined, text)
     return text
+
+
+def _numbers(text: str) -> str:
+    r"""The text with the decimal commas, bases and units of its numbers as they are most often written."""
+    if "base" in text:
+        text = _BASE.sub(r"\1_{\2}", text)
+    if r"frac{\text{" in text:
+        text = _UNIT_FRACTION.sub(r"\\text{ \1/\2}", text)
+    if "{,}" in text:
+        text = _DECIMAL.sub(r"\1.\2", text)
+    return text.replace("{:}", ":")
 
 
 def _on_one_line(found: re.Match[str]) -> str:

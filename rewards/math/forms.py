@@ -74,6 +74,8 @@ def _plain_relation(node: Relation) -> Node:
             return plain(value)
         case Relation(("=",), _) if _has_both_signs(node):  # f(x) = +-x
             return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
+        case Relation((_, _) as signs, (Number() as low, Apply("*", (Symbol(one), Symbol(other))), Number() as high)):
+            return _plain_relation(Relation(signs, (low, Symbol(one + other), high)))  # 0 < ab < 4
         case Relation((_, _, *_) as signs, sides) if set(signs) <= {">", ">="}:  # b > c > a
             return Relation(tuple(sign.replace(">", "<") for sign in reversed(signs)), sides[::-1])
         case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):

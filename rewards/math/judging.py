@@ -14,7 +14,7 @@ from trl_grpo_ext.rewards.answers.spelling import spelled, without_text_commands
 from trl_grpo_ext.rewards.answers.tree import Number, Words
 from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
-from trl_grpo_ext.rewards.math.reading import unspaced
+from trl_grpo_ext.rewards.math.reading import Echo, unspaced
 from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import judge_in_workers
@@ -34,14 +34,14 @@ class Pair(NamedTuple):
         answer: As text.
         accepted: The switches of the policies that are off.
         decimals: Places that numbers are rounded to.
-        echo: Whether the answer stands in the prompt, so that it may only repeat the question.
+        echo: Whether the answer stands in the prompt, so that it may only repeat the question, as `reading.echo` says.
     """
 
     gold: str
     answer: str
     accepted: tuple[str, ...]
     decimals: int
-    echo: bool = False
+    echo: Echo = ""
 
 
 _memo: Memo[Hashable, Verdict] = Memo(MAX_REMEMBERED)  # of answers that were killed, too

@@ -58,12 +58,12 @@ class Judge:
     Attributes:
         comparison: Of values.
         accepted: The switches of the refusals that are off.
-        echo: Whether the answer stands in the prompt: a closed form that only repeats the question is no answer.
+        echo: How much of the prompt the answer is: what only repeats the question is no answer.
     """
 
     comparison: Comparison
     accepted: Sequence[str] = ()
-    echo: bool = False
+    echo: str = ""
 
     def problem(self, gold: Answer, answer: Answer) -> str:
         """The reason code why this answer is not right; empty if it is."""
@@ -200,13 +200,16 @@ def _without_unit(node: Node) -> Node:
     return node
 
 
-def is_unevaluated(gold: Answer, answer: Answer, *, echo: bool = False) -> bool:
+def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
     r"""Whether the answer leaves the work to the grader: `17 \times 23`, `\sum_{k=1}^{100} k`, `\frac{d}{dx} x^2`.
 
     For a gold that is a plain number, an answer is a number as well, or one closed form: a power, a root, a factorial,
     a function's value, unless that only repeats the question. Sums and products may stand for a gold that is written
-    as a decimal, if they are exact. Any other gold allows the operators that it has itself.
+    as a decimal, if they are exact. Any other gold allows the operators that it has itself, but not a formula of the
+    prompt: `(x+5)(x-2)` where that is to be expanded.
     """
+    if echo == "whole" and isinstance(answer.node, Apply | Relation):
+        return True
     asked, given = _said(gold.node), _said(answer.node)
     if congruent(answer.node):  # n = 7 (mod 5) is a statement, and nothing to be worked out
         return False

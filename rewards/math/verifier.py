@@ -21,7 +21,7 @@ from trl_grpo_ext.rewards.answers.verifier import (
 )
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
-from trl_grpo_ext.rewards.math.reading import RULES, Mode, check_mode, gold_values, is_echo, math_answer
+from trl_grpo_ext.rewards.math.reading import RULES, Mode, check_mode, echo, gold_values, math_answer
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
@@ -157,31 +157,26 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         golds = gold_values(gold)
         if not golds:
             return skipped("gold_empty")
-        found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
+        prompt = last_message(sample.prompt)
+        found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode, prompt=prompt)
         if found.problem:
             return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
-        echoes = tuple(answer for answer in found.answers if is_echo(answer, last_message(sample.prompt)))
-        return _Question(golds, found, self.accepted, self.decimals, echoes)
+        pairs = [
+            Pair(gold, answer, self.accepted, self.decimals, echo(answer, gold, prompt))
+            for answer in found.answers
+            for gold in golds
+        ]
+        return _Question(golds, found, pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One sample to judge: its golds, the answers that its completion gives, which of them its prompt holds as well."""
+    """One sample to judge: its golds, the answers that its completion gives, and each gold with each answer."""
 
     golds: tuple[str, ...]
     found: FinalAnswer
-    accepted: tuple[str, ...]
-    decimals: int
-    echoes: tuple[str, ...] = ()
+    pairs: list[Pair]
     seconds: float = 0.0
-
-    @property
-    def pairs(self) -> list[Pair]:
-        return [
-            Pair(gold, answer, self.accepted, self.decimals, answer in self.echoes)
-            for answer in self.found.answers
-            for gold in self.golds
-        ]
 
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""

@@ -59,7 +59,7 @@ class Sympy(Algebra):
         return len(found) == 1 and equality.equal(found[0], algebra.value_of(answer))
 
 
-def compare(gold: str, answer: str, accepted: Sequence[str], decimals: int, echo: bool = False) -> dict[str, Any]:
+def compare(gold: str, answer: str, accepted: Sequence[str], decimals: int, echo: str = "") -> dict[str, Any]:
     """The verdict's record for what `judging.Pair` holds."""
     asked = read(gold)
     if not _is_readable(asked):

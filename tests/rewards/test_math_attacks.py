@@ -1,6 +1,6 @@
 """Attacks on the math verifier: right answers in odd clothes, and wrong answers that look right.
 
-Each line of `math_attacks.jsonl` is one case: the gold, a completion, whether it is right, and why.
+Each line of `math_attacks.jsonl` is one case: the gold, a completion, whether it is right, and why; some have a prompt.
 No mathematician would argue about a label.
 """
 
@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import pytest
 
-from trl_grpo_ext import Status
+from trl_grpo_ext import Sample, Status
 from trl_grpo_ext.rewards import MathVerifier
 
 # "class" is a keyword, so the fields are given as a mapping.
-Case = TypedDict("Case", {"class": str, "gold": str, "completion": str, "right": bool, "why": str})
+Case = TypedDict(
+    "Case",
+    {"class": str, "prompt": NotRequired[str], "gold": str, "completion": str, "right": bool, "why": str},
+)
 
 CASES: list[Case] = [
     json.loads(line) for line in Path(__file__).with_name("math_attacks.jsonl").read_text(encoding="utf-8").splitlines()
@@ -29,8 +32,10 @@ AT_LEAST = 10  # cases of each class
 @cache
 def accepted() -> list[bool]:
     """Whether each case is judged correct; all of them go to the verifier in one batch."""
-    verdicts = MathVerifier().judge([case["completion"] for case in CASES], solution=[case["gold"] for case in CASES])
-    return [verdict.status is Status.CORRECT for verdict in verdicts]
+    samples = [
+        Sample(text=case["completion"], prompt=case.get("prompt"), row={"solution": case["gold"]}) for case in CASES
+    ]
+    return [verdict.status is Status.CORRECT for verdict in MathVerifier().judge_samples(samples)]
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -1,0 +1,200 @@
+"""What a sentence says that has no mark: the value that it concludes with, not its words."""
+
+from __future__ import annotations
+
+import re
+
+from trl_grpo_ext.rewards.answers.hedges import is_hedged
+from trl_grpo_ext.rewards.answers.numerals import in_words
+from trl_grpo_ext.rewards.answers.reader import read
+from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words, children
+
+MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
+MAX_QUANTITY = 40  # characters of a number with its unit
+MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
+MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
+
+_SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)")
+_CLAUSE = re.compile(
+    r"(?<=\S)(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
+    r"|\s+\(?(?=(?:because|since|which|as|so|not|rather)\b)|;\s)"
+)
+# A word before a number that makes it another one.
+_CHANGED = re.compile(
+    r"\b(?:minus|negative|twice|half|double|triple|least|most|than|but|except|of|under|over|power|times|root|not)"
+    r"\s+[$(\\]*\d|\d[^\w.]*\s+(?:squared|cubed|halves|thirds|fourths|quarters|dozen|times|tenths|hundredths)\b",
+    re.IGNORECASE,
+)
+_IS = re.compile(
+    r"\b(?:is|are|equals|gives|yields|simplifies to|evaluates to|comes to|exactly when|if and only if)\b|等于|[是为]"
+)
+_THEREFORE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.),?\s+")
+_AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
+_NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
+_REPEATED = re.compile(
+    r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$", re.IGNORECASE
+)
+_YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)  # at the start of what a text says
+# What a sentence may begin or end with beside the value that it says.
+_SO = re.compile(r"^(?:(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
+_WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
+_SIGN = re.compile(r"[\d=\\^+∈$]")  # of mathematics
+_ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
+_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])")  # not the power of `x**2`
+_ANSWERS = frozenset(
+    ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
+)
+# Before what a sentence concludes, which alone must not be left open: `it might be 10, but not 0; hence 9`.
+_CONCLUSION = re.compile(r"^.*[,;]\s+(?:hence|thus|therefore|so)\b", re.IGNORECASE | re.DOTALL)
+_SAID_IN_WORDS = re.compile(
+    r"^\W*(?:yes|no)(?=,)|\bdo(?:es)? not exist\b|\binfinitely many\b|\ban infinite number\b", re.IGNORECASE
+)  # at the end of what a text says
+_ASIDE = re.compile(r"\s*\((?:and|where|with|since|because|which|for|if|when|assuming|provided)\b[^()]*\)\s*$")
+FORMULA = re.compile(
+    r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
+    r"|((?:[A-Za-z]\w*\s*=\s*)?\\begin\{([a-z]?matrix|aligned|cases)\}.*?\\end\{\6\})"
+    r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
+    re.DOTALL,
+)
+_NUMBER = re.compile(
+    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ \d+/\d+"
+    r"|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?"
+)
+_LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
+_FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
+_LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
+_CALCULATION = re.compile(r"<<[^<>\n]*>>")  # which GSM8K's solutions show beside each result
+
+
+def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
+    """The answer of a text in which nothing marks it, its mark, and the reason code why there is none.
+
+    It is all of the text, or what its last line says.
+    """
+    plain = _BOLD.sub("", answer[-MAX_TAIL_CHARS:]).strip()
+    plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
+    if is_value(plain) and not _THEREFORE.search(plain):
+        return plain, "whole_text", ""
+    line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
+    line = _without_repeated(_CALCULATION.sub("", line), prompt)
+    sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
+    last = ""
+    if sentences:
+        ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
+        last = _value_that_is(sentences[-1]) or (ending[0] if ending else _last_value(line) or _in_words(sentences[-1]))
+    if not last and (answered := _YES.match(plain)):
+        return answered[1], "last_expression", ""
+    holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
+    concluded = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
+    problem = "no_answer" if not last else "hedged" if any(map(is_hedged, concluded)) else ""
+    return last, "last_expression", problem
+
+
+def _without_repeated(line: str, prompt: str) -> str:
+    """A line without what it repeats of the question at its end: "7 dozens of eggs in 4 weeks"."""
+    repeated = _REPEATED.search(line)
+    if repeated is None or repeated[1].casefold() not in prompt.casefold():
+        return line
+    before = line[: repeated.start()]
+    return before if any(map(str.isdigit, before)) else line
+
+
+def _in_words(sentence: str) -> str:
+    """The number that a sentence says in a word: `four apples`."""
+    numbers = [
+        word for word in _LONG_WORD.findall(sentence) if word.casefold() != "one" and in_words([word.casefold()])
+    ]
+    return numbers[0] if len(numbers) == 1 else ""
+
+
+def _value_that_is(sentence: str) -> str:
+    """What a sentence says, if that is mathematics: `the form is x^2 + 1`, `Area: 5`, `so a = 1 and b = 2`."""
+    sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
+    _, *said_last = _IS.split(sentence)
+    if said_last and _NAME.fullmatch(name := said_last[-1].strip(" *_`.")):  # the fastest is Evelyn
+        return name
+    sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
+    concluded = _THEREFORE.split(sentence)[-1]
+    tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
+    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence):
+        said = part.strip(" *_`:,。")
+        if said.casefold() in _ANSWERS:
+            return said
+        whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
+        if whole and is_value(said) and not isinstance(read(said).node, Words):
+            return said
+    return ""
+
+
+def is_paragraph(answer: str) -> bool:
+    """Whether a box or a tag holds sentences, of which the last says the answer."""
+    return len(_LONG_WORD.findall(answer)) > MAX_WORDS and (
+        bool(read(answer).stray) or isinstance(read(answer).node, Opaque | Words)
+    )
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a text in bold letters is more than a value with its unit, or a word."""
+    return len(_LONG_WORD.findall(text)) > 1
+
+
+def last_sentence_value(paragraph: str) -> str:
+    """The last value of the last sentence of a paragraph."""
+    return _last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
+
+
+def value_said(sentence: str) -> str:
+    r"""The value that a sentence says: all of it, or what follows its "is", or its last formula or number.
+
+    Examples:
+        >>> [value_said(text) for text in ("the volume of the box is $5$ cm", "I would say 7", "Paris")]
+        ['$5$ cm', '7', 'Paris']
+    """
+    sentence = _SENTENCE_STOP.split(sentence, maxsplit=1)[0]
+    if sentence.count("=") > 1 and is_value(sentence):  # mean = 4, variance = 2
+        return sentence
+    sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
+    parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
+    said = next((part for part in parts if part and is_value(part)), "")
+    return said or ("" if _CHANGED.search(sentence) else _last_value(sentence)) or sentence
+
+
+def is_value(text: str) -> bool:
+    """Whether a text is one value, or a word or two, with no sentence around it."""
+    said = read(text)
+    if any(isinstance(one, Words) and len(one.text.split()) > MAX_NAMES for one in (said.node, *children(said.node))):
+        return False
+    if isinstance(said.node, Words):
+        return not any(map(str.isdigit, text))
+    return not said.stray and not isinstance(said.node, Opaque)
+
+
+def _last_value(line: str) -> str:
+    """The last formula or number of a line, with those that are joined to it; empty if there is none."""
+    numbers = [
+        one for one in _NUMBER.finditer(line) if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())
+    ]
+    found = [*FORMULA.finditer(line), *numbers]
+    found.sort(key=lambda match: match.end())
+    kept = found[-1:]
+    for one in reversed(found[:-1]):  # "between $12$ and $13$" says both
+        if one.end() <= kept[0].start() and not _JOINT.fullmatch(line, one.end(), kept[0].start()):
+            break
+        kept = [one, *kept] if one.end() <= kept[0].start() else kept
+    if len(kept) > 1:
+        return line[kept[0].start() : kept[-1].end()]
+    value = next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")
+    with_unit = line[kept[0].start() :].strip(" .!*") if kept else ""
+    return with_unit if value != with_unit and _has_unit(with_unit) else value
+
+
+def _has_unit(text: str) -> bool:
+    """Whether a text is a number with a known unit behind it: `1500 meters`."""
+    if len(text) > MAX_QUANTITY:
+        return False
+    said = read(text)
+    return (
+        isinstance(said.node, Quantity) and not said.stray and not said.counted and isinstance(said.node.amount, Number)
+    )
