@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -113,6 +114,9 @@ def test_python_need_not_compile_if_so_asked() -> None:
 )
 def test_code_that_exhausts_the_compiler_is_the_policys_fault(code: str) -> None:
     (verdict,) = code_format_reward.judge([fenced(code)])
+    if sys.version_info >= (3, 13) and verdict.score == 1.0:  # its compiler copes with some of them
+        assert code.startswith(("x = ", "if "))
+        return
     assert (verdict.status, verdict.score, verdict.reason) == (Status.INCORRECT, 0.0, "does_not_compile")
 
 

@@ -80,7 +80,9 @@ def cap_thread_stacks() -> None:
         most, _ = resource.getrlimit(resource.RLIMIT_AS)
         return set_size(size if most == resource.RLIM_INFINITY else min(size, most // _PARTS_OF_MEMORY))
 
-    _thread.stack_size = capped
+    for name in ("_thread", "threading"):  # Python 3.13 has imported the second before a program does
+        if name in sys.modules:
+            sys.modules[name].stack_size = capped  # type: ignore[attr-defined]
 
 
 def describe(error: BaseException) -> str:
