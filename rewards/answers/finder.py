@@ -29,7 +29,7 @@ _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
 # What a chat or a proof ends with, and says nothing: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
-    r"(?<=[\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n\d]*"
+    r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n\d]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
 # A last line that checks the answer, and finds it right.
@@ -109,7 +109,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     if said is None:
         return FinalAnswer(problem="unclosed_think")
     text = _until_next_question(said[-MAX_CHARS:])
-    ending = _CHECKED.sub("", _COURTESY.sub("", text[-MAX_COURTESY:]))
+    ending = _CHECKED.sub("", _COURTESY.sub(r"\1", text[-MAX_COURTESY:]))
     found = _RULES[answer_from](text[:-MAX_COURTESY] + ending)
     if isinstance(found, str):
         return FinalAnswer(problem=found)

@@ -62,7 +62,7 @@ def formal(text: str) -> list[Mark]:
         (['1', '3'], [])
     """
     folded = text.casefold()
-    return _all_said(_FORMAL.finditer(text)) if any(word in folded for word in _FORMAL_WORDS) else []
+    return _all_said(_FORMAL.finditer(text)) if any(map(folded.__contains__, _FORMAL_WORDS)) else []
 
 
 def informal(text: str) -> list[Mark]:

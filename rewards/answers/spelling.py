@@ -149,8 +149,8 @@ def strip_delimiters(text: str) -> str:
     """The text without math delimiters or Markdown that enclose all of it."""
     text = text.strip()
     for start, end in _WRAPPERS:
-        inner = text[len(start) : -len(end)]
-        if text.startswith(start) and text.endswith(end) and len(text) > len(start) and end not in inner:
+        is_enclosed = text.startswith(start) and text.endswith(end) and len(text) > len(start)
+        if is_enclosed and end not in (inner := text[len(start) : -len(end)]):
             return inner.strip()
     return text
 

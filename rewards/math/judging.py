@@ -93,10 +93,9 @@ def _is_plain(gold: str) -> bool:
 def _try_at_once(pair: Pair) -> Verdict | None:
     started = time.perf_counter()
     try:
-        verdict = _judge_at_once(pair)
+        return _judge_at_once(pair, started)
     except Exception:  # such as a number with more digits than Python reads; the worker may know better
         return None
-    return verdict and replace(verdict, seconds=time.perf_counter() - started)
 
 
 def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
@@ -123,16 +122,16 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
     return replace(simplest, answer=pair.answer) if simplest.blame is Blame.GRADER else verdict
 
 
-def _judge_at_once(pair: Pair) -> Verdict | None:
+def _judge_at_once(pair: Pair, started: float) -> Verdict | None:
     """The verdict where the types decide, and the worker would say the same; else None."""
     gold, answer = pair.gold, pair.answer
     if gold.rstrip(". ").split() == answer.rstrip(". ").split():
-        return _compared("", answer, "text")
+        return _compared("", answer, "text", started)
     label = _choice(gold)
     if label:
-        return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice")
+        return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice", started)
     if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
-        return _compared("", answer, "choice")
+        return _compared("", answer, "choice", started)
     asked = read(gold)
     if is_prose(asked):  # which can be said in many ways
         return skipped("gold_prose", answer=answer)
@@ -140,7 +139,7 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
         reason = Judge(Comparison(Algebra(), pair.decimals), pair.accepted, pair.echo).problem(asked, read(answer))
     except UndecidedError:
         return None
-    return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")
+    return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number", started)
 
 
 def _letters(text: str) -> list[str]:
@@ -186,8 +185,12 @@ def _says_option(answer: str, label: str, gold: tuple[str, str] | None) -> bool:
     return _chooses(answer, label) or read(answer) == text
 
 
-def _compared(reason: str, answer: str, compared: str) -> Verdict:
-    details = {"compared": f"as {compared}"}
-    if not reason:
-        return Verdict(status=Status.CORRECT, score=1.0, answer=answer, details=details)
-    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason, details=details)
+def _compared(reason: str, answer: str, compared: str, started: float) -> Verdict:
+    return Verdict(
+        status=Status.INCORRECT if reason else Status.CORRECT,
+        score=0.0 if reason else 1.0,
+        answer=answer,
+        reason=reason,
+        seconds=time.perf_counter() - started,
+        details={"compared": f"as {compared}"},
+    )

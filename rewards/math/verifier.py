@@ -140,15 +140,16 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
     def _question(self, sample: Sample) -> Verdict | _Question:
         started = time.perf_counter()
-        question = self._read(sample)
-        return replace(question, seconds=time.perf_counter() - started)
+        question = self._read(sample, started)
+        spent = time.perf_counter() - started
+        return replace(question, seconds=spent) if isinstance(question, Verdict) else question
 
     @property
     def answer_from(self) -> AnswerFrom:
         """The finder's name for this verifier's rule."""
         return RULES[self.mode]
 
-    def _read(self, sample: Sample) -> Verdict | _Question:
+    def _read(self, sample: Sample, started: float) -> Verdict | _Question:
         gold = first_value(sample.row, self.gold_columns)
         if gold is None:
             return skipped("gold_missing")
@@ -166,7 +167,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
             for answer in found.answers
             for gold in golds
         ]
-        return _Question(golds, found, pairs)
+        return _Question(golds, found, pairs, time.perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True)
