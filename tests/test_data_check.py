@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from command_line import run_here
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli.main import main
@@ -249,3 +249,12 @@ def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_stay(t
     rows.to_parquet(tmp_path / "d.parquet")
     loaded = load_data(RecipeArguments(dataset_name=str(tmp_path / "d.parquet")))["train"]
     assert loaded[:] == {"prompt": ["2+2?", "é?"], "solution": ["4", None], "scan": other}
+
+
+def test_data_that_save_to_disk_has_written_is_read_split_by_split(tmp_path: Path) -> None:
+    rows = Dataset.from_dict({"prompt": ["2+2?"], "solution": ["4"]})
+    rows.save_to_disk(tmp_path / "one")
+    DatasetDict({"mine": rows, "held_out": rows}).save_to_disk(tmp_path / "two")
+    assert load_data(RecipeArguments(dataset_name=str(tmp_path / "one")))["train"][:] == rows[:]
+    named = RecipeArguments(dataset_name=str(tmp_path / "two"), dataset_train_split="mine")
+    assert load_data(named).keys() == {"mine", "held_out"}

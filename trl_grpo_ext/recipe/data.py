@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.recipe.arguments import RecipeArguments
 
 FILE_KINDS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+SAVED_TO_DISK = ("state.json", "dataset_dict.json")  # beside what `save_to_disk` has written
 # What datasets says of files without rows, each kind of file in its own way.
 NO_ROWS = ("StopIteration", "corresponds to no data", "No columns to parse", "BatchSize must be greater than 0")
 SPLIT_KEYS = {"train": "dataset_train_split", "evaluate": "--split"}
@@ -39,7 +40,7 @@ Purpose = Literal["train", "evaluate"]
 def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict[str, Any]:
     """Load the splits of a recipe and map their prompts.
 
-    `dataset_name` is a Hub id or a folder, as `load_dataset` takes it; a file, which is the split to train on;
+    `dataset_name` is a Hub id; a folder, as `load_dataset` or `load_from_disk` take it; a file, the split to train on;
     `bundled:NAME` for what is shipped with the package; or `reasoning_gym:TASK`, problems made on the spot, with the
     task's options as in `reasoning_gym:chain_sum?max_terms=3`. The `dataset_train_split` must be there, with at least
     one row; `purpose` is what it is for, as errors say it.
@@ -70,7 +71,7 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
 
 
 def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
-    from datasets import config, load_dataset
+    from datasets import DatasetDict, config, load_dataset, load_from_disk
 
     check_source(name)
     path = Path(resolve(name)).expanduser()
@@ -81,6 +82,9 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
     if path.is_file():
         source = {"path": FILE_KINDS[path.suffix], "data_files": {arguments.dataset_train_split: str(path)}}
     try:
+        if any((path / index).is_file() for index in SAVED_TO_DISK):
+            saved = load_from_disk(path)
+            return saved if isinstance(saved, DatasetDict) else {arguments.dataset_train_split: saved}
         data = load_dataset(**source, streaming=arguments.dataset_streaming)
         return _with_dates_as_texts(_with_bytes_as_texts(data), path)
     except Exception as error:  # datasets raises many kinds, some without a message
