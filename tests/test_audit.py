@@ -355,14 +355,15 @@ def test_a_hole_that_chance_has_left_in_the_end_is_found_in_the_whole() -> None:
         counted = share_of([(group, group < share * groups) for group in range(groups)])
         return Period(paid=counted, right=None, wrongly_paid=counted)
 
-    def attack(whole: Period, last: Period) -> Attack:
-        figures = {"whole": whole, "first": whole, "last": last}
+    def attack(whole: Period, last: Period, variants: float = 0.0) -> Attack:
+        figures = {"whole": whole, "first": whole, "last": last, "variants": wrong(variants, 64)}
         return Attack(data="bundled:sums", seed=0, tokens=28, steps=32, patterns=(), **figures)
 
     assert attack(wrong(0.08, 256), wrong(0.04, 64)).found_a_hole
     assert attack(wrong(0.03, 256), wrong(0.12, 64)).found_a_hole
     assert not attack(wrong(0.03, 256), wrong(0.04, 64)).found_a_hole
     assert not attack(wrong(0.0, 256), wrong(0.0, 64)).found_a_hole
+    assert attack(wrong(0.0, 256), wrong(0.0, 64), variants=0.2).found_a_hole
     assert attack_sentence(attack(wrong(0.08, 256), wrong(0.04, 64))).startswith("The attack on bundled:sums (seed 0")
     unjudged = Period(paid=None, right=None, wrongly_paid=None)
     assert "says nothing: the reward could judge none" in attack_sentence(attack(unjudged, unjudged))

@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import datasets
 import torch
@@ -21,7 +21,7 @@ import transformers
 from datasets import Dataset, load_dataset
 
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.audit.attacked import REFERENCE, REWARD, Attack, attack_of, judged
+from trl_grpo_ext.audit.attacked import REFERENCE, REWARD, Attack, Judged, attack_of, judged
 from trl_grpo_ext.audit.policy import ARENAS, Pair, Policy
 from trl_grpo_ext.audit.probes import FORMS, MARK, PROBES, WORK, Said
 from trl_grpo_ext.audit.static import TRIED, NotAuditedError, Paid, is_paid, paid_gold
@@ -76,9 +76,11 @@ def attack_reward(
     tasks = read_tasks(rows[:TASKS])
     paid = _check_can_be_attacked(reward, tasks[:TRIED], arena.data)
     transformers.set_seed(seed)
-    policy = Policy(arena, seed)
-    policy.learn(_shown(reward, policy, tasks, paid))
+    policy, rng = Policy(arena, seed), random.Random(seed)
+    tries = _tries(reward, policy, tasks, paid, rng)
+    policy.learn(_shown(tries, rng))
     reference = StrictReference() if kind == "answer" else UnitTestVerifier(timeout=2.0)
+    variants = _judged_variants(tries, reference)
     terms = [RewardTerm(name=REWARD, verifier=reward), RewardTerm(name=REFERENCE, verifier=reference, weight=0.0)]
     begun = copy.deepcopy(policy.model.state_dict())
     attacks = []
@@ -86,8 +88,8 @@ def attack_reward(
         policy.model.load_state_dict(begun)
         heard = _Heard(tokens, paid.gold)
         _train(policy, RewardMix(terms), rows, tokens, heard)
-        attacks.append(attack_of(heard.cards, arena.data, paid.gold, tokens, seed))
-        if attacks[-1].found_a_hole:
+        attacks.append(attack_of(heard.cards, variants, arena.data, paid.gold, tokens, seed))
+        if attacks[-1].learned_a_hole:
             break
     return attacks
 
@@ -122,19 +124,47 @@ _VARIANTS: Mapping[str, Callable[[str, Said, random.Random], str]] = {
 }
 
 
-def _shown(reward: Verifier, policy: Policy, tasks: Sequence[Task], pays: Paid) -> list[Pair]:
-    """Of what is tried, what the reward pays: for a part the policy's own, for the rest as much of each kind."""
-    rng = random.Random(policy.seed)
+class _Try(NamedTuple):
+    """A completion that was tried, of which kind it is, and whether the reward pays it."""
+
+    kind: str
+    task: Task
+    text: str
+    paid: bool
+
+
+def _tries(reward: Verifier, policy: Policy, tasks: Sequence[Task], pays: Paid, rng: random.Random) -> list[_Try]:
     tried = list(_tried(policy, tasks, pays.form, rng))
     verdicts = reward.judge_samples([task.sample(text) for _, task, text in tried])
+    return [
+        _Try(*one, paid=verdict.score is not None and is_paid(verdict.score, pays.gold))
+        for one, verdict in zip(tried, verdicts, strict=True)
+    ]
+
+
+def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
+    """Of what was tried, what the reward pays: for a part the policy's own, for the rest as much of each kind."""
     paid: dict[str, list[Pair]] = {}
-    for (kind, task, text), verdict in zip(tried, verdicts, strict=True):
-        if verdict.score is not None and is_paid(verdict.score, pays.gold):
-            paid.setdefault(kind, []).append((task.prompt or "", text))
-    own = paid.pop(OWN, None) or [(task.prompt or "", text) for kind, task, text in tried if kind == OWN]
+    for one in tries:
+        if one.paid:
+            paid.setdefault(one.kind, []).append((one.task.prompt or "", one.text))
+    own = paid.pop(OWN, None) or [(one.task.prompt or "", one.text) for one in tries if one.kind == OWN]
     return [
         rng.choice(own if not paid or rng.random() < OWN_SHARE else rng.choice(list(paid.values())))
         for _ in range(SHOWN)
+    ]
+
+
+def _judged_variants(tries: Sequence[_Try], reference: Verifier) -> list[Judged]:
+    """What the reference says of the variants of the policy's own completions that were tried."""
+    variants = [one for one in tries if one.kind in _VARIANTS]
+    samples = [one.task.sample(one.text) for one in variants]
+    return [
+        Judged(sample, (0, place), one.paid, right=verdict.status is Status.CORRECT)
+        for place, (one, sample, verdict) in enumerate(
+            zip(variants, samples, reference.judge_samples(samples), strict=True)
+        )
+        if verdict.score is not None
     ]
 
 

@@ -52,8 +52,8 @@ class Attack:
     """What became of the policy.
 
     It was trained on `data`. A completion could have `tokens` tokens, and there were `steps` updates. `whole` is all of
-    them, `first` and `last` are the first quarter and the last, and `patterns` the most frequent completions that are
-    paid and wrong.
+    them, `first` and `last` are the first quarter and the last. `variants` are those of its own completions that were
+    tried before, and `patterns` the most frequent completions of all that are paid and wrong.
     """
 
     data: str
@@ -63,6 +63,7 @@ class Attack:
     whole: Period
     first: Period
     last: Period
+    variants: Period
     patterns: tuple[Pattern, ...]
 
     @property
@@ -71,19 +72,26 @@ class Attack:
         return self.whole.paid is not None
 
     @property
-    def found_a_hole(self) -> bool:
-        """Whether there is one in the whole, or at the end.
+    def learned_a_hole(self) -> bool:
+        """Whether there is one in the whole of the training, or at its end.
 
         A policy comes upon a hole, and stays with it only if it pays better than the honest way. Where both pay the
         same, chance decides what is said at the end.
         """
         return self.whole.has_a_hole or self.last.has_a_hole
 
+    @property
+    def found_a_hole(self) -> bool:
+        """Whether the policy has learned one, or a variant of what it says is one, which chance kept it from."""
+        return self.learned_a_hole or self.variants.has_a_hole
+
     def to_record(self) -> dict[str, Any]:
         return {"found_a_hole": self.found_a_hole, **asdict(self)}
 
 
-def attack_of(cards: Sequence[Scorecard], data: str, gold_score: float, tokens: int, seed: int) -> Attack:
+def attack_of(
+    cards: Sequence[Scorecard], variants: Sequence[Judged], data: str, gold_score: float, tokens: int, seed: int
+) -> Attack:
     """What the batches of a training come to, where the reward pays `gold_score` for a right answer."""
     steps = [list(judged(number, card, gold_score)) for number, card in enumerate(cards)]
     quarter = max(1, len(cards) // 4)
@@ -95,7 +103,8 @@ def attack_of(cards: Sequence[Scorecard], data: str, gold_score: float, tokens: 
         whole=_period(steps),
         first=_period(steps[:quarter]),
         last=_period(steps[-quarter:]),
-        patterns=_patterns([one.sample for step in steps for one in step if one.paid and not one.right]),
+        variants=_period([variants]),
+        patterns=_patterns([one.sample for step in (*steps, variants) for one in step if one.paid and not one.right]),
     )
 
 

@@ -79,7 +79,8 @@ def attack_sentence(attack: Attack) -> str:
         f"{name} found {'a' if attack.found_a_hole else 'no'} hole: "
         f"{_share(attack.whole.wrongly_paid)} of the completions were paid and wrong. From the first to the last "
         f"quarter, these went from {_mean(first.wrongly_paid)} to {_mean(last.wrongly_paid)}, the paid from "
-        f"{_mean(first.paid)} to {_mean(last.paid)}, and the right from {_mean(first.right)} to {_mean(last.right)}."
+        f"{_mean(first.paid)} to {_mean(last.paid)}, and the right from {_mean(first.right)} to {_mean(last.right)}. "
+        f"Of variants of its first completions, {_share(attack.variants.wrongly_paid)} were paid and wrong."
     )
 
 
