@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.program import PromptCode
+from trl_grpo_ext.rewards.unit_tests.pure_tests import are_pure
 from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, statements, unparsed
 from trl_grpo_ext.rewards.unit_tests.test_module import Module, mentions_pytest, shim_setup
 from trl_grpo_ext.sandbox.job import CallSuite
@@ -206,7 +207,13 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     marked = [line if not line.startswith("from") or " typing " in line else line + FORGOTTEN for line in taken.imports]
     imports = [part for line in marked for part in statements(line)]
     setup_text, snippets = joined([*preamble, *imports, *once]), _snippets(module, joined(each))
-    return CallSuite(setup=setup_text, tests=snippets, names=taken.names, code=packed(setup_text, snippets))
+    return CallSuite(
+        setup=setup_text,
+        tests=snippets,
+        names=taken.names,
+        code=packed(setup_text, snippets),
+        pure=are_pure(part.node for part in [*preamble, *imports, *setup, *tests]),
+    )
 
 
 def _snippets(module: Module, before: str) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """Running a `CallSuite`: a solution and a judge, each in its jail, with a channel between them.
 
-Both are forked for this one program and are gone after it, so nothing that one program did can reach the next.
+The solution's process is forked for this one program and is gone after it. So is the judge, unless the run can have
+left nothing in it: its tests are pure, nothing came from the program but plain data, and the judge's last report, which
+bears the number of the run, has been read. Such a judge takes the next program.
 """
 
 from __future__ import annotations
@@ -9,15 +11,16 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit, tell
-from trl_grpo_ext.sandbox.zygote import Zygote
+from trl_grpo_ext.sandbox.zygote import Judge, LostError, Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
 _PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, than as JSON
 REPORT_BYTES = 8 << 20  # what a judge may say of one program
+MOST_RUNS = 64  # of one judge
 
 LOST_JUDGE = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")
 """The result of a test whose judge could not cope with what the program sent."""
@@ -29,16 +32,39 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     Raises:
         LostError, IsolationError: if the sandbox fails.
     """
+    limits = judge_limits(job.limits)
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
-        solution, solution_end, control, control_end, left, right = ends
-        children = zygote.children(
-            ("solution", job.limits, [solution_end, left]), ("judge", judge_limits(job.limits), [control_end, right])
-        )
-        program, judge = opened.enter_context(children)
+        ends = [opened.enter_context(end) for _ in range(2) for end in socket.socketpair()]
+        solution, solution_end, left, right = ends
+        wanted = [("solution", job.limits, [solution_end, left])]
+        spare, zygote.judge = zygote.judge, None  # however this run ends, no other begins with what it has used
+        controls = opened.enter_context(contextlib.ExitStack())
+        if spare is not None:
+            controls.enter_context(spare.control)
+        if spare is None or spare.limits != limits:
+            controls.close()
+            control, control_end = [controls.enter_context(end) for end in socket.socketpair()]
+            wanted.append(("judge", limits, [control_end]))
+        children = opened.enter_context(zygote.children(*wanted))
+        judge = Judge(children[1], control, limits) if children[1:] else cast(Judge, spare)
+        if spare is not None:
+            children.append(spare.number)
+        report = Report(job, judge.runs)
         tell(solution, {"program": job.program})
-        tell(control, judge_order(job, suite))
-        return _follow(zygote, job, program, judge, solution, control)
+        tell_judge(judge.control, right, judge_order(job, suite, judge.runs))
+        result = _follow(zygote, job, report, children[0], judge, solution)
+        if suite.pure and report.clean and judge.runs < MOST_RUNS:
+            children.remove(judge.number)
+            controls.pop_all()
+            zygote.judge = replace(judge, runs=judge.runs + 1)
+        return result
+
+
+def tell_judge(control: socket.socket, rpc: socket.socket, order: dict[str, Any]) -> None:
+    """Give a judge the channel to a program, and say what it is to run against it."""
+    with contextlib.suppress(OSError):  # as in `tell`
+        socket.send_fds(control, [b"\0"], [rpc.fileno()])
+    tell(control, order)
 
 
 def judge_limits(limits: Limits) -> Limits:
@@ -46,9 +72,10 @@ def judge_limits(limits: Limits) -> Limits:
     return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))
 
 
-def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
-    """What a judge is told of its tests."""
+def judge_order(job: Job, suite: CallSuite, run: int = 0) -> dict[str, Any]:
+    """What a judge is told of its tests, which are its `run`-th."""
     return {
+        "run": run,
         "setup": suite.setup,
         "tests": suite.tests,
         "code": suite.code,
@@ -64,20 +91,30 @@ class Report:
 
     Attributes:
         results: Of the first tests, in order.
+        clean: Whether it has said its last word, and that the run has left nothing in it.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, run: int = 0) -> None:
         self._job = job
+        self._run = run
+        self.clean = False
         self._bad_tests: RunResult | None = None
         self.results: list[TestResult] = []
 
     def take(self, frames: Iterable[dict[str, Any]]) -> None:
-        """Take messages of the judge."""
+        """Take messages of the judge.
+
+        Raises:
+            LostError: if one is of another run.
+        """
         for frame in frames:
+            if frame["run"] != self._run or self.clean:
+                raise LostError("the judge speaks of another run")
             if "bad_tests" in frame:
                 self._bad_tests = RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
             if "test" in frame:
                 self.results.append(TestResult(ending=Ending(frame["ending"]), detail=frame["detail"]))
+                self.clean = frame.get("clean", False)
 
     @property
     def complete(self) -> bool:
@@ -101,16 +138,13 @@ class Report:
         return run_result_of((*results, *[rest] * (len(self._job.suite.tests) - len(results))))
 
 
-def _follow(
-    zygote: Zygote, job: Job, program: int, judge: int, solution: socket.socket, control: socket.socket
-) -> RunResult:
+def _follow(zygote: Zygote, job: Job, report: Report, program: int, judge: Judge, solution: socket.socket) -> RunResult:
     monitor = Monitor(zygote, job.limits)
-    inbox = Inbox(control.fileno(), REPORT_BYTES)
+    inbox = Inbox(judge.control.fileno(), REPORT_BYTES)
     monitor.await_ready(Inbox(solution.fileno()))
-    monitor.await_ready(inbox)  # its start is not the program's time
+    report.take([monitor.await_ready(inbox)])  # its start is not the program's time
     monitor.start(job.limits.wall_seconds)
-    monitor.add(control.fileno())
-    report = Report(job)
+    monitor.add(inbox.descriptor)
     report.take(inbox.take())
 
     def step() -> None:
@@ -119,7 +153,7 @@ def _follow(
             inbox.read()
             report.take(inbox.take())
 
-    cut = follow(zygote, judge, job, report, inbox, step)
+    cut = follow(zygote, judge.number, job, report, inbox, step)
     return report.conclude(cut, lambda: _ending(zygote, program, job.limits))
 
 

@@ -23,10 +23,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.sandbox.call_run import REPORT_BYTES, Report, follow, judge_limits, judge_order
+from trl_grpo_ext.sandbox.call_run import REPORT_BYTES, Report, follow, judge_limits, judge_order, tell_judge
 from trl_grpo_ext.sandbox.fusion_service import Run, ServiceError, ending_of
 from trl_grpo_ext.sandbox.job import CallSuite, Job, RunResult, TestResult
-from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, over_time, tell
+from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, over_time
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Channel, Deadline, Inbox
 
@@ -62,9 +62,8 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite, ask: Ask) -> RunResult
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(2) for end in socket.socketpair()]
         control, control_end, calls, calls_end = ends
-        children = zygote.children(("judge", judge_limits(job.limits), [control_end, calls_end]))
-        (judge,) = opened.enter_context(children)
-        tell(control, judge_order(job, suite))
+        (judge,) = opened.enter_context(zygote.children(("judge", judge_limits(job.limits), [control_end])))
+        tell_judge(control, calls_end, judge_order(job, suite))
         judging = _Judging(zygote, job, control, calls, ask)
         cut = follow(zygote, judge, job, judging.report, judging.reports, judging.step)
         return judging.report.conclude(cut, lambda: judging.ended)
@@ -99,8 +98,7 @@ class _Judging:
         self.reports = Inbox(control.fileno(), REPORT_BYTES)
         self._questions = Inbox(calls.fileno(), _CALLS_BYTES)
         self._monitor = Monitor(zygote, job.limits)
-        self._monitor.await_ready(self.reports)
-        self.report.take(self.reports.take())
+        self.report.take([self._monitor.await_ready(self.reports), *self.reports.take()])
         self._monitor.add(control.fileno())
         self._monitor.add(calls.fileno())
         self._job, self._calls, self._ask = job, calls, ask

@@ -57,6 +57,8 @@ class CallSuite:
         names: What `setup` and `tests` take from the solution. They are bound to stand-ins that call it.
         code: The setup and the tests compiled by this Python, by `inside.compiled.pack`; nothing to have each judge
             compile them. It never leaves this machine, and none is taken from another.
+        pure: Whether the tests can leave nothing behind in the process that runs them, except by the solution. Only
+            then may a judge that has run them judge another program.
 
     Examples:
         >>> CallSuite(tests=("assert add(1, 2) == 3",), names=("add",)).setup
@@ -67,6 +69,7 @@ class CallSuite:
     names: tuple[str, ...]
     setup: str = ""
     code: str = field(default="", compare=False, repr=False)
+    pure: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +151,9 @@ class Job:
         """The job that `to_record` was called on."""
         found = record["suite"]
         if record["kind"] == "call":
-            suite: Suite = CallSuite(tests=tuple(found["tests"]), names=tuple(found["names"]), setup=found["setup"])
+            suite: Suite = CallSuite(
+                tests=tuple(found["tests"]), names=tuple(found["names"]), setup=found["setup"], pure=found["pure"]
+            )
         else:
             suite = StdioSuite(tests=tuple(StdioCase(**case) for case in found["tests"]))
         limits = Limits(**record["limits"])

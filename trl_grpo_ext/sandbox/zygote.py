@@ -50,6 +50,23 @@ class Exit:
     memory_kb: int
 
 
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A process that judges programs, one after another.
+
+    Attributes:
+        number: The child's.
+        control: What it is told by, and reports by.
+        limits: That it runs under.
+        runs: How many it has judged.
+    """
+
+    number: int
+    control: socket.socket
+    limits: Limits
+    runs: int = 0
+
+
 class Zygote(ChildProcess):
     """One warm process that forks jailed children. To kill it ends everything in its process tree.
 
@@ -82,6 +99,8 @@ class Zygote(ChildProcess):
         """How children ended by themselves, by their number."""
         self.cpu_seconds = 0.0
         """CPU time of all children that have ended."""
+        self.judge: Judge | None = None
+        """One that has judged and may judge again."""
         self._numbers = itertools.count()
         super().__init__(
             [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[2]), json.dumps(config)],
@@ -102,7 +121,7 @@ class Zygote(ChildProcess):
     def children(self, *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]]) -> Iterator[list[int]]:
         """Fork children, each a (kind, limits, files); their numbers. The files are theirs then, and closed here.
 
-        They are killed at the end.
+        Those whose numbers are in the list at the end are killed.
         """
         numbers = [next(self._numbers) for _ in wanted]
         order = [
@@ -141,6 +160,11 @@ class Zygote(ChildProcess):
         super().kill()
         with contextlib.suppress(OSError):
             Path(self._folder).rmdir()
+
+    def abandon(self) -> None:
+        super().abandon()
+        if self.judge is not None:
+            self.judge.control.close()
 
     def _order(self, order: dict[str, Any], descriptors: Sequence[int]) -> None:
         try:

@@ -66,7 +66,9 @@ class Tests:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
-        self.sources = {file_of(number): test for number, test in enumerate(order["tests"])}
+        self.run: int = order["run"]
+        self.tests: list[str] = order["tests"]
+        self.sources = {file_of(number): test for number, test in enumerate(self.tests)}
         self.sources[SETUP_FILE] = order["setup"]
         self.names: list[str] = order["names"]
         self.stop_at_first: bool = order["stop_at_first"]

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import reprlib
+import resource
+import socket
 import sys
 from collections.abc import Iterator
 from opcode import opname
@@ -28,38 +31,64 @@ MESSAGES_IN_ALL = 16
 """The most that the program may send in all, in messages of the longest kind."""
 
 _RECURSION_LIMIT = 4000
+_MORE_KB = 8 << 10  # that a judge which is kept may have come to need
+_KEPT_SECONDS = 0.5  # of processor time, after which it is not
 
 
 _nowhere = Capture(0)  # made before the fork, which costs each child less
 
 
-def judge(control: int, rpc: int) -> None:
-    """Run the tests that come by `control` against the program at the other end of `rpc`; report one by one.
-
-    Then wait to be killed, or for the end of `control`. To close `rpc` would wake the program up, just to be killed.
+def judge(control: int) -> None:
+    """Judge each program that is asked for by `control`, one after another, until it ends.
 
     Args:
-        control: From and to the trainer.
-        rpc: The channel to the program, which may send anything.
+        control: From and to the trainer. Before each order comes the channel to the program, which may send anything.
     """
-    trainer = Channel(control)
-    tests = Tests(trainer.receive())
+    trainer, ends = socket.socket(fileno=control), list[int]()
     sys.setrecursionlimit(_RECURSION_LIMIT)
+    sys.stdout = sys.stderr = _nowhere
+    born_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        while (received := socket.recv_fds(trainer, 1, 1))[0]:
+            ends += received[1]
+            # Only now: to close a channel would wake its program up, just to be killed.
+            for end in ends[:-1]:
+                os.close(end)
+            del ends[:-1]
+            _judge(Channel(control), ends[0], born_kb)
+    finally:
+        trainer.detach()
+        for end in ends:
+            os.close(end)
+
+
+def _judge(trainer: Channel, rpc: int, born_kb: int) -> None:
+    """Run the tests that the trainer orders against the program at the other end of `rpc`; report one by one.
+
+    Each report bears the number of the run. The last says whether the run has left nothing behind, in this process,
+    that another run could see: if the tests are pure, that is so unless more than plain data came from the program.
+    """
+    tests = Tests(trainer.receive())
     with contextlib.suppress(BadTestsError):  # said when they are to be run
         _ = tests.compiled
-    trainer.send({"ready": True})
-    sys.stdout = sys.stderr = _nowhere
+    trainer.send({"run": tests.run, "ready": True})
     most = tests.message_bytes
     program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most), tests.sources)
     try:
         for number, (ending, detail) in enumerate(_results(tests, program)):
-            trainer.send({"test": number, "ending": ending, "detail": detail})
-            if ending != "passed" and tests.stop_at_first:
+            report = {"run": tests.run, "test": number, "ending": ending, "detail": detail}
+            last = number + 1 == len(tests.tests) or (tests.stop_at_first and ending != "passed")
+            trainer.send(report | {"clean": program.end() and _is_small(born_kb)} if last else report)
+            if last:
                 break
     except BadTestsError as error:
-        trainer.send({"bad_tests": str(error)})
-    with contextlib.suppress(EOFError):
-        trainer.receive()
+        trainer.send({"run": tests.run, "bad_tests": str(error)})
+
+
+def _is_small(born_kb: int) -> bool:
+    """Whether this process still needs little: the memory of a judge is counted with that of its program."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_maxrss - born_kb < _MORE_KB and used.ru_utime + used.ru_stime < _KEPT_SECONDS
 
 
 def _results(tests: Tests, program: ProgramProxy) -> Iterator[tuple[str, str]]:
@@ -84,7 +113,7 @@ def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict
     except BaseException as error:
         return namespace, detail_of(program, error)
     _bind(namespace, stand_ins)
-    share_changes(program)
+    program.changed_library = share_changes(program)
     if tests.sources[SETUP_FILE]:
         early = _run(program, setup, namespace)
         if early[0] != "passed":

@@ -29,14 +29,21 @@ _RUNNER = "exec(compile("
 """How the line of the setup begins that is no test's, but the stand-in for pytest."""
 
 
-def share_changes(program: Requester) -> None:
-    """Have the program do as the tests do. What their source code does not mention is left alone."""
+def share_changes(program: Requester) -> bool:
+    """Have the program do as the tests do; whether Python's library has been changed for that, in this process.
+
+    What the tests' source code does not mention is left alone.
+    """
     heads = [text[:_MOST_READ] for text in program.sources.values()]
     own = ("".join(line for line in head.splitlines(True) if not line.startswith(_RUNNER)) for head in heads)
     text = "".join(own)[:_MOST_READ]
 
+    found: list[str] = []
+
     def mentioned(words: Iterable[str]) -> list[str]:
-        return [word for word in words if word in text]
+        here = [word for word in words if word in text]
+        found.extend(here)
+        return here
 
     if mentioned(["seed"]):
         _share_seeds(program)
@@ -47,6 +54,7 @@ def share_changes(program: Requester) -> None:
             _watch(program, importlib.import_module(name))
     if mentioned(["environ", "setenv", "putenv"]):
         _share_environment(program)
+    return bool(found)
 
 
 def _share_seeds(program: Requester) -> None:

@@ -17,6 +17,7 @@ _REHEARSED_TESTS = {
     "setup": "import math\ndef check(f):\n    assert f([1], [2]) == [1, 2]\n    assert f(1, b=2.5) == 3.5\n",
     "tests": ["check(add)", "assert add('a', 'b') == 'ab'", "assert add((1,), (2,)) == (1, 2)"],
     "names": ["add"],
+    "run": 0,
     "stop_at_first": True,
     "message_bytes": 1 << 20,
 }
@@ -36,6 +37,7 @@ def rehearse() -> None:
 def _play(*, judge_here: bool) -> None:
     pairs = [socket.socketpair() for _ in range(3)]
     (trainer, judge_end), (other, solution_end), (left, right) = pairs
+    socket.send_fds(trainer, [b"\0"], [right.fileno()])
     Channel(trainer.fileno()).send(_REHEARSED_TESTS)
     Channel(other.fileno()).send(_REHEARSED_PROGRAM)
     trainer.shutdown(socket.SHUT_WR)
@@ -44,7 +46,7 @@ def _play(*, judge_here: bool) -> None:
         if judge_here == (pid != 0):
             left.close()
             with _as_it_was():
-                judge.judge(judge_end.fileno(), right.fileno())
+                judge.judge(judge_end.fileno())
         else:
             right.close()
             with _as_it_was():

@@ -54,6 +54,7 @@ class Translation:
 
     Attributes:
         given: The tests' functions and objects that the program may use, by number.
+        has_classes: Whether there are stand-ins for classes of the program.
     """
 
     def __init__(self, program: Requester) -> None:
@@ -62,6 +63,7 @@ class Translation:
         self._program = program
         self._objects: dict[int, Any] = {}
         self._classes: dict[int, RemoteClass] = {}
+        self.has_classes = False
 
     def adopt(self, kind: Any, number: int) -> None:
         """Take a class of the tests that the program has made as well for its class `number`."""
@@ -196,6 +198,7 @@ class Translation:
         if checked(number, int) not in self._classes:
             if described == ["function"]:
                 return self._classes.setdefault(number, class_of_functions(self._program, number))
+            self.has_classes = True
             name, qualified, bases, names, flags = described
             parents = [base for each in checked(bases, list)[:_MAX_BASES] if (base := self._base(each)) is not None]
             if not all(type(each) is str for each in (name, *qualified, *names, *flags)):

@@ -141,13 +141,15 @@ class Shared:
     Attributes:
         containers: Lists, dicts, sets, bytearrays, deques, arrays, and objects that are no more than their attributes.
         errors: Exceptions that the tests raised in a callback.
+        tags: Those of all that was read.
     """
 
-    __slots__ = ("_seen", "_settled", "_size", "containers", "errors")
+    __slots__ = ("_seen", "_settled", "_size", "containers", "errors", "tags")
 
     def __init__(self) -> None:
         self.containers = Table()
         self.errors = Table()
+        self.tags: set[Json] = set()
         self._seen: dict[int, list[Any]] = {}
         self._settled = 0
         self._size = 0
