@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -139,7 +140,7 @@ class UnitTestVerifier(BatchVerifier):
         if self.workers is not None or self.packages or self.allow_unsafe:
             raise ValueError("workers, packages and allow_unsafe are the service's to set, not its client's.")
 
-    @property
+    @functools.cached_property
     def limits(self) -> Limits:
         """What one program may use."""
         return Limits(

@@ -201,3 +201,27 @@ class E(Enum):
     assert_all_pass(
         program, "p = P(1, []); assert f(p) is p and p == P(1, [1])", "assert e(E.A) == 1", names="f e", setup=setup
     )
+
+
+def test_what_no_one_holds_at_one_end_is_followed_again_when_the_other_end_names_it() -> None:
+    program = """
+kept = []
+def keep(x): kept.append(x)
+def give(): return kept[-1]
+def seen(): return len(kept[-1])
+def look(x): return None
+def grow(x): x.update(a=1) if isinstance(x, dict) else x.append(1)
+"""
+    for empty, more in (("[]", "append(2)"), ("{}", "update(b=2)")):
+        assert_all_pass(
+            program,
+            # The test lets go of it, and gets it back: what the test does to it then, the program sees.
+            f"keep({empty}); look(0); look(0); r = give(); r.{more}; assert seen() == 1 and give() is r",
+            # The program lets go of it, and gets it back: what the program does to it then, the test sees.
+            f"a = {empty}; look(a); look(0); look(0); grow(a); assert len(a) == 1",
+            # What changes by the last use of it is seen too.
+            f"a = {empty}; look(0); grow(a); assert len(a) == 1",
+            # What is within another one that nobody holds.
+            f"a = {empty}; look([a]); look(0); look(0); look([a]); grow(a); assert len(a) == 1",
+            names="keep give seen look grow",
+        )

@@ -8,6 +8,7 @@ bears the number of the run, has been read. Such a judge takes the next program.
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -67,6 +68,7 @@ def tell_judge(control: socket.socket, rpc: socket.socket, order: dict[str, Any]
     tell(control, order)
 
 
+@functools.lru_cache(maxsize=16)
 def judge_limits(limits: Limits) -> Limits:
     """A judge handles what the program returns, so it is jailed too; but its tests are not what is under test."""
     return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))

@@ -171,7 +171,6 @@ class RunResult:
         detail: A line that says why, such as the assertion that failed.
         level: The isolation that the program ran under, such as `"namespaces+landlock+seccomp"`.
         seconds: Wall time from the start of the run.
-        cpu_seconds: CPU time of the program's processes, and of its judge.
     """
 
     ending: Ending
@@ -179,7 +178,6 @@ class RunResult:
     detail: str = ""
     level: str = ""
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
 
     @property
     def failure(self) -> str:

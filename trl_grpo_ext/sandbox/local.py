@@ -114,12 +114,12 @@ class LocalSandbox:
 
 
 def _run_on(zygote: Zygote, job: Job) -> RunResult:
-    started, cpu = time.perf_counter(), zygote.cpu_seconds
+    started = time.perf_counter()
     if isinstance(job.suite, CallSuite):
         result = run_calls(zygote, job, job.suite)
     else:
         result = run_cases(zygote, job, job.suite)
-    return replace(result, seconds=time.perf_counter() - started, cpu_seconds=zygote.cpu_seconds - cpu)
+    return replace(result, seconds=time.perf_counter() - started)
 
 
 def run_on_zygote(zygotes: Lender[Zygote], run: Callable[[Zygote], RunResult]) -> RunResult:

@@ -97,8 +97,6 @@ class Zygote(ChildProcess):
         }
         self.exits: dict[int, Exit] = {}
         """How children ended by themselves, by their number."""
-        self.cpu_seconds = 0.0
-        """CPU time of all children that have ended."""
         self.judge: Judge | None = None
         """One that has judged and may judge again."""
         self._numbers = itertools.count()
@@ -183,7 +181,6 @@ class Zygote(ChildProcess):
             raise LostError("the zygote is gone")
         answer: dict[str, Any] = json.loads(message)
         for left in (Exit(**each) for each in answer.get("exits", ())):
-            self.cpu_seconds += left.cpu_seconds
             self.exits[left.number] = left
         return answer
 

@@ -59,7 +59,9 @@ class Decoder:
             refill(self, new := self._empty(tag, head), content)
             return new
         if tag == "ref":
-            return self.reference(self.shared.containers.objects, payload)
+            known = self.reference(self.shared.containers.objects, payload)
+            self.shared.watch(known)
+            return known
         if tag == "later":
             self._queue.append(new := self._empty(*payload))
             return new

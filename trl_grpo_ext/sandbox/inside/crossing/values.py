@@ -19,6 +19,7 @@ from decimal import Decimal
 from fractions import Fraction
 from keyword import iskeyword
 from operator import is_
+from sys import getrefcount
 from typing import Any
 
 Json = Any
@@ -144,13 +145,14 @@ class Shared:
         tags: Those of all that was read.
     """
 
-    __slots__ = ("_seen", "_settled", "_size", "containers", "errors", "tags")
+    __slots__ = ("_seen", "_settled", "_size", "_watched", "containers", "errors", "tags")
 
     def __init__(self) -> None:
         self.containers = Table()
         self.errors = Table()
         self.tags: set[Json] = set()
         self._seen: dict[int, list[Any]] = {}
+        self._watched: list[Any] = []  # those in `_seen`
         self._settled = 0
         self._size = 0
 
@@ -167,19 +169,41 @@ class Shared:
     def remember(self, values: list[Any]) -> None:
         """Take `values` to be the same at both ends now."""
         for value in values:
+            self.watch(value)
             held = self._seen[id(value)] = contents(value)
             self._size += 1 + (len(held[0]) // 8 if len(held) == 1 and type(held[0]) is bytes else len(held))
 
+    def watch(self, value: Any) -> None:
+        """Look for changes of a container that the other end has named: this end may have it in hand again."""
+        if id(value) not in self._seen:
+            self._seen[id(value)] = contents(value)
+            self._watched.append(value)
+
     def changed(self) -> list[Any]:
-        """What has changed since it was the same at both ends."""
+        """What has changed since it was the same at both ends.
+
+        A list or dict that has not, and that nothing here refers to, cannot change until the other end names it.
+        """
+        watched, self._watched = self._watched, []
         changed = []
-        for value in self.containers.objects:
-            before = self._seen.get(id(value))
-            if before is not None:
-                now = contents(value)
-                if len(now) != len(before) or not (all(map(is_, now, before)) or _same_bytes(now, before)):
-                    changed.append(value)
+        for value, count in zip(watched, _counts(watched), strict=True):
+            before, now = self._seen[id(value)], contents(value)
+            if len(now) != len(before) or not (all(map(is_, now, before)) or _same_bytes(now, before)):
+                changed.append(value)
+            elif count <= _COUNT_HERE and type(value) in (list, dict):  # no weak reference leads to these
+                del self._seen[id(value)]
+                continue
+            self._watched.append(value)
         return changed
+
+
+def _counts(values: list[Any]) -> list[int]:
+    """How often each is referred to."""
+    return [getrefcount(value) for value in values]
+
+
+_COUNT_HERE = 1 + _counts([[]])[0]
+"""How often one is referred to that only `Table.objects` and `Shared.changed` refer to."""
 
 
 def _same_bytes(now: list[Any], before: list[Any]) -> bool:
