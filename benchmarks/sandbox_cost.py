@@ -4,7 +4,7 @@
 
 A jailed run is a program in its own jail, from the fork to the last of its processes, and with a function its judge in
 another; the work of the zygote is told apart. A bare fork is a child of a Python with the same modules loaded, which
-ends at once. Medians, in milliseconds.
+ends at once. Milliseconds: means of jailed runs, medians of the others.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -52,10 +54,10 @@ def children_cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def show(name: str, values: list[float], note: str = "") -> None:
+def show(name: str, values: list[float]) -> None:
     """Print the median and the middle half."""
     low, _, high = quantiles(values, n=4)
-    print(f"{name:<44} {median(values):6.2f} ms ({low:.2f} to {high:.2f}){note}")
+    print(f"{name:<44} {median(values):6.2f} ms ({low:.2f} to {high:.2f})")
 
 
 def fresh_pythons(runs: int, *flags: str) -> list[float]:
@@ -68,17 +70,26 @@ def fresh_pythons(runs: int, *flags: str) -> list[float]:
     return spent
 
 
-def jailed(zygote: Zygote, runs: int, run: Callable[[], Ending]) -> tuple[list[float], float]:
-    """CPU milliseconds of the children of each run, and the mean of the zygote itself."""
+def show_jailed(name: str, zygote: Zygote, runs: int, run: Callable[[], Ending]) -> None:
+    """Print the mean CPU milliseconds of the children of a run, and of the zygote itself."""
     keeper = psutil.Process(zygote.pid)
-    process = keeper.children()[0] if keeper.children() else keeper
-    spent = []
-    own = sum(process.cpu_times()[:2])
+    process = next((each for each in keeper.children() if zygote.namespaces), keeper)
+
+    def spent() -> tuple[float, float]:
+        times = process.cpu_times()
+        kept = sum(sum(each.cpu_times()[:2]) for each in process.children())
+        return sum(times[2:4]) + kept, sum(times[:2])
+
+    below, own = spent()
     for _ in range(runs):
-        before = zygote.cpu_seconds
         assert run() is Ending.PASSED
-        spent.append(1000 * (zygote.cpu_seconds - before))
-    return spent, 1000 * (sum(process.cpu_times()[:2]) - own) / runs
+    below, own = (1000 * (now - before) / runs for now, before in zip(spent(), (below, own), strict=True))
+    print(f"{name:<44} {below:6.2f} ms + {own:.2f} of the zygote")
+
+
+def judged(zygote: Zygote, job: Job, suite: CallSuite) -> Ending:
+    """How a function's run ended."""
+    return run_calls(zygote, job, suite).ending
 
 
 def main() -> None:
@@ -98,12 +109,10 @@ def main() -> None:
     started = time.perf_counter()
     show("bare fork, of as many modules", [float(line) for line in forks.stdout.split()])
     job = Job(program="pass", suite=NOTHING)
-    spent, own = jailed(zygote, runs, lambda: run_cases(zygote, job, NOTHING).ending)
-    show("jailed run of `pass`", spent, f" + {own:.2f} of the zygote")
-    call = Job(program="def add(a, b):\n    return a + b\n", suite=ADD)
-    run_calls(zygote, call, ADD)
-    spent, own = jailed(zygote, runs, lambda: run_calls(zygote, call, ADD).ending)
-    show("jailed run of a function and its judge", spent, f" + {own:.2f} of the zygote")
+    show_jailed("jailed run of `pass`", zygote, runs, lambda: run_cases(zygote, job, NOTHING).ending)
+    for suite, which in ((ADD, "a judge of its own"), (replace(ADD, pure=True), "a judge that is kept")):
+        call = Job(program="def add(a, b):\n    return a + b\n", suite=suite)
+        show_jailed(f"jailed function, {which}", zygote, runs, partial(judged, zygote, call, suite))
     show("python -I -S -c pass", fresh_pythons(runs // 8, "-I", "-S"))
     show("python -c pass", fresh_pythons(runs // 8))
     zygote.kill()

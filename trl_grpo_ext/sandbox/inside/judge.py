@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import os
 import reprlib
 import resource
@@ -56,6 +57,9 @@ def judge(control: int) -> None:
                 os.close(end)
             del ends[:-1]
             _judge(Channel(control), ends[0], born_kb)
+            for name in ("tests", "solution"):
+                sys.modules.pop(name, None)
+            gc.collect()  # what is left goes now, and not in the next program's time
     finally:
         trainer.detach()
         for end in ends:
