@@ -39,7 +39,7 @@ from trl_grpo_ext.workers.frames import Channel
 MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 16
 _LOOK_MS = 5  # between looks at the threads of programs where the kernel does not limit them
-_KEPT_WALLS = 16  # by kind and limits, of which there are few
+_KEPT_WALLS = 16  # by kind, limits and descriptors, of which there are few
 # Loaded before the fork: programs use them often, and loading them costs more than the rest of a run. Not threading or
 # random: what these do after every fork costs more than that.
 PRELOADED = (
@@ -134,8 +134,7 @@ class Forker:
         for child in children:
             placed = [] if child["kind"] == "program" else [-1, -1, -1]
             placed += itertools.islice(left, child["descriptors"])
-            walls = self._walls_of(child["kind"], child["limits"], len(placed))
-            prepared.append((child["kind"], [*self._cell.place(placed), *walls]))
+            prepared.append((child["kind"], self._walls_of(child["kind"], child["limits"], tuple(placed))))
         born = [self._fork(kind, calls) for kind, calls in prepared]
         for child, pid in zip(children, born, strict=True):
             watch = os.pidfd_open(pid)
@@ -152,12 +151,13 @@ class Forker:
         kernel.perform(self._returning)  # the next child's process tree begins here again, not in this one's
         return pid
 
-    def _walls_of(self, kind: str, limits: dict[str, Any], descriptors: int) -> list[kernel.PreparedCall]:
-        key = kind, tuple(limits.values())
+    def _walls_of(self, kind: str, limits: dict[str, Any], placed: tuple[int, ...]) -> list[kernel.PreparedCall]:
+        key = kind, *limits.values(), *placed
         if key not in self._walls:
             if len(self._walls) >= _KEPT_WALLS:
                 self._walls.clear()
-            self._walls[key] = self._cell.walls(limits, descriptors=descriptors, keeps_files=kind != "judge")
+            walls = self._cell.walls(limits, descriptors=len(placed), keeps_files=kind != "judge")
+            self._walls[key] = [*self._cell.place(placed), *walls]
         return self._walls[key]
 
     def _reap(self, child: Child) -> dict[str, Any]:
