@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -40,10 +40,11 @@ class FencedBlock:
         return self.tag in PYTHON_TAGS
 
 
-def extract_program(text: str) -> str | None:
+def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     r"""The program in an answer, which is what follows a completion's thinking; None if there is none.
 
-    The last block that is tagged as Python, else the last block whatever its tag, else, without a fence, all of it.
+    The last block that is tagged as Python, else the last block whatever its tag, else, without a fence, all of it, up
+    to MBPP's `[DONE]`. Of several blocks, those that define none of `names`, what the tests call, only show its use.
     Blocks that hold nothing but white space are passed over. A block that is never closed ends with the text. Of an
     indented fence, as in a list, the indentation is taken off its lines too. A program's own indentation stays: it
     may be the body of a function, see `complete_program`.
@@ -57,9 +58,11 @@ def extract_program(text: str) -> str | None:
     text = text.replace("\r\n", "\n")
     found = fenced_blocks(text)
     if not found:
-        return _without_blank_lines(text)
+        return _without_blank_lines(text.partition("\n[DONE]")[0])
     filled = [block for block in found if block.code.strip()]
     chosen = [block for block in filled if block.is_python] or filled
+    if len(chosen) > 1:
+        chosen = [block for block in chosen if any(_defines(block.code, name) for name in names)] or chosen
     return chosen[-1].code if chosen else None
 
 

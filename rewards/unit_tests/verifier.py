@@ -20,7 +20,7 @@ from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
 from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED, Groups, Scoring, score, scored_verdict, unscored_verdict
 from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, naive_job, non_solutions, passed_naively
 from trl_grpo_ext.sample import Prompt, Sample
-from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, Suite
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, Suite
 from trl_grpo_ext.sandbox.sandbox import fusion_sandbox, local_sandbox
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, skipped
@@ -211,7 +211,7 @@ class UnitTestVerifier(BatchVerifier):
             row = self._row(sample.row, sample.prompt)
         except BadTests as bad:
             return skipped(bad.reason)
-        program = program_of(sample)
+        program = program_of(sample, row.suite.names if isinstance(row.suite, CallSuite) else ())
         if isinstance(program, Verdict):
             return program
         job = Job(program=row.whole(program), suite=row.suite, limits=self.limits, stop_at_first=self.scoring == "all")
@@ -256,12 +256,12 @@ class UnitTestVerifier(BatchVerifier):
         return scored_verdict(outcome, value, program=task.shown, fooled=fooled)
 
 
-def program_of(sample: Sample) -> str | Verdict:
-    """The program that a completion gives, or the verdict on one that gives none."""
+def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
+    """The program that a completion gives, or the verdict on one that gives none; `names` are what tests call."""
     answer = spoken(sample)
     if answer is None:
         return unreadable("unclosed_think")
-    program = extract_program(answer)
+    program = extract_program(answer, names)
     return unreadable("no_code") if program is None else program
 
 

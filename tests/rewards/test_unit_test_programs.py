@@ -32,6 +32,7 @@ from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_pr
         (f"````markdown\n{FENCE}python\nx = 1\n{FENCE}\n````", "x = 1\n"),
         (f"Say {FENCE}x{FENCE} or\n{FENCE}python\nx = 1\n{FENCE}", "x = 1\n"),
         ("x = 1\n", "x = 1\n"),
+        ("x = 1\n[DONE]\nx = 2\n", "x = 1"),
         ("\n\n    return 1\n", "    return 1\n"),
         (f"{FENCE}python\n\n{FENCE}", None),
         (" \n ", None),
@@ -40,6 +41,13 @@ from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_pr
 )
 def test_the_program_is_the_last_python_block_or_all_of_the_text(text: str, program: str | None) -> None:
     assert extract_program(text) == program
+
+
+def test_of_several_blocks_the_last_that_defines_what_the_tests_call_is_the_program() -> None:
+    draft, program, usage = "def f(): ...\n", "def f(): return 1\n", "print(f())\n"
+    text = "\n".join(f"{FENCE}python\n{code}{FENCE}\n" for code in (draft, program, usage))
+    assert extract_program(text, ["f"]) == program
+    assert extract_program(text, ["g"]) == extract_program(text) == usage
 
 
 @given(st.text(alphabet="`~ \n\tpython<>/think{.}x\r\ud800", max_size=200))
