@@ -12,6 +12,7 @@ from typing import Any
 import datasets
 import torch
 import transformers
+import trl
 from accelerate.utils import set_seed
 from huggingface_hub.errors import HFValidationError
 from trl import get_peft_config
@@ -127,6 +128,8 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
         trainer = (kind or RecipeTrainer)(reward_funcs=recipe.mix, args=recipe.training, **arguments)
     except (OSError, HFValidationError) as error:
         raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
+    except NotImplementedError as error:  # such as streams, in TRL 1.6
+        raise ValueError(f"TRL {trl.__version__} says: {error}") from error
     use_console(trainer, [term.name for term in recipe.mix.terms if term.only is None])
     return trainer
 
