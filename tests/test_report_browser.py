@@ -235,6 +235,21 @@ def test_an_evaluation_in_the_chart_of_the_reward_has_the_interval_over_its_prom
     assert margin == pytest.approx(1.96 * figures.group_rewards.error, abs=0.01)
 
 
+def test_of_a_completion_that_called_tools_the_calls_and_their_results_stand_before_it(
+    browser: Any, tmp_path: Path
+) -> None:
+    calls = [{"role": "assistant", "tool_calls": [{"function": {"name": "add"}}]}, {"role": "tool", "content": "42"}]
+    card = planted(0, ("It is 42.", 1.0), ("No.", 0.0), advantages=[1.0, -1.0])
+    said = [*calls, {"role": "assistant", "content": "It is 42."}]
+    card = replace(card, samples=(replace(card.samples[0], messages=said), card.samples[1]))
+    opened = Opened(browser, write_report([runs.record(tmp_path / "run", card, logs=False, findings=False)]))
+    opened.page.click(".rows [role=option] >> text=It is 42.")
+    roles = opened.page.locator(".detail .role").all_inner_texts()
+    assert "assistant tool" in " ".join(roles).lower()
+    assert '"name": "add"' in opened.page.locator(".detail").inner_text()
+    opened.check()
+
+
 def test_the_list_of_a_run_that_was_only_evaluated_is_of_evaluations(browser: Any, tmp_path: Path) -> None:
     folder = runs.ODD_RUNS["eval only"](tmp_path / "run")
     opened = Opened(browser, write_report([folder]))

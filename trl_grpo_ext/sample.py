@@ -40,6 +40,8 @@ class Sample:
         step: The trainer's optimizer step.
         prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`; an empty
             string if there is none, None if it is unknown. It is not part of `text`.
+        messages: All messages of a completion that has several, as where tools are called: the calls, what the tools
+            returned, and the last answer. None for any other completion.
 
     Examples:
         >>> Sample(text="The answer is 4.", row={"solution": "4"}).row["solution"]
@@ -54,6 +56,7 @@ class Sample:
     group: int | None = None
     step: int | None = None
     prefill: str | None = None
+    messages: Sequence[Message] | None = None
 
     @property
     def length(self) -> int | None:
@@ -81,6 +84,11 @@ def completion_text(completion: Completion) -> str:
         return content
     # Without content, nothing tells whether the thinking came to an end; an answer is missing either way.
     return f"<think>{thinking}</think>{content}" if content else f"<think>{thinking}"
+
+
+def messages_of(completion: Completion) -> Sequence[Message] | None:
+    """The messages of a completion that has several; None for any other."""
+    return completion if not isinstance(completion, str) and len(completion) > 1 else None
 
 
 def _last_said(completion: Sequence[Message]) -> tuple[Any, str]:
@@ -149,9 +157,9 @@ def without_pictures(sample: Sample) -> Sample:
     Verifiers look at pictures. What comes after them compares, writes and sends samples, and a picture is megabytes.
     """
     texts: dict[int, str] = {}  # TRL puts the row's pictures into the prompt
-    prompt, row = _with_texts(sample.prompt, texts), _with_texts(sample.row, texts)
-    is_same = prompt is sample.prompt and row is sample.row
-    return sample if is_same else replace(sample, prompt=prompt, row=row)
+    found = {name: _with_texts(getattr(sample, name), texts) for name in ("prompt", "row", "messages")}
+    is_same = all(value is getattr(sample, name) for name, value in found.items())
+    return sample if is_same else replace(sample, **found)
 
 
 def _with_texts(value: Any, texts: dict[int, str]) -> Any:
@@ -204,6 +212,7 @@ def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str
             completion_ids=completion_ids,
             row=row,
             prefill=prefill_of(prompt, completion),
+            messages=messages_of(completion),
         )
         for completion, prompt, completion_ids, row in zip(completions, prompts, ids, _rows(columns, size), strict=True)
     ]

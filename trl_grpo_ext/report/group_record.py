@@ -54,6 +54,7 @@ class GroupView:
         columns = (value for value in islice(first.row.values(), MOST_COLUMNS) if isinstance(value, str))
         return (
             sum(min(len(samples[row].text), LONGEST_TEXT) + self._said(row) for row in self.members)
+            + sum(_prompt_characters(samples[row].messages) for row in self.members)
             + sum(min(len(value), LONGEST_COLUMN) for value in columns)
             + _prompt_characters(first.prompt)
         )
@@ -142,7 +143,9 @@ class GroupView:
     def _member(self, row: int) -> dict[str, Any]:
         """A completion: the columns that the page shows, and what follows from them."""
         columns = {column.page: column.of(self.card, row) for column in SAMPLE_COLUMNS if column.page}
+        turns = prompt_messages(self.card.samples[row].messages)[:-1]  # the last is the completion's text
         return {name: _short(value, LONGEST_TEXT) for name, value in columns.items()} | {
+            **({"turns": turns} if turns else {}),
             "advantage": rounded(self._advantage(row)),
             "disagrees": self._disagrees(row),
             "hack": self._is_hack(row),

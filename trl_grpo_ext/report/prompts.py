@@ -127,7 +127,9 @@ def prompt_messages(prompt: Prompt | None) -> list[list[str]]:
 
 
 def _said(message: Any) -> str:
-    content = message.get("content")
+    content, calls = message.get("content"), message.get("tool_calls")
+    if calls:
+        content = f"{content or ''}\n{json.dumps(plain(calls, DIGITS), ensure_ascii=False)}".strip()
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(isinstance(block, dict) for block in content):

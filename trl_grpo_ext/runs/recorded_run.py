@@ -205,9 +205,10 @@ def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
     read = _reader()
     prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
     fields = zip(*(samples[name] for name in SAMPLE_FIELDS), strict=True)
+    messages = samples.get("messages") or [None] * len(samples["row"])  # earlier versions did not record them
     return tuple(
-        Sample(prompt=prompt, row=read(row) or {}, **dict(zip(SAMPLE_FIELDS, values, strict=True)))
-        for prompt, row, values in zip(prompts, samples["row"], fields, strict=True)
+        Sample(prompt=prompt, row=read(row) or {}, messages=read(said), **dict(zip(SAMPLE_FIELDS, values, strict=True)))
+        for prompt, row, said, values in zip(prompts, samples["row"], messages, fields, strict=True)
     )
 
 

@@ -58,6 +58,8 @@ SAMPLE_COLUMNS = (
     Column("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),
     # The start of the assistant's turn that was part of the prompt.
     Column("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
+    # Of a completion with several messages, as JSON.
+    Column("messages", TEXT, lambda card, row: card.samples[row].messages, is_read=True),
     Column("completion_ids", pa.list_(pa.int32()), lambda card, row: card.samples[row].completion_ids, is_read=True),
 )
 

@@ -24,7 +24,7 @@ from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome, outcome_shares
 from trl_grpo_ext.mix.reward_plan import check_weights, plan_rewards
 from trl_grpo_ext.runs.settings import run_settings
-from trl_grpo_ext.sample import Completion, Prompt, Sample, completion_text, prefill_of
+from trl_grpo_ext.sample import Completion, Prompt, Sample, completion_text, messages_of, prefill_of
 from trl_grpo_ext.scorecard import Scorecard, concatenate
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.config import default_config
@@ -222,6 +222,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
                 group=first_group + (place + index) // moment.group_size,
                 step=moment.step,
                 prefill=prefill_of(prompt, completion, self._template_prefill),
+                messages=messages_of(completion),
             )
             for index, (row, prompt, completion, ids) in enumerate(columns)
         ]

@@ -55,7 +55,7 @@ function completionsOf(runs) {
   return found;
 }
 
-const SAID = ["total", "advantage", "cut", "void", "hack", "disagrees", "primary"];
+const SAID = ["turns", "total", "advantage", "cut", "void", "hack", "disagrees", "primary"];
 
 /** Whether two of a group say the same, and the same is said of them: they have a row together. */
 function same(one, other) {
@@ -426,6 +426,7 @@ function completionDetail(one, choose) {
     ...messages.map(([role, text]) => block(text, role)),
     el("h3", { text: "Completion" }),
     group.prefill ? block(group.prefill, "part of the prompt") : null,
+    ...(one.turns || []).map(([role, text]) => block(text, role)),
     block(one.text, "", true),
     ...goldOf(group),
     ...Object.entries(one.verdicts)
