@@ -16,7 +16,7 @@ from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.report.page import DIGITS, LONGEST_TEXT, bounded, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_messages
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
-from trl_grpo_ext.sample import Prompt, prompt_key
+from trl_grpo_ext.sample import Message, Prompt, prompt_key
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.verdict import Verdict
@@ -143,7 +143,7 @@ class GroupView:
     def _member(self, row: int) -> dict[str, Any]:
         """A completion: the columns that the page shows, and what follows from them."""
         columns = {column.page: column.of(self.card, row) for column in SAMPLE_COLUMNS if column.page}
-        turns = prompt_messages(self.card.samples[row].messages)[:-1]  # the last is the completion's text
+        turns = _turns(self.card.samples[row].messages or ())
         return {name: _short(value, LONGEST_TEXT) for name, value in columns.items()} | {
             **({"turns": turns} if turns else {}),
             "advantage": rounded(self._advantage(row)),
@@ -174,6 +174,12 @@ def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]
         GroupView(card=card, members=rows, kind=kind, in_run=(number, place), step=step, shadows=shadows)
         for place, (rows, kind) in enumerate(zip(members, [*kinds, *(None for _ in alone)], strict=True))
     ]
+
+
+def _turns(messages: Sequence[Message]) -> list[list[str]]:
+    """What came before the last answer, which is the completion's text; all of it where the last message is none."""
+    is_answer = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
+    return prompt_messages(messages[:-1] if is_answer else messages)
 
 
 def _short(value: Any, most: int) -> Any:
