@@ -288,6 +288,14 @@ def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: 
     assert (summary["prompts"], summary["completions"]) == (200, 400)
 
 
+@pytest.mark.slow  # a run
+def test_a_dry_run_trains_on_one_batch_and_keeps_nothing(tmp_path: Path) -> None:
+    said = run_here("train", "--config", "quickstart", "--dry-run", cwd=tmp_path)
+    assert "step 1/1 |" in said.stderr
+    assert said.stdout.splitlines()[-1] == "One batch was trained on. Nothing was kept."
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow  # a whole run of TRL's command
 def test_trls_own_command_takes_the_rewards_by_name(tmp_path: Path, tiny_model: str, sums: Any) -> None:
     data = tmp_path / "data"

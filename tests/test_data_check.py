@@ -206,7 +206,7 @@ def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
 ) -> None:
     (tmp_path / "own_dates.py").write_text(OWN)
     rows = [{"prompt": "when?", "date": "2001-02-27"}, {"prompt": "when?", "date": "2001-02-30"}]
-    rows += [{"prompt": None, "date": "2001-02-28"}]
+    rows += [{"prompt": None, "date": "2001-02-28"}, {"prompt": "when?", "date": None}]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     recipe = {
         "dataset_name": "d.jsonl",
@@ -221,8 +221,10 @@ def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
     said = capsys.readouterr().out
     assert "prompt: prompt_empty in 1 row: line 3 of d.jsonl" in said
     assert "dated: no_such_date in 1 row: line 2 of d.jsonl" in said
-    assert "2 of 3 rows of train cannot be judged" in said
-    assert "None" not in said.replace("such as 'None'", "")  # a prompt that is missing is no word
+    assert "dated: raised_AttributeError in 1 row: line 4 of d.jsonl" in said
+    assert "'NoneType' object has no attribute 'endswith' (own_dates.py:6)" in said
+    assert "3 of 4 rows of train cannot be judged" in said
+    assert "prompt: None" not in said  # a prompt that is missing is no word
 
 
 def test_a_date_in_json_stays_the_text_of_its_file_and_one_that_is_no_text_is_the_datas_fault(

@@ -219,7 +219,8 @@ def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier
         have += "; TRL keeps `prompt` to itself" if "prompt" in wanted else ""
         raise ValueError(
             f"The verifier {verifier!r} needs the dataset column {' or '.join(f'`{name}`' for name in wanted)}, "
-            f"with one value a completion; the columns are: {have}. Name the right one by the verifier's `column`."
+            f"with one value a completion; the columns are: {have}. Name the right one by the verifier's `column`: "
+            f"{{verifier: {verifier}, column: NAME}}."
         )
 
 

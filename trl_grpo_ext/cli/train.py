@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Sequence
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
 REPORT_SECONDS = 20.0  # for the report of a run that Ctrl-C has ended
+# One batch is generated, judged and trained on, and nothing is kept or sent.
+DRY_RUN = "--max_steps 1 --logging_steps 1 --evaluate_before_and_after false --eval_strategy no --save_strategy no"
+DRY_RUN += " --load_best_model_at_end false --push_to_hub false --report_to none --write_report false"
 
 HELP = "train by a recipe"
 
@@ -40,6 +44,9 @@ def add_parser(commands: Any) -> None:
         "--accelerate_config", metavar="NAME", help="train in several processes, by this configuration of TRL's or file"
     )
     parser.add_argument("--num_processes", metavar="N", help="how many processes; it wins over the configuration")
+    parser.add_argument(
+        "--dry_run", "--dry-run", action="store_true", help="train on one batch, to see that all works; keep nothing"
+    )
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +57,17 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.accelerate_config or arguments.num_processes:
         return _launch(arguments)
+    if not arguments.dry_run:
+        return _train(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments.flags += [*DRY_RUN.split(), "--output_dir", folder]
+        status = _train(arguments)
+    if status == FINE:
+        print("One batch was trained on. Nothing was kept.")
+    return status
+
+
+def _train(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     try:
         recipe = read_recipe(arguments.config, arguments.flags)
@@ -103,7 +121,8 @@ def _launch(arguments: argparse.Namespace) -> int:
         check_file(load_recipe(arguments.config), arguments.flags, int(processes))  # once, and not by every process
     except ValueError as error:
         return refuse(error)
-    command = ["trl_grpo_ext", "train", "--config", arguments.config, *arguments.flags]
+    dry_run = ["--dry_run"] if arguments.dry_run else []
+    command = ["trl_grpo_ext", "train", "--config", arguments.config, *dry_run, *arguments.flags]
     return os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command])
 
 

@@ -141,7 +141,7 @@ class Onsets:
             return None
         self.not_checked.pop(code, None)
         if isinstance(found, NotChecked):
-            self.not_checked[code] = f"{found.needs}{' for a part of it' if found.in_part else ''}"
+            self.not_checked[code] = f"{found.needs}{' (for a part of it)' if found.in_part else ''}"
             if not found.in_part:  # which says neither that it holds nor that it is over
                 return None
         if not isinstance(found, Finding):

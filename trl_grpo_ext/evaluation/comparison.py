@@ -98,6 +98,8 @@ def sentence(first: str, second: str, difference: Difference) -> str:
         No difference between A and B can be told in pass@1 over 3 prompts: 0.000 [-0.500, 0.500].
     """
     interval, over = difference.interval, f"in pass@1 over {difference.prompts:,} prompts"
+    if not difference.different:
+        return f"{first} and {second} are equal {over}: no prompt differs."
     if not difference.can_be_told:
         return f"No difference between {first} and {second} can be told {over}: {interval}."
     if interval.mean < 0:

@@ -122,12 +122,15 @@ def _is_empty(prompt: Any) -> bool:
 
 
 def _refused(verifier: FunctionVerifier, rows: Sequence[Mapping[str, Any]]) -> Iterator[DataProblem]:
-    """The rows of which a function says that they cannot be judged; it knows no other way to say so."""
+    """The rows that a function fails on, or says of that they cannot be judged; it knows no other way to say so."""
     verdicts = verifier.judge_samples([sample_of_row(row, NEUTRAL) for row in rows])
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
-        if verdict.blame is Blame.DATA:
-            value = str(first_value(row, GOLD_COLUMNS))
-            yield DataProblem(row=number, reason=verdict.reason, value=value, advice="Drop the row, or mend it.")
+        if verdict.blame in (Blame.DATA, Blame.GRADER):
+            value, error = str(first_value(row, GOLD_COLUMNS)), verdict.details.get("error")
+            advice = f"{error}. " if error else ""
+            yield DataProblem(
+                row=number, reason=verdict.reason, value=value, advice=f"{advice}Drop the row, or mend it."
+            )
 
 
 class FileLines(NamedTuple):

@@ -14,7 +14,7 @@ from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.registry import find_verifier, import_named, verifier_names
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.text import did_you_mean, nearest
 
 TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored", "only")
 
@@ -94,10 +94,9 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
     if isinstance(found, Verifier):
         if arguments:
             key = sorted(arguments)[0]
-            raise ValueError(
-                f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. "
-                f"{did_you_mean(key, of_the_entry)}"
-            )
+            meant = nearest(key, of_the_entry)
+            hint = f"Did you mean `{meant}`?" if meant else "A function reads what it needs from `sample.row`."
+            raise ValueError(f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}")
         return found
     if not (isinstance(found, type) and issubclass(found, Verifier)):
         raise ValueError(f"{name!r} is not a verifier; make one of a function with @verifier.")

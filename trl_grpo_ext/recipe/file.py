@@ -61,7 +61,8 @@ def load_recipe(name_or_path: str) -> RecipeFile:
     try:
         keys = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  # a safe loader
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"The recipe {path} is not valid YAML: {error}") from None
+        said = str(error).replace(' in "<unicode string>",', " in")
+        raise ValueError(f"The recipe {path} is not valid YAML: {said}") from None
     if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys):
         raise ValueError(f"The recipe {path} must be a YAML mapping of names to values.")
     return RecipeFile(path.stem, path, keys)
