@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from child_processes import command_of
 from planted import Column, samples_of
 from windows import tell
 
@@ -53,7 +54,7 @@ def test_a_new_run_in_a_used_folder_does_not_inherit_findings_and_a_resumed_one_
 
 
 def reports_being_made(folder: Path) -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if str(folder) in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if str(folder) in command_of(child)]
 
 
 def test_the_last_report_is_written_by_a_process_of_its_own(tmp_path: Path) -> None:

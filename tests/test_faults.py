@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from child_processes import command_of
 from isolated_verifiers import in_worker
 from planted import collected
 
@@ -195,7 +196,7 @@ def test_a_run_that_is_ended_while_it_scores_leaves_no_worker_and_goes_on_from_i
 
 def busy_workers(trainer: int) -> list[psutil.Process]:
     """The worker processes of a trainer, once it waits for them in its second batch."""
-    return [child for child in psutil.Process(trainer).children() if "worker_main" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process(trainer).children() if "worker_main" in command_of(child)]
 
 
 @pytest.mark.usefixtures("any_cpu_counts")

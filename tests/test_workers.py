@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from child_processes import command_of
 from isolated_verifiers import in_worker
 
 from trl_grpo_ext import Blame, Status
@@ -38,7 +39,7 @@ def workers_of(pid: int) -> list[psutil.Process]:
     return [
         child
         for child in psutil.Process(pid).children(recursive=True)
-        if "trl_grpo_ext.workers.worker_main" in child.cmdline()
+        if "trl_grpo_ext.workers.worker_main" in command_of(child)
     ]
 
 

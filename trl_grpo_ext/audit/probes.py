@@ -193,7 +193,8 @@ _OUTSIDE = "compare results with the tests outside the program's process, as pla
 ADVICE: Mapping[str, str] = {
     "the gold": "the reward refuses its own gold in some rows: see --cases, and check-data.",
     "the gold after some words": "find the answer in the text; do not compare the whole text.",
-    "the gold in another form": "compare values, as `math` and `numeric` do, or strip blanks; --skip it, where the form is the task.",
+    "the gold in another form": "compare values, as `math` and `numeric` do, or strip blanks; or --skip it, where "
+    "the form is the task.",
     "the reference": "the tests refuse their own reference: see --cases, and check-data.",
     "the reference, with a comment": "run the program; do not compare its text.",
     OTHER: _ITS_OWN_ANSWER,
