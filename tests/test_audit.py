@@ -152,6 +152,13 @@ def test_conversations_are_passed_as_trl_passes_them() -> None:
     assert verdict.status is Status.CORRECT
 
 
+@pytest.mark.parametrize("name", ["planted_holes:substring", "planted_holes.substring"])
+def test_a_function_is_named_with_a_colon_or_a_dot(name: str) -> None:
+    reward = reward_named(name)
+    assert isinstance(reward, FunctionReward)
+    assert (reward.module, reward.attribute) == ("planted_holes", "substring")
+
+
 def test_a_policy_never_writes_programs_for_a_function_without_a_sandbox() -> None:
     with pytest.raises(ValueError, match="sandbox"):
         check_attack(FunctionReward("planted_holes", "substring"), "program")

@@ -27,14 +27,15 @@ MOST_FAILED = 8  # completions that fail alone, before the function is not calle
 
 
 def reward_named(written: str) -> Verifier:
-    """The reward of this name: a registered verifier, `module:attribute`, or an entry of a recipe's rewards.
+    """The reward of this name: a registered verifier, `module.attribute`, or an entry of a recipe's rewards.
 
     Raises:
         ValueError: for what there is not, or is no reward.
     """
-    if ":" in written and not written.lstrip().startswith("{"):
-        return _imported(written)
-    entry = yaml.safe_load(written) if written.lstrip().startswith("{") else {"verifier": written}
+    is_entry = written.lstrip().startswith("{")
+    if not is_entry and (":" in written or "." in written) and not isinstance(found := import_named(written), type):
+        return _as_reward(found, written)
+    entry = yaml.safe_load(written) if is_entry else {"verifier": written}
     ((_, verifier),) = build_mix([entry], each="the reward").verifiers
     return verifier
 
@@ -68,13 +69,12 @@ def check_attack(reward: Verifier, kind: Kind) -> None:
         )
 
 
-def _imported(name: str) -> Verifier:
-    found = import_named(name)
+def _as_reward(found: object, name: str) -> Verifier:
     if isinstance(found, Verifier):
         return found
-    if isinstance(found, type) or not callable(found):
-        raise ValueError(f"{name!r} is no reward function and no ready verifier, but {found!r:.80}.")
-    module, _, attribute = name.partition(":")
+    if not callable(found):
+        raise ValueError(f"{name!r} is no reward function and no verifier, but {found!r:.80}.")
+    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     return FunctionReward(module, attribute)
 
 

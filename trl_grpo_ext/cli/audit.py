@@ -23,7 +23,7 @@ DESCRIPTION = (
     "something was, and 2 if the arguments are wrong, or if the reward cannot be audited."
 )
 EXAMPLES = (
-    "Examples: audit math; audit my_rewards:substring --data my.jsonl --gold label; audit --config my.yaml --attack. "
+    "Examples: audit math; audit my_rewards.substring --data my.jsonl --gold label; audit --config my.yaml --attack. "
     "A function runs in a worker process and may do what you may; our own verifiers run programs in the sandbox."
 )
 BUNDLED = ("bundled:sums", "bundled:functions")
@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> None:
         "reward",
         nargs="?",
         metavar="REWARD",
-        help="a name of `trl-grpo-ext recipes --verifiers`, `module:attribute`, or an entry of a recipe's rewards; by "
+        help="a name of `trl-grpo-ext recipes --verifiers`, `module.attribute`, or an entry of a recipe's rewards; by "
         "default the sum of the recipe's rewards",
     )
     data = parser.add_mutually_exclusive_group()
@@ -141,7 +141,7 @@ def _read(arguments: argparse.Namespace) -> _Audited:
     if arguments.limit < 2:
         raise ValueError(f"--limit is a number of rows, 2 or more; got {arguments.limit}.")
     if arguments.reward is None and arguments.config is None:
-        raise ValueError("Name a reward, such as `math` or `module:attribute`, or a recipe: --config RECIPE.")
+        raise ValueError("Name a reward, such as `math` or `module.attribute`, or a recipe: --config RECIPE.")
     if arguments.prompt is not None and arguments.data is None:
         raise ValueError("--prompt names a column of --data; a recipe has `prompt_column`.")
     if arguments.data is not None:
