@@ -202,7 +202,10 @@ def dated(sample):
 
 
 def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     (tmp_path / "own_dates.py").write_text(OWN)
     rows = [{"prompt": "when?", "date": "2001-02-27"}, {"prompt": "when?", "date": "2001-02-30"}]
@@ -219,9 +222,11 @@ def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
     monkeypatch.delitem(sys.modules, "own_dates", raising=False)
     assert main(["check-data", "--config", "r.yaml"]) == 1
     said = capsys.readouterr().out
+    (warning,) = [record.message for record in caplog.records if "raised AttributeError" in record.message]
+    assert re.search(r'Traceback \(most recent call last\):\n  File ".*own_dates\.py", line 6', warning)
     assert "prompt: prompt_empty in 1 row: line 3 of d.jsonl" in said
     assert "dated: no_such_date in 1 row: line 2 of d.jsonl" in said
-    assert "dated: raised_AttributeError in 1 row: line 4 of d.jsonl" in said
+    assert "dated: raised_AttributeError in 1 row: line 4 of d.jsonl, such as 'when?'" in said
     assert "'NoneType' object has no attribute 'endswith' (own_dates.py:6)" in said
     assert "3 of 4 rows of train cannot be judged" in said
     assert "prompt: None" not in said  # a prompt that is missing is no word

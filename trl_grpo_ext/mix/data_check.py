@@ -15,7 +15,7 @@ from trl_grpo_ext.protocol import DataProblem, first_value
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.rewards.unit_tests.verifier import reference_program
-from trl_grpo_ext.sample import sample_of_row
+from trl_grpo_ext.sample import last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame
 
@@ -126,7 +126,7 @@ def _refused(verifier: FunctionVerifier, rows: Sequence[Mapping[str, Any]]) -> I
     verdicts = verifier.judge_samples([sample_of_row(row, NEUTRAL) for row in rows])
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
         if verdict.blame in (Blame.DATA, Blame.GRADER):
-            value, error = str(first_value(row, GOLD_COLUMNS)), verdict.details.get("error")
+            value, error = last_message(row.get("prompt")), verdict.details.get("error")  # by which it can be found
             advice = f"{error}. " if error else ""
             yield DataProblem(
                 row=number, reason=verdict.reason, value=value, advice=f"{advice}Drop the row, or mend it."

@@ -120,6 +120,7 @@ def _picture_text(picture: Any) -> str:
 
 MAX_CHARS = 300
 _LIBRARY = f"{Path(os.__file__).parent}{os.sep}"
+_PACKAGE = Path(__file__).parents[1]
 
 
 def error_text(error: BaseException) -> str:
@@ -144,8 +145,12 @@ def error_text(error: BaseException) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """The traceback of an exception, in characters that any file takes."""
-    return _encodable("".join(traceback.format_exception(error)).rstrip())
+    """The traceback of an exception, in characters that any file takes, from the first frame that is not ours on."""
+    frame = error.__traceback__
+    while frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
+        frame = frame.tb_next
+    said = traceback.format_exception(type(error), error, frame or error.__traceback__)
+    return _encodable("".join(said).rstrip())
 
 
 def _encodable(text: str) -> str:
