@@ -240,7 +240,7 @@ def test_earlier_evaluations_are_read_again_and_nothing_is_generated(two: Path) 
     assert (again["sentence"], again["models"]) == (first["sentence"], first["models"])
     twice = ask(two, "--model", folders[0], folders[0])
     assert [model["label"] for model in twice["models"]] == [f"quickstart-eval-tiny_reasoner-{n}" for n in (1, 2)]
-    assert twice["sentence"].startswith("No difference between quickstart-eval-tiny_reasoner-1 and ")
+    assert twice["sentence"].startswith("quickstart-eval-tiny_reasoner-1 and quickstart-eval-tiny_reasoner-2 are equal")
     (by_two,) = ask(two, "--model", folders[0], "--k", "2")["models"]
     assert "pass@2" in by_two and "pass@3" not in by_two  # which an earlier reading has left beside the evaluation
     assert {path: path.stat().st_mtime_ns for path in two.rglob("*.parquet")} == before
