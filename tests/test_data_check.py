@@ -265,3 +265,21 @@ def test_data_that_save_to_disk_has_written_is_read_split_by_split(tmp_path: Pat
     assert load_data(RecipeArguments(dataset_name=str(tmp_path / "one")))["train"][:] == rows[:]
     named = RecipeArguments(dataset_name=str(tmp_path / "two"), dataset_train_split="mine")
     assert load_data(named).keys() == {"mine", "held_out"}
+
+
+def test_a_column_that_is_empty_in_a_few_rows_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": "when?", "date": "2001-02-27", "seldom": None if row else "x"} for row in range(12)]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, [*rows, {**rows[0], "date": None}])))
+    recipe = {
+        "dataset_name": "d.jsonl",
+        "model_name_or_path": "bundled:tiny_reasoner",
+        "rewards": [{"name": "digits", "verifier": "regex", "pattern": "[0-9]"}],
+    }
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe))
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "r.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "train: the column `date` is empty in line 13 of d.jsonl" in said
+    assert "`seldom` is empty" not in said
