@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from child_processes import command_of
 from walls import wait_until, walls_or_skip
 
 from trl_grpo_ext.sandbox import probe
@@ -57,14 +58,9 @@ def zygotes(besides: Collection[psutil.Process] = ()) -> list[psutil.Process]:
 
     Other tests' sandboxes may be there: which tests share a process, and in which order, is pytest-xdist's to say.
     """
-    return [child for child in psutil.Process().children() if _runs_zygote(child) and child not in besides]
-
-
-def _runs_zygote(process: psutil.Process) -> bool:
-    try:
-        return "sandbox.inside" in " ".join(process.cmdline())
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        return False
+    return [
+        child for child in psutil.Process().children() if "sandbox.inside" in command_of(child) and child not in besides
+    ]
 
 
 def test_outcomes_come_in_the_order_of_the_jobs(sandbox: LocalSandbox) -> None:
