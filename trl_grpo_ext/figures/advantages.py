@@ -29,7 +29,6 @@ Shapes: N samples, K terms, G groups of M members. The contract test holds the f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -177,12 +176,11 @@ def driver_shares(card: Scorecard, settings: AdvantageSettings, groups: Flags | 
     `groups`, (G,), are those that count; all by default.
 
     Returns:
-        A share a term; NaN for all if no group is live, or if it cannot be told. A shadow's is 0.
+        A share a term; none at all if no group is live, or if it cannot be told. A shadow's is 0.
     """
-    nothing = dict.fromkeys(card.terms, math.nan)
     chosen = np.ones(len(card.rows), dtype=bool) if groups is None else groups
     if not card.live[chosen].any():
-        return nothing
+        return {}
     with np.errstate(all="ignore"):  # of rewards too large to be squared nothing can be told
         if settings.multi_objective_aggregation == "normalize_then_sum":
             parts, whole = _normalized_columns(card, chosen)
@@ -190,9 +188,9 @@ def driver_shares(card: Scorecard, settings: AdvantageSettings, groups: Flags | 
             parts, whole = _summed(card, chosen, per_group=settings.scale_rewards == "group")
         squares = whole @ whole
         if not squares > NOTHING_LEFT * (parts**2).sum():
-            return nothing
+            return {}
         shares = parts.T @ whole / squares
-    return dict(zip(card.terms, shares.tolist(), strict=True)) if np.isfinite(shares).all() else nothing
+    return dict(zip(card.terms, shares.tolist(), strict=True)) if np.isfinite(shares).all() else {}
 
 
 def _summed(card: Scorecard, groups: Flags, *, per_group: bool) -> tuple[Floats, Floats]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures, term_figures
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -13,7 +11,9 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, score_interval
 from trl_grpo_ext.verdict import Blame, Status
 
-Named = Iterator[tuple[str, float | None]]
+Named = dict[str, float | None]
+
+STATUSES_OF_LENGTHS = (Status.CORRECT, Status.INCORRECT, Status.UNPARSEABLE)
 
 # What the noise meter logs.
 FALSE_REJECTS, FALSE_ACCEPTS = "verified/noise/false_rejects", "verified/noise/false_accepts"
@@ -38,10 +38,16 @@ def logged_figures(figures: BatchFigures) -> dict[str, float]:
     """
     named: dict[str, float | None] = {}
     for term, found in figures.terms.items():
-        own = {**dict(_verdicts(found, figures.size)), **dict(_advantages(found, figures.agreements.get(term)))}
+        shadow = figures.agreements.get(term)
+        own = _verdicts(found, figures.size) | {
+            "driver_share": found.driver_share,
+            "fails_where_primary_passes": None if shadow is None else shadow.fails_where_primary_passes,
+            "kappa": None if shadow is None else shadow.kappa,
+            "seconds_p50": found.seconds[0],
+            "seconds_p95": found.seconds[1],
+        }
         named |= {f"{term}/{name}": number for name, number in own.items()}
-    named |= dict(_of_batch(figures))
-    return {f"verified/{name}": _number(number) for name, number in named.items()}
+    return {f"verified/{name}": _number(number) for name, number in (named | _of_batch(figures)).items()}
 
 
 def verdict_figures(card: Scorecard) -> dict[str, float]:
@@ -59,7 +65,7 @@ def verdict_figures(card: Scorecard) -> dict[str, float]:
     named = {
         f"verified/{term}/{name}": _number(number)
         for term in card.terms
-        for name, number in _verdicts(term_figures(card, term), len(card))
+        for name, number in _verdicts(term_figures(card, term), len(card)).items()
     }
     return named | {"verified/void": _number(_share(sum(card.void), len(card)))}
 
@@ -77,41 +83,35 @@ def rate_figures(name: str, rate: Estimate) -> dict[str, float]:
 
 
 def _verdicts(found: TermFigures, size: int) -> Named:
-    for status in Status:
-        yield str(status), _share(found.statuses.get(status, 0), found.judged)
-    yield "score", found.scores.mean
-    yield "coverage", _share(found.covered, size)
-    yield "gated", _share(found.gated, found.verdicts)
-    yield "weight", found.weight
-
-
-def _advantages(found: TermFigures, shadow: Agreement | None) -> Named:
-    yield "driver_share", found.driver_share
-    yield "fails_where_primary_passes", None if shadow is None else shadow.fails_where_primary_passes
-    yield "kappa", None if shadow is None else shadow.kappa
-    yield from zip(("seconds_p50", "seconds_p95"), found.seconds, strict=True)
+    shares = {str(status): _share(found.statuses.get(status, 0), found.judged) for status in Status}
+    return shares | {
+        "score": found.scores.mean,
+        "coverage": _share(found.covered, size),
+        "gated": _share(found.gated, found.verdicts),
+        "weight": found.weight,
+    }
 
 
 def _of_batch(figures: BatchFigures) -> Named:
-    yield "void", _share(figures.void, figures.size)
-    yield "drivers/others", figures.others_share
     verdicts = sum(figures.blame.values())
-    for blame in Blame:
-        yield f"blame/{blame}", _share(figures.blame.get(blame, 0), verdicts)
-    for status in (Status.CORRECT, Status.INCORRECT, Status.UNPARSEABLE):
-        yield f"length/mean_{status}", figures.primary.lengths[status].mean
-    yield "length/mean_truncated", figures.cut_tokens.mean
-    yield "length/correlation", figures.length_correlation
-    yield "answers/distinct", figures.primary.distinct_answers
-    yield "answers/given", figures.primary.answered.mean
-    yield from zip(("grader/latency_p50", "grader/latency_p95"), figures.seconds, strict=True)
     groups, live = sum(figures.outcomes.values()), figures.outcomes.get(GroupOutcome.LIVE, 0)
-    for kind in GroupOutcome:
-        yield f"groups/{kind}", _share(figures.outcomes.get(kind, 0), groups)
-    yield "groups/secondary_only", _share(figures.secondary_groups, live)
-    yield "effective_completions", figures.effective.mean
-    for k, rate in figures.pass_rates.items():
-        yield f"pass_at_{k}", rate
+    lengths = figures.primary.lengths
+    return {
+        "void": _share(figures.void, figures.size),
+        "drivers/others": figures.others_share,
+        **{f"blame/{blame}": _share(figures.blame.get(blame, 0), verdicts) for blame in Blame},
+        **{f"length/mean_{status}": lengths[status].mean for status in STATUSES_OF_LENGTHS},
+        "length/mean_truncated": figures.cut_tokens.mean,
+        "length/correlation": figures.length_correlation,
+        "answers/distinct": figures.primary.distinct_answers,
+        "answers/given": figures.primary.answered.mean,
+        "grader/latency_p50": figures.seconds[0],
+        "grader/latency_p95": figures.seconds[1],
+        **{f"groups/{kind}": _share(figures.outcomes.get(kind, 0), groups) for kind in GroupOutcome},
+        "groups/secondary_only": _share(figures.secondary_groups, live),
+        "effective_completions": figures.effective.mean,
+        **{f"pass_at_{k}": rate for k, rate in figures.pass_rates.items()},
+    }
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -29,10 +29,10 @@ from trl_grpo_ext.figures.primary import (
     value_products,
 )
 from trl_grpo_ext.figures.terms import (
+    Shares,
     TermFigures,
     estimate_of,
     group_means,
-    known,
     quantiles,
     repeated_completions,
     term_figures,
@@ -40,12 +40,13 @@ from trl_grpo_ext.figures.terms import (
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome
 from trl_grpo_ext.sample import prompt_key
-from trl_grpo_ext.scorecard import Flags, Mode, Scorecard, column_of
+from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard, column_of
 from trl_grpo_ext.support.estimate import Estimate
-from trl_grpo_ext.verdict import Blame, Status, Verdict
+from trl_grpo_ext.verdict import Blame, Status
 
 # TRL computes in single precision: the advantage of a sample at the mean of its group is this close to 0.
 NO_ADVANTAGE = 1e-6
+UNREAD = (Status.UNPARSEABLE, Status.TIMEOUT)  # verdicts that say nothing of the answer
 TOTAL_DIGITS = 6  # after the point: totals that differ by less are equal
 
 
@@ -119,7 +120,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         (1, 0, 0.5)
     """
     secondary = card.live & ~card.primary_differs
-    shares, apart = _shares(card, settings, None), _shares(card, settings, card.primary_differs)
+    shares, apart = _driver_shares(card, settings)
     repeats = repeated_completions(card)
     verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
     wrong = _wrong_groups(card)
@@ -134,15 +135,15 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         tokens=estimate_of(card.tokens),
         group_tokens=group_means(card, card.tokens),
         cut_tokens=estimate_of(card.tokens[[sample.truncated is True for sample in card.samples]]),
-        length_correlation=known(_length_correlation(card, totals)),
+        length_correlation=_length_correlation(card, totals),
         terms={term: term_figures(card, term, repeats, shares, apart) for term in card.terms},
-        others_share=_rest(card, shares),
+        others_share=_others_share(card, shares),
         primary=primary_figures(card),
         blame=Counter(one.blame for term in card.in_force for one in card.verdicts[term] if one is not None),
         seconds=quantiles(verdicts),
         outcomes=Counter(card.outcomes),
         prompts=frozenset(prompt_key(one.prompt) for one in firsts if one.prompt is not None),
-        misread_groups=sum(_is_misread(card, rows) for rows in _groups(card, GroupOutcome.ALL_WRONG)),
+        misread_groups=_misread_groups(card),
         wrong_groups=len(wrong),
         agreeing_wrong_groups=sum(_is_agreed(card, rows) for rows in wrong),
         secondary_groups=int(secondary.sum()),
@@ -156,21 +157,26 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     )
 
 
-def _shares(card: Scorecard, settings: Mapping[str, Any], groups: Flags | None) -> Mapping[str, float]:
-    """Driver shares; none where TRL has a way to make advantages that is not known here."""
+def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares]:
+    """Driver shares over all groups, and over those in which the primary term differs.
+
+    There are none where TRL has a way to make advantages that is not known here.
+    """
     try:
-        return driver_shares(card, AdvantageSettings.read(settings), groups)
+        known = AdvantageSettings.read(settings)
     except ValueError:
-        return {}
+        return {}, {}
+    return driver_shares(card, known), driver_shares(card, known, card.primary_differs)
 
 
-def _rest(card: Scorecard, shares: Mapping[str, float]) -> float | None:
+def _others_share(card: Scorecard, shares: Shares) -> float | None:
     """What the terms lack of the whole; 0, not rounding, where the mix is alone."""
-    rest = known(1 - math.fsum(shares.values())) if shares or not card.terms else None
-    return rest if rest is None or card.has_others else 0.0
+    if not shares and card.terms:
+        return None
+    return 1 - math.fsum(shares.values()) if card.has_others else 0.0
 
 
-def _length_correlation(card: Scorecard, totals: Any) -> float:
+def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
     lengths, rewards = card.by_group(card.tokens), card.by_group(totals)
     both = ~np.isnan(lengths) & ~np.isnan(rewards)
     length_ranks, reward_ranks = (
@@ -179,27 +185,23 @@ def _length_correlation(card: Scorecard, totals: Any) -> float:
     spread = np.sqrt((length_ranks**2).sum(axis=1) * (reward_ranks**2).sum(axis=1))
     varies = spread > 0
     found = (length_ranks * reward_ranks).sum(axis=1)[varies] / spread[varies]
-    return float(found.mean()) if found.size else math.nan
+    return float(found.mean()) if found.size else None
 
 
-def _groups(card: Scorecard, *kinds: GroupOutcome) -> list[tuple[int, ...]]:
-    """The rows of the members of each group of these kinds."""
-    return [rows for rows, kind in zip(card.members, card.outcomes, strict=True) if kind in kinds]
+def _misread_groups(card: Scorecard) -> int:
+    """The all-wrong groups in which most members were cut or not understood."""
+    judged = zip(card.samples, card.primary, strict=True)
+    misread = [sample.truncated is True or verdict is None or verdict.status in UNREAD for sample, verdict in judged]
+    groups = zip(card.members, card.outcomes, strict=True)
+    wrong = [rows for rows, outcome in groups if outcome is GroupOutcome.ALL_WRONG]
+    return sum(2 * sum(misread[row] for row in rows) > len(rows) for rows in wrong)
 
 
 def _wrong_groups(card: Scorecard) -> list[tuple[int, ...]]:
     """The rows of the members of each group in which the primary term finds nothing right."""
-    groups = _groups(card, GroupOutcome.ALL_WRONG, GroupOutcome.LIVE)
-    return [rows for rows in groups if all(card.judgements[row] == WRONG for row in rows)]
-
-
-def _is_misread(card: Scorecard, rows: Sequence[int]) -> bool:
-    """Whether most members were cut or not understood."""
-    return 2 * sum(card.samples[row].truncated is True or _is_unread(card.primary[row]) for row in rows) > len(rows)
-
-
-def _is_unread(verdict: Verdict | None) -> bool:
-    return verdict is None or verdict.status in (Status.UNPARSEABLE, Status.TIMEOUT)
+    groups = zip(card.members, card.outcomes, strict=True)
+    told = [rows for rows, outcome in groups if outcome in (GroupOutcome.ALL_WRONG, GroupOutcome.LIVE)]
+    return [rows for rows in told if all(card.judgements[row] == WRONG for row in rows)]
 
 
 def _is_agreed(card: Scorecard, rows: Sequence[int]) -> bool:
@@ -214,7 +216,7 @@ def _share_of_advantages(card: Scorecard, chosen: Flags) -> float | None:
         return None
     sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float)))).sum(axis=1)
     whole = float(sizes[card.live].sum())
-    return known(float(sizes[chosen].sum()) / whole) if whole > 0 else None
+    return float(sizes[chosen].sum()) / whole if 0 < whole < math.inf else None
 
 
 def _effective(card: Scorecard) -> Estimate:

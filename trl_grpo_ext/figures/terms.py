@@ -74,7 +74,7 @@ def term_figures(
     """The figures of a term, given what `repeated_completions` has found, and its driver shares.
 
     `shares` are those over all groups, by term, and `apart` those over the groups in which the primary term differs;
-    NaN, or missing, where they are unknown.
+    none where they are unknown.
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
     given = [None if one is None or one.left_out else one for one in card.verdicts[term]]
@@ -110,8 +110,8 @@ def term_figures(
         seconds=quantiles(verdicts),
         repeats=len(differences),
         contradictions=int((differences > SAME_SCORE).sum()),
-        driver_share=known(shares.get(term, math.nan)),
-        driver_where_primary_differs=known(apart.get(term, math.nan)),
+        driver_share=shares.get(term),
+        driver_where_primary_differs=apart.get(term),
     )
 
 
@@ -162,11 +162,6 @@ def quantiles(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:
         return None, None
     median, high = np.percentile([verdict.seconds for verdict in verdicts], (50, 95)).tolist()
     return median, high
-
-
-def known(number: float) -> float | None:
-    """The number; None for NaN and infinity."""
-    return number if math.isfinite(number) else None
 
 
 def would_fool(verdict: Verdict) -> bool:
