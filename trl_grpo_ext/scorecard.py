@@ -168,23 +168,23 @@ class Scorecard:
         return column_of([sample.length for sample in self.samples])
 
     @cached_property
-    def rows(self) -> Rows:
-        """(G, M) the rows of each group's members, in the order of the groups' first members.
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """G tuples, in the order of the groups' first members: the rows of each group.
 
-        `NO_SAMPLE` stands after the last; samples whose group is unknown are in none.
+        Samples whose group is unknown are in none.
         """
-        members: dict[int, list[int]] = {}
+        found: dict[int, list[int]] = {}
         for row, sample in enumerate(self.samples):
             if sample.group is not None:
-                members.setdefault(sample.group, []).append(row)
-        size = max(map(len, members.values()), default=0)
-        padded = [rows + [NO_SAMPLE] * (size - len(rows)) for rows in members.values()]
-        return np.array(padded, dtype=np.intp).reshape(len(padded), size)
+                found.setdefault(sample.group, []).append(row)
+        return tuple(map(tuple, found.values()))
 
     @cached_property
-    def members(self) -> tuple[tuple[int, ...], ...]:
-        """G tuples: the rows of each group."""
-        return tuple(tuple(row for row in rows if row != NO_SAMPLE) for rows in self.rows.tolist())
+    def rows(self) -> Rows:
+        """(G, M) the rows of each group's members, and `NO_SAMPLE` after the last."""
+        size = max(map(len, self.members), default=0)
+        padded = [(*rows, *[NO_SAMPLE] * (size - len(rows))) for rows in self.members]
+        return np.array(padded, dtype=np.intp).reshape(len(padded), size)
 
     @cached_property
     def outcomes(self) -> tuple[GroupOutcome, ...]:

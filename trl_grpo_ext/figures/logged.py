@@ -8,7 +8,6 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures, term_figures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, score_interval
 from trl_grpo_ext.verdict import Blame, Status
 
 Named = dict[str, float | None]
@@ -68,18 +67,6 @@ def verdict_figures(card: Scorecard) -> dict[str, float]:
         for name, number in _verdicts(term_figures(card, term), len(card)).items()
     }
     return named | {"verified/void": _number(_share(sum(card.void), len(card)))}
-
-
-def rate_figures(name: str, rate: Estimate) -> dict[str, float]:
-    """A share of independent cases, and as `<name>_low` and `<name>_high` its 95 % interval; NaN for no cases.
-
-    Examples:
-        >>> rate_figures("wrong", Estimate.share(0, 100))
-        {'wrong': 0.0, 'wrong_low': 0.0, 'wrong_high': 0.03699349820698566}
-    """
-    found = score_interval(rate, rate, in_unit=True)
-    numbers = (math.nan,) * 3 if found is None else (found.mean, found.low, found.high)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), numbers, strict=True))
 
 
 def _verdicts(found: TermFigures, size: int) -> Named:

@@ -96,7 +96,7 @@ class BatchFigures:
     @property
     def in_force(self) -> tuple[str, ...]:
         """The terms with weight; the first is the primary one."""
-        return tuple(term for term, figures in self.terms.items() if figures.in_force)
+        return tuple(term for term, figures in self.terms.items() if figures.weight != 0)
 
     @property
     def groups(self) -> int:

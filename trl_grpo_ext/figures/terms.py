@@ -62,11 +62,6 @@ class TermFigures:
     driver_share: float | None  # its share of the advantages; None if no group is live, or if it cannot be told
     driver_where_primary_differs: float | None  # the same over the groups in which the primary term differs
 
-    @property
-    def in_force(self) -> bool:
-        """Whether it counts towards the reward now."""
-        return self.weight != 0
-
 
 def term_figures(
     card: Scorecard, term: str, repeats: Rows = NO_REPEATS, shares: Shares = UNKNOWN, apart: Shares = UNKNOWN

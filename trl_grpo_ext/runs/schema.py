@@ -113,17 +113,14 @@ def arrow_table(table: Mapping[str, Sequence[Any]], columns: Sequence[Column]) -
     return pa.table({field.name: _column(table[field.name], field.type) for field in schema}, schema=schema)
 
 
-def _column(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
+def _column(values: Sequence[Any], kind: pa.DataType) -> Any:
     """Values that parquet holds: null for NaN and infinity, and JSON for other values in a text column."""
     if pa.types.is_floating(kind):
         return [value if value is not None and math.isfinite(value) else None for value in values]
     if pa.types.is_list(kind):
         return [None if value is None else list(value) for value in values]
-    return _texts(values) if pa.types.is_string(kind) else values
-
-
-def _texts(values: Sequence[Any]) -> Any:
-    """Values of a text column, as pyarrow takes them."""
+    if not pa.types.is_string(kind):
+        return values
     try:
         return pa.array(values, TEXT)  # in most columns there is nothing else
     except (pa.ArrowException, UnicodeEncodeError):  # another value, or a lone surrogate

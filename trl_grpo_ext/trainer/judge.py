@@ -147,10 +147,8 @@ class Judge:
         sums = (given * weights).nansum(dim=1)
         return card.with_others([one if known else None for one, known in zip(sums.tolist(), scored, strict=True)])
 
-    def outcomes(self, card: Scorecard | None, rewards: torch.Tensor, group_size: int) -> tuple[GroupOutcome, ...]:
-        """What each group has to teach; without a card, it is unknown whether a dead group is right."""
-        if card is not None:
-            return card.outcomes
+    def outcomes(self, rewards: torch.Tensor, group_size: int) -> tuple[GroupOutcome, ...]:
+        """What each group has to teach where no mix has judged; it is unknown whether a dead group is right."""
         groups = np.arange(len(rewards)).reshape(-1, group_size)
         columns, weights = rewards.float().cpu().numpy(), self.weights.cpu().numpy()
         return group_outcomes(columns, weights, [BETWEEN] * len(rewards), list(groups))

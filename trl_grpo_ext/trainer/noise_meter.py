@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS, NOISE_SECONDS, rate_figures
+from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS, NOISE_SECONDS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.rewards import MathVerifier
@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.restyled import is_surely, restyled, surely_differ
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.estimate import Estimate, score_interval
 from trl_grpo_ext.support.files import append_lines
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -76,13 +76,19 @@ class NoiseMeter(RunListener):
 
     @property
     def figures(self) -> dict[str, float]:
-        """The rates, their intervals and the seconds, by their names in logs; NaN for what is unknown.
+        """The rates, their 95 % intervals and the seconds, by their names in logs; NaN for what is unknown.
 
         Only the main rank measures. The others have the same names; a mix without verifiers to measure has none.
         """
-        rates = {name: Estimate.share(sum(found), len(found)) for name, found in self.mistakes.items()}
-        named = {key: number for name, rate in rates.items() for key, number in rate_figures(name, rate).items()}
-        return named | {NOISE_SECONDS: self._used} if self._verifiers else {}
+        if not self._verifiers:
+            return {}
+        figures: dict[str, float] = {}
+        for name, found in self.mistakes.items():
+            rate = Estimate.share(sum(found), len(found))
+            known = score_interval(rate, rate, in_unit=True)
+            numbers = (math.nan,) * 3 if known is None else (known.mean, known.low, known.high)
+            figures |= dict(zip((name, f"{name}_low", f"{name}_high"), numbers, strict=True))
+        return figures | {NOISE_SECONDS: self._used}
 
     def on_train_begin(self, *, quiet: bool) -> None:
         self._since = time.perf_counter()

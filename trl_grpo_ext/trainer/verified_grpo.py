@@ -172,8 +172,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             with nullcontext() if self.mix is None else void_rows_expected():
                 rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter("")
-        self._card = self._judge.settle(card, rewards)
-        self._outcomes = self._judge.outcomes(self._card, rewards, self._moment.group_size)
+        self._card = card = self._judge.settle(card, rewards)
+        self._outcomes = self._judge.outcomes(rewards, self._moment.group_size) if card is None else card.outcomes
         return rewards
 
     def _judged(self, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> Scorecard | None:
