@@ -11,17 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
+from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 
 
 def mean_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
     """The interval of the scores of some prompts, told from batches of one prompt each."""
     scored = [group for group in groups if group]
-    return score_interval(
-        Estimate.together(Estimate.of(group) for group in scored),
-        Estimate.together(Estimate.one(sum(group) / len(group)) for group in scored),
-        in_unit=all(0 <= score <= 1 for group in scored for score in group),
+    parts = (
+        Grouped(
+            Estimate.of(group),
+            Estimate.one(sum(group) / len(group)),
+            in_unit=all(0 <= score <= 1 for score in group),
+        )
+        for group in scored
     )
+    return sum(parts, start=Grouped()).interval
 
 
 def test_wilsons_interval_is_that_of_the_textbook() -> None:

@@ -231,8 +231,8 @@ def test_an_evaluation_in_the_chart_of_the_reward_has_the_interval_over_its_prom
     figures = reduce_card(last, {})
     told = report.page.locator("#total .legend b").last.inner_text()
     value, margin = map(float, told.split(" \u00b1 "))
-    assert value == pytest.approx(figures.rewards.mean, abs=0.01)
-    assert margin == pytest.approx(1.96 * figures.group_rewards.error, abs=0.01)
+    assert value == pytest.approx(figures.rewards.numbers.mean, abs=0.01)
+    assert margin == pytest.approx(1.96 * figures.rewards.groups.error, abs=0.01)
 
 
 def test_of_a_completion_that_called_tools_the_calls_and_their_results_stand_before_it(

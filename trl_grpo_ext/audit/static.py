@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from trl_grpo_ext.audit.probes import FORMS, OTHER, PROBES, Probe, Said
 from trl_grpo_ext.audit.task import Kind, Task
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
+from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 from trl_grpo_ext.support.progress import Progress, without_warnings
 from trl_grpo_ext.verdict import Blame, Verdict
 
@@ -205,7 +205,7 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: flo
 def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:
     """The share of completions that count; each comes with its task, since completions of one task are alike."""
     tasks = Estimate(0.0, 0.0, len({task for task, _ in counted}))
-    return score_interval(Estimate.share(sum(counts for _, counts in counted), len(counted)), tasks, in_unit=True)
+    return Grouped(Estimate.share(sum(counts for _, counts in counted), len(counted)), tasks).interval
 
 
 def _mean_score(verdicts: Sequence[Verdict]) -> float:

@@ -80,8 +80,8 @@ def _level(part: Stretch, term: str | None) -> Estimate:
 
 def _level_now(batch: BatchFigures, term: str | None) -> Estimate:
     if term is None:
-        return batch.primary.group_scores
-    return batch.terms[term].prompt_values if term in batch.terms else NOTHING
+        return batch.primary.scores.groups
+    return batch.terms[term].values.groups if term in batch.terms else NOTHING
 
 
 def evaluation_decline(window: Window) -> Decline | None:

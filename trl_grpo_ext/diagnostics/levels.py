@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
-from trl_grpo_ext.support.estimate import NOTHING, ROUNDING, Estimate
+from trl_grpo_ext.support.estimate import NOTHING, ROUNDING, Estimate, Grouped
 
 LevelOf = Callable[[Sequence[BatchFigures]], Estimate]
 
@@ -34,17 +34,17 @@ def ends_of(items: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
 
 def score_level(batches: Sequence[BatchFigures]) -> Estimate:
     """The mean primary score of some batches; `NOTHING` if nothing was judged."""
-    return _level((batch.primary.scores for batch in batches), (batch.primary.group_scores for batch in batches))
+    return _level([batch.primary.scores for batch in batches])
 
 
 def reward_level(batches: Sequence[BatchFigures]) -> Estimate:
     """The mean total of some batches, void samples left out; `NOTHING` if nothing was judged."""
-    return _level((batch.rewards for batch in batches), (batch.group_rewards for batch in batches))
+    return _level([batch.rewards for batch in batches])
 
 
 def length_level(batches: Sequence[BatchFigures]) -> Estimate:
     """The mean length in tokens of the groups of some batches; `NOTHING` if it is unknown."""
-    return level_of(batch.group_tokens for batch in batches)
+    return level_of(batch.tokens.groups for batch in batches)
 
 
 def level_of(parts: Iterable[Estimate]) -> Estimate:
@@ -58,9 +58,9 @@ def level_of(parts: Iterable[Estimate]) -> Estimate:
     return replace(together, error=max(together.error, ROUNDING * abs(together.mean)))
 
 
-def _level(parts: Iterable[Estimate], groups: Iterable[Estimate]) -> Estimate:
+def _level(parts: Sequence[Grouped]) -> Estimate:
     """A mean of completions with the error of the groups; that of completions where few groups happen to agree."""
-    alone, grouped = level_of(parts), level_of(groups)
+    alone, grouped = level_of(part.numbers for part in parts), level_of(part.groups for part in parts)
     return replace(alone, error=max(alone.error, grouped.error)) if alone.count and grouped.count > 1 else alone
 
 

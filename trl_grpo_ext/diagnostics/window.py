@@ -127,12 +127,12 @@ def beside_scores(batch: BatchFigures) -> dict[str, Estimate]:
     `tokens`, `cut` and `void` are a completion's length and shares; `value of T` and `weight of T` are those of term T.
     """
     found = {
-        "tokens": batch.group_tokens,
+        "tokens": batch.tokens.groups,
         "cut": Estimate.share(batch.primary.cut, batch.primary.cut + batch.primary.ended),
         "void": Estimate.share(batch.void, batch.size),
     }
     for name, term in batch.terms.items():
-        found |= {f"value of {name}": term.prompt_values, f"weight of {name}": Estimate.one(term.weight)}
+        found |= {f"value of {name}": term.values.groups, f"weight of {name}": Estimate.one(term.weight)}
     return found
 
 
@@ -193,7 +193,7 @@ class RunView:
             batches=(*self._kept.batches, figures)[-RECENT_BATCHES:],
             trained_on=self._kept.trained_on.union(figures.in_force),
         )
-        self._history.add(figures.step, figures.primary.group_scores, beside_scores(figures))
+        self._history.add(figures.step, figures.primary.scores.groups, beside_scores(figures))
         return True
 
     def skip(self) -> None:

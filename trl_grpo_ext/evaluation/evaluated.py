@@ -16,7 +16,7 @@ from trl_grpo_ext.figures.primary import pass_at_k, passes, read_answer
 from trl_grpo_ext.runs.recorded_run import EVALUATION, FIGURES, RecordedRun
 from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, score_interval
+from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import told
 
@@ -46,7 +46,7 @@ class Evaluated:
         """The mean of a figure over the prompts with its 95 % interval, and how many they are; None if none has it."""
         found = [one.values[name] for one in self.prompts if name in one.values]
         estimate = Estimate.of(found)
-        interval = score_interval(estimate, estimate, in_unit=all(0 <= value <= 1 for value in found))
+        interval = Grouped(estimate, estimate, in_unit=all(0 <= value <= 1 for value in found)).interval
         if interval is None:
             return None
         return interval.to_record() | {"prompts": len(found), "left_out": len(self.prompts) - len(found)}

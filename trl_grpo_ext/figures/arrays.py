@@ -53,11 +53,6 @@ def deviation(values: Array) -> Array:
     return deviations
 
 
-def in_unit(values: npt.NDArray[np.float64]) -> bool:
-    """Whether all values that are not NaN are in [0, 1]."""
-    return bool(((values >= 0) & (values <= 1) | np.isnan(values)).all())
-
-
 def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Ranks from 1 along the last axis, equals sharing the mean of theirs; NaN where there is no value.
 

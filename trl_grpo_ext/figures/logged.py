@@ -72,7 +72,7 @@ def verdict_figures(card: Scorecard) -> dict[str, float]:
 def _verdicts(found: TermFigures, size: int) -> Named:
     shares = {str(status): _share(found.statuses.get(status, 0), found.judged) for status in Status}
     return shares | {
-        "score": found.scores.mean,
+        "score": found.scores.numbers.mean,
         "coverage": _share(found.covered, size),
         "gated": _share(found.gated, found.verdicts),
         "weight": found.weight,

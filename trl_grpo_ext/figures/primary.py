@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from trl_grpo_ext.figures.arrays import centred
-from trl_grpo_ext.figures.terms import estimate_of, group_means
+from trl_grpo_ext.figures.terms import grouped
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.verdict import Status, Verdict
 
 
@@ -27,8 +27,7 @@ class PrimaryFigures:
 
     judged: int  # the samples with a score
     right: int  # those of them that are correct
-    scores: Estimate  # their scores
-    group_scores: Estimate  # the mean scores of the groups: siblings are alike, so these are what chance is told from
+    scores: Grouped  # their scores
     # The completions that were cut at the length limit, and those of them that are right.
     cut: int
     cut_right: int
@@ -62,8 +61,7 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
     names = ("judged", "right", "cut", "cut_right", "ended", "ended_right", "unread_ended")
     verdicts = [verdict for verdict in card.primary if verdict is not None]
     return PrimaryFigures(
-        scores=estimate_of(scores),
-        group_scores=group_means(card, scores),
+        scores=grouped(card, scores),
         answered=Estimate.share(sum(read_answer(one) is not None for one in verdicts), len(verdicts)),
         distinct_answers=_distinct_answers(card),
         lengths={status: Estimate.of(found) for status, found in lengths.items()},

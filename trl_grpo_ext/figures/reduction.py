@@ -32,7 +32,7 @@ from trl_grpo_ext.figures.terms import (
     Shares,
     TermFigures,
     estimate_of,
-    group_means,
+    grouped,
     quantiles,
     repeated_completions,
     term_figures,
@@ -41,7 +41,7 @@ from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome
 from trl_grpo_ext.sample import prompt_key
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard, column_of
-from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status
 
 # TRL computes in single precision: the advantage of a sample at the mean of its group is this close to 0.
@@ -58,10 +58,8 @@ class BatchFigures:
     mode: Mode  # training or evaluation
     size: int  # the samples
     void: int  # those that are void
-    rewards: Estimate  # the totals of the others
-    group_rewards: Estimate  # their means by group
-    tokens: Estimate  # the lengths of the completions in tokens
-    group_tokens: Estimate  # their means by group
+    rewards: Grouped  # the totals of the others
+    tokens: Grouped  # the lengths of the completions in tokens
     cut_tokens: Estimate  # the lengths of the samples that were cut
     # Spearman's correlation of length and total within groups, in [-1, 1]: the mean over groups where both vary; None
     # if there is no such group.
@@ -116,7 +114,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         >>> from trl_grpo_ext.rewards import RegexVerifier
         >>> mix = RewardMix([RewardTerm(name="digits", verifier=RegexVerifier(pattern="[0-9]+"))])
         >>> figures = reduce_card(mix.score([Sample(text=text, group=0) for text in ("42", "many")]), {})
-        >>> figures.primary.right, figures.terms["digits"].flat_groups, figures.rewards.mean
+        >>> figures.primary.right, figures.terms["digits"].flat_groups, figures.rewards.numbers.mean
         (1, 0, 0.5)
     """
     secondary = card.live & ~card.primary_differs
@@ -130,10 +128,8 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         mode=card.mode,
         size=len(card),
         void=sum(card.void),
-        rewards=estimate_of(totals),
-        group_rewards=group_means(card, totals),
-        tokens=estimate_of(card.tokens),
-        group_tokens=group_means(card, card.tokens),
+        rewards=grouped(card, totals),
+        tokens=grouped(card, card.tokens),
         cut_tokens=estimate_of(card.tokens[[sample.truncated is True for sample in card.samples]]),
         length_correlation=_length_correlation(card, totals),
         terms={term: term_figures(card, term, repeats, shares, apart) for term in card.terms},

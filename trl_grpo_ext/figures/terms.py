@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,10 +11,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from trl_grpo_ext.figures.arrays import in_unit, mean
+from trl_grpo_ext.figures.arrays import mean
 from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED
 from trl_grpo_ext.scorecard import Floats, Rows, Scorecard, column_of
-from trl_grpo_ext.support.estimate import Estimate
+from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 SAME_SCORE = 0.1  # scores closer than that are the same: a model that judges is not exact; ours
@@ -48,11 +47,8 @@ class TermFigures:
     fooled: int  # the completions that it failed and a naive grader would have passed
     gated: int  # the values that a closed gate has set
     covered: int  # the samples with a value, void ones included
-    scores: Estimate  # the raw scores, before shape, gate and weight; those that a gate left out are not among them
-    prompt_scores: Estimate  # the mean scores of their groups
-    in_unit: bool  # whether all of these scores are in [0, 1]
-    values: Estimate  # the values of the samples that are not void
-    prompt_values: Estimate  # the mean values of their groups
+    scores: Grouped  # the raw scores, before shape, gate and weight; those that a gate left out are not among them
+    values: Grouped  # the values of the samples that are not void
     groups: int  # the groups with two or more values
     flat_groups: int  # those of them in which all values are the same
     # Median and 95th percentile of a verdict's wall time; None for no verdicts.
@@ -95,11 +91,8 @@ def term_figures(
         fooled=sum(map(would_fool, not_right)),
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
-        scores=estimate_of(scores),
-        prompt_scores=group_means(card, scores),
-        in_unit=in_unit(scores),
-        values=estimate_of(column),
-        prompt_values=group_means(card, column),
+        scores=grouped(card, scores),
+        values=grouped(card, column),
         groups=groups,
         flat_groups=flat,
         seconds=quantiles(verdicts),
@@ -136,14 +129,15 @@ def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
     ]
 
 
-def group_means(card: Scorecard, column: Floats) -> Estimate:
-    """The mean of the groups' means of a column, (N,); a sample whose group is unknown is a group by itself.
-
-    The completions of a prompt are alike, so these means are what chance is told from.
-    """
-    alone = [column[row] for row, sample in enumerate(card.samples) if sample.group is None]
-    means = [*mean(card.by_group(column)).ravel().tolist(), *alone]
-    return Estimate.of([one for one in means if math.isfinite(one)])
+def grouped(card: Scorecard, column: Floats) -> Grouped:
+    """The finite numbers of a column, (N,); a sample whose group is unknown is a group by itself."""
+    alone = column[[sample.group is None for sample in card.samples]]
+    finite = column[np.isfinite(column)]
+    return Grouped(
+        numbers=estimate_of(finite),
+        groups=estimate_of(np.append(mean(card.by_group(column)), alone)),
+        in_unit=bool(((finite >= 0) & (finite <= 1)).all()),
+    )
 
 
 def estimate_of(column: Floats) -> Estimate:

@@ -21,7 +21,7 @@ from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, Interval, score_interval
+from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 from trl_grpo_ext.support.version import versions
 
 
@@ -118,22 +118,16 @@ class _Pass(RunListener):
 
 def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
     """The figures of one pass."""
-    tokens = Estimate.together(batch.tokens for batch in batches)
+    tokens = Estimate.together(batch.tokens.numbers for batch in batches)
     return Evaluation(
-        terms={term: _interval(batches, term) for term in (batches[0].terms if batches else ())},
+        terms={
+            term: sum((batch.terms[term].scores for batch in batches), start=Grouped()).interval
+            for term in (batches[0].terms if batches else ())
+        },
         tokens=tokens.mean if tokens.count else None,
         prompts=sum(sum(batch.outcomes.values()) for batch in batches),
         completions=sum(batch.size for batch in batches),
         void=sum(batch.void for batch in batches),
-    )
-
-
-def _interval(batches: Sequence[BatchFigures], term: str) -> Interval | None:
-    found = [batch.terms[term] for batch in batches]
-    return score_interval(
-        Estimate.together(one.scores for one in found),
-        Estimate.together(one.prompt_scores for one in found),
-        in_unit=all(one.in_unit for one in found),
     )
 
 

@@ -36,13 +36,13 @@ class Side:
         """Take in a batch; one whose driver shares are unknown adds nothing to them but its terms."""
         self.completions += figures.size
         self.void += figures.void
-        self.rewards += figures.rewards
+        self.rewards += figures.rewards.numbers
         if figures.others_share is not None and all(one.driver_share is not None for one in figures.terms.values()):
             self.other_drivers += Estimate.one(figures.others_share)
         for term, found in figures.terms.items():
             share = NOTHING if found.driver_share is None else Estimate.one(found.driver_share)
             self.drivers[term] = self.drivers.get(term, NOTHING) + share
-            self.values[term] = self.values.get(term, NOTHING) + found.values
+            self.values[term] = self.values.get(term, NOTHING) + found.values.numbers
             self.weights.setdefault(term, []).append(found.weight)
 
     @property

@@ -61,12 +61,12 @@ def series_figures(figures: BatchFigures) -> Figures:
 
 def _of_batch(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
     primary = figures.primary
-    yield ("reward",), figures.rewards
-    yield PROMPT_REWARD, figures.group_rewards
+    yield ("reward",), figures.rewards.numbers
+    yield PROMPT_REWARD, figures.rewards.groups
     yield ("void",), Estimate.share(figures.void, figures.size)
     yield ("cut",), Estimate.share(primary.cut, primary.cut + primary.ended)
     yield ("pass",), Estimate.share(primary.right, primary.judged)
-    yield ("length", "all"), figures.tokens
+    yield ("length", "all"), figures.tokens.numbers
     for status, length in primary.lengths.items():
         if length.count:
             yield ("length", str(status)), length
@@ -76,7 +76,7 @@ def _of_batch(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
 
 def _of_terms(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
     for term, found in figures.terms.items():
-        yield ("value", term), found.values
+        yield ("value", term), found.values.numbers
         yield ("weight", term), Estimate.one(found.weight)
         yield ("driver", term), NOTHING if found.driver_share is None else Estimate.one(found.driver_share)
         for status in Status:

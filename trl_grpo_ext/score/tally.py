@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trl_grpo_ext.figures.arrays import in_unit
-from trl_grpo_ext.figures.terms import cause_of, estimate_of, group_means, term_figures
+from trl_grpo_ext.figures.terms import cause_of, grouped, term_figures
 from trl_grpo_ext.scorecard import Scorecard, column_of
-from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval, score_interval
+from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
@@ -24,33 +23,13 @@ MAX_CHARS = 80  # of a reason
 
 
 @dataclass(slots=True)
-class Mean:
-    """A mean of numbers, some of which are of one prompt and therefore alike."""
-
-    numbers: Estimate = NOTHING
-    prompts: Estimate = NOTHING
-    in_unit: bool = True
-
-    def add(self, numbers: Estimate, prompts: Estimate, in_unit: bool) -> None:
-        """Add those of a batch: the numbers, the means of their prompts, and whether all numbers are in [0, 1]."""
-        self.numbers += numbers
-        self.prompts += prompts
-        self.in_unit &= in_unit
-
-    @property
-    def interval(self) -> Interval | None:
-        """The mean with its 95 % interval; None if there is too little to say."""
-        return score_interval(self.numbers, self.prompts, in_unit=self.in_unit)
-
-
-@dataclass(slots=True)
 class TermTally:
     """What a term has found."""
 
     weight: float = 0.0  # its weight
     # How many verdicts have each status; completions that a gate left out are not among them.
     statuses: Counter[Status] = field(default_factory=Counter)
-    scores: Mean = field(default_factory=Mean)  # the raw scores, before shape, gate and weight
+    scores: Grouped = field(default_factory=Grouped)  # the raw scores, before shape, gate and weight
     reasons: Counter[str] = field(default_factory=Counter)  # how many verdicts that are not right have the same reason
     # The first lines of what could not be judged, by the reason: the data or the grader is to blame, not the model.
     lines: dict[str, list[int]] = field(default_factory=dict)
@@ -60,7 +39,7 @@ class TermTally:
         self.weight = figures.weight
         self.statuses.update(figures.statuses)
         self.reasons.update(figures.causes)
-        self.scores.add(figures.scores, figures.prompt_scores, figures.in_unit)
+        self.scores += figures.scores
         for line, verdict in zip(lines, card.verdicts[term], strict=False):  # no lines where there is no file
             if verdict is not None and verdict.score is None and not verdict.left_out:
                 at_fault = self.lines.setdefault(cause_of(verdict), [])
@@ -87,7 +66,7 @@ class Tally:
     rows: int = 0  # how many of them are judged
     void: int = 0  # those that a term with weight could not judge, or that none applies to
     failed: int = 0  # those on which the grader failed in any term, shadows included
-    totals: Mean = field(default_factory=Mean)  # the weighted sums of those that are not void
+    totals: Grouped = field(default_factory=Grouped)  # the weighted sums of those that are not void
     terms: dict[str, TermTally] = field(default_factory=dict)  # by name, in the order of the mix
 
     def add(self, card: Scorecard, lines: Sequence[int] = ()) -> None:
@@ -96,8 +75,7 @@ class Tally:
         self.void += sum(card.void)
         columns = zip(*card.verdicts.values(), strict=True)
         self.failed += sum(any(one is not None and one.blame is Blame.GRADER for one in row) for row in columns)
-        totals = column_of(card.totals)
-        self.totals.add(estimate_of(totals), group_means(card, totals), in_unit(totals))
+        self.totals += grouped(card, column_of(card.totals))
         for term in card.terms:
             self.terms.setdefault(term, TermTally()).add(card, term, lines)
 

@@ -132,26 +132,41 @@ class Interval:
         return f"{self.mean:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
 
 
-def score_interval(scores: Estimate, prompts: Estimate, *, in_unit: bool) -> Interval | None:
-    """The mean of scores, with an interval that allows for the scores of one prompt being alike.
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The mean of numbers that come in groups, as the scores of one prompt do: these are alike.
 
-    Scores in [0, 1] get Wilson's interval (Wilson 1927) with the number of prompts, not of scores, as its sample size.
-    That is on the safe side: a mean of scores in [0, 1] varies no more than a score that is 0 or 1. Other scores get
-    the normal interval over the prompts' means. `prompts` is of the mean score of each prompt, and `in_unit` says
-    whether all scores are in [0, 1].
-
-    Returns:
-        None if there is no score, or too few prompts to say how they vary.
+    Attributes:
+        numbers: Of all numbers.
+        groups: Of the means of their groups, which are what chance is told from.
+        in_unit: Whether all numbers are in [0, 1].
 
     Examples:
-        >>> print(score_interval(Estimate.share(6, 8), Estimate.of([0.5, 1.0, 1.0, 0.5]), in_unit=True))
-        0.750 [0.301, 0.954]
+        >>> print((Grouped(Estimate.share(3, 4), Estimate.of([0.5, 1.0])) + Grouped()).interval)
+        0.750 [0.198, 0.973]
     """
-    if not scores.count:
-        return None
-    if in_unit:
-        return _wilson(scores.mean, prompts.count)
-    return replace(scores, error=prompts.error).interval if prompts.count > 1 else None
+
+    numbers: Estimate = NOTHING
+    groups: Estimate = NOTHING
+    in_unit: bool = True
+
+    def __add__(self, other: Grouped) -> Grouped:
+        """The numbers of both, which are of different groups."""
+        return Grouped(self.numbers + other.numbers, self.groups + other.groups, self.in_unit and other.in_unit)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The mean with its 95 % interval; None if there is no number, or too few groups to say how they vary.
+
+        Numbers in [0, 1] get Wilson's interval (Wilson 1927) with the number of groups as its sample size. That is on
+        the safe side: a mean of numbers in [0, 1] varies no more than one that is 0 or 1. Others get the normal
+        interval over the groups' means.
+        """
+        if not self.numbers.count:
+            return None
+        if self.in_unit:
+            return _wilson(self.numbers.mean, self.groups.count)
+        return replace(self.numbers, error=self.groups.error).interval if self.groups.count > 1 else None
 
 
 def _wilson(mean: float, size: float) -> Interval:

@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.restyled import is_surely, restyled, surely_differ
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, score_interval
+from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.support.files import append_lines
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -85,7 +85,7 @@ class NoiseMeter(RunListener):
         figures: dict[str, float] = {}
         for name, found in self.mistakes.items():
             rate = Estimate.share(sum(found), len(found))
-            known = score_interval(rate, rate, in_unit=True)
+            known = Grouped(rate, rate).interval
             numbers = (math.nan,) * 3 if known is None else (known.mean, known.low, known.high)
             figures |= dict(zip((name, f"{name}_low", f"{name}_high"), numbers, strict=True))
         return figures | {NOISE_SECONDS: self._used}

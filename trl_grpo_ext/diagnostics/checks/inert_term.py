@@ -34,7 +34,7 @@ def flat(window: Window) -> CheckResult:
 def _is_flat(facts: Sequence[TermFigures]) -> bool:
     """Whether the term's own verdicts, not a gate, give the completions of nearly every group one value."""
     groups, verdicts = sum(one.groups for one in facts), sum(one.verdicts for one in facts)
-    if groups < LEAST_GROUPS or sum(one.values.count for one in facts) < LEAST_SAMPLES:
+    if groups < LEAST_GROUPS or sum(one.values.numbers.count for one in facts) < LEAST_SAMPLES:
         return False
     is_gated = sum(one.gated for one in facts) > GATED * verdicts
     return _flat_share(facts) >= FLAT and not is_gated
@@ -67,7 +67,7 @@ def _is_idle(window: Window, term: str) -> bool:
     facts = window.of_term(term)
     if not FLAT - 1 <= _mean(facts) <= 0:
         return False
-    has_punished = any(batch.terms[term].values.total < 0 for batch in window.opening if term in batch.terms)
+    has_punished = any(batch.terms[term].values.numbers.total < 0 for batch in window.opening if term in batch.terms)
     return 2 * _passed(facts) > 1 or window.batches[-1].terms[term].weight < 0 or has_punished or _mean(facts) < 0
 
 
@@ -94,7 +94,7 @@ def _flat_term(window: Window, term: str) -> Finding:
 
 def _mean(facts: Sequence[TermFigures]) -> float:
     """The mean value; 0 for none."""
-    values = Estimate.together(one.values for one in facts)
+    values = Estimate.together(one.values.numbers for one in facts)
     return values.total / max(1, values.count)
 
 
@@ -150,7 +150,7 @@ def _is_saturated(facts: Sequence[TermFigures]) -> bool:
 
     So is a comparison of completions that do not differ: both pass, and are worth nothing.
     """
-    return _passed(facts) >= PASSED and sum(one.values.total for one in facts) > 0
+    return _passed(facts) >= PASSED and sum(one.values.numbers.total for one in facts) > 0
 
 
 def _passed(facts: Sequence[TermFigures]) -> float:

@@ -61,7 +61,7 @@ def broken(window: Window) -> CheckResult:
 def _levels(window: Window) -> list[Estimate]:
     """How high the scores were: of the first batch, of the stretches of the run, and of the evaluations."""
     scores = [stretch.scores for stretch in window.history]
-    parts = [[batch.primary.group_scores for batch in window.opening[:1]]]
+    parts = [[batch.primary.scores.groups for batch in window.opening[:1]]]
     parts += [scores[start : start + OPENING_BATCHES] for start in range(0, len(scores), OPENING_BATCHES)]
     return [level for part in parts if (level := level_of(part)).count] + [one for _, one in window.evaluations]
 
@@ -127,7 +127,7 @@ def _earned(window: Window, term: str) -> float:
     risen = gain(
         window.opening,
         window.later,
-        lambda batches: level_of(batch.terms[term].values for batch in batches if term in batch.terms),
+        lambda batches: level_of(batch.terms[term].values.numbers for batch in batches if term in batch.terms),
     )
     return risen.mean if window.of_term(term)[-1].weight > 0 else -risen.mean
 

@@ -72,7 +72,7 @@ def unparseable(window: Window) -> CheckResult:
         f"answer that it knows{reason}{rest}."
     )
     action = "Say in the prompt which form the answer must have, or choose a verifier that reads the form it has."
-    tokens = Estimate.together(batch.tokens for batch in window.batches)
+    tokens = Estimate.together(batch.tokens.numbers for batch in window.batches)
     if tokens.count and tokens.mean <= 1:  # the one that ends it
         sentence = "The model says nothing: it ends every completion at once, so there is no answer to read."
         action = "Read a prompt as the model gets it: does it already end with the token that ends a turn?"
