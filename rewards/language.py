@@ -12,7 +12,7 @@ from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.language_detection import check_installed, foreign_words, language_code, main_language, shares
 from trl_grpo_ext.rewards.prose import Passage, passages, prose, word_count
-from trl_grpo_ext.sample import Prompt, Sample, completion_text
+from trl_grpo_ext.sample import Prompt, Sample, content_text
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, skipped
 
@@ -176,8 +176,8 @@ def _asked(prompt: Prompt | None) -> str:
     """What the user asks: of a conversation, the last user message."""
     if prompt is None or isinstance(prompt, str):
         return prompt or ""
-    asked = [message for message in prompt if message.get("role") == "user"][-1:]
-    return completion_text([{**message, "role": "assistant"} for message in asked])
+    asked = [message for message in prompt if message.get("role") == "user"]
+    return content_text(asked[-1].get("content")) if asked else ""
 
 
 @lru_cache(maxsize=512)

@@ -95,10 +95,11 @@ def _last_said(completion: Sequence[Message]) -> tuple[Any, str]:
     """Of the last assistant message, the thinking in a field of its own, if there is any, and the text."""
     spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
     message = spoken[-1] if spoken else {}
-    return message.get("reasoning_content") or message.get("thinking"), _content_text(message.get("content"))
+    return message.get("reasoning_content") or message.get("thinking"), content_text(message.get("content"))
 
 
-def _content_text(content: object) -> str:
+def content_text(content: object) -> str:
+    """What a message has under `content` as text: its text blocks joined; "" for none."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, Sequence):
@@ -142,7 +143,7 @@ def last_message(prompt: Prompt | None) -> str:
     """
     if prompt is None or isinstance(prompt, str):
         return prompt or ""
-    return _content_text(prompt[-1].get("content")) if prompt else ""
+    return content_text(prompt[-1].get("content")) if prompt else ""
 
 
 def prompt_key(prompt: Prompt | None) -> int:

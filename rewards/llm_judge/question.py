@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.rewards.llm_judge.reply import Contract
-from trl_grpo_ext.sample import Prompt, completion_text
+from trl_grpo_ext.sample import Prompt, content_text
 from trl_grpo_ext.support.prompt_template import Place, PromptTemplate
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -243,7 +243,7 @@ def question_text(prompt: Prompt | None) -> str:
     if prompt is None or isinstance(prompt, str):
         return prompt or ""
     spoken = [message for message in prompt if message.get("role") not in ("system", "developer")]
-    texts = [(str(message.get("role")), completion_text([{"content": message.get("content")}])) for message in spoken]
+    texts = [(str(message.get("role")), content_text(message.get("content"))) for message in spoken]
     if len(texts) == 1:
         return texts[0][1]
     return "\n\n".join(f"{role}: {text}" for role, text in texts)

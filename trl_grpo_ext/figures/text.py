@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.rewards.prose import passages, word_count
 from trl_grpo_ext.rewards.repetition import repeated_share
-from trl_grpo_ext.sample import Prompt, Sample, completion_text
+from trl_grpo_ext.sample import Prompt, Sample, content_text
 
 SAMPLES = 8  # of a batch, evenly spread
 NGRAM = 8  # tokens: long enough that honest text seldom repeats one
@@ -70,6 +70,6 @@ def _foreign(sample: Sample) -> float | None:
 def _prompt_text(prompt: Prompt) -> str:
     """The start and the end of a prompt: instructions and the question may be in different languages."""
     if not isinstance(prompt, str):
-        prompt = " ".join(completion_text([{**message, "role": "assistant"}]) for message in prompt)
+        prompt = " ".join(content_text(message.get("content")) for message in prompt)
     half = MOST_CHARS // 2
     return prompt if len(prompt) <= MOST_CHARS else f"{prompt[:half]} {prompt[-half:]}"
