@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from trl_grpo_ext.diagnostics.levels import Stretch, fitted_rise, together
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES
-from trl_grpo_ext.diagnostics.window import Window, beside_scores, logged_figures
+from trl_grpo_ext.diagnostics.window import LATEST_LOGS, Window, beside_scores, beside_updates
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
@@ -21,7 +21,6 @@ DOUBT_OF_EVALUATIONS = 3.0  # these are few
 DOUBT = 4.5  # standard errors; more than SURE: the best of many parts is high by luck, and every batch is looked at
 PARTS = (4, 8, 16)  # of the run, by number: the best one is looked for at these lengths
 BACK = 0.5  # of the fall: if the latest batches have made up for more, it is over
-LATEST_LOGS = 5  # as for other checks: one log is noisy
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def _figures(
     if not logged and window.log_history:  # which may be of other steps
         logged = [min(window.log_history, key=lambda part: abs(part.middle - first)).beside]
     later = [part.beside for part in window.log_history if part.middle > last]
-    now = together([*map(beside_scores, window.batches), *map(logged_figures, window.logs[-LATEST_LOGS:])])
+    now = together([*map(beside_scores, window.batches), *map(beside_updates, window.logs[-LATEST_LOGS:])])
     highest: dict[str, float] = {}
     for part in later:
         for name, figure in part.items():

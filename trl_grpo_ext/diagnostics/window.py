@@ -128,7 +128,7 @@ def beside_scores(batch: BatchFigures) -> dict[str, Estimate]:
     """
     found = {
         "tokens": batch.tokens.groups,
-        "cut": Estimate.share(batch.primary.cut, batch.primary.cut + batch.primary.ended),
+        "cut": batch.primary.cut_share,
         "void": Estimate.share(batch.void, batch.size),
     }
     for name, term in batch.terms.items():
@@ -136,8 +136,8 @@ def beside_scores(batch: BatchFigures) -> dict[str, Estimate]:
     return found
 
 
-def logged_figures(entry: Mapping[str, Any]) -> dict[str, Estimate]:
-    """The figures of one of TRL's logs that may say why a score falls."""
+def beside_updates(entry: Mapping[str, Any]) -> dict[str, Estimate]:
+    """The figures of one of TRL's logs, of those that may say why a score falls."""
     return {name: Estimate.one(entry[name]) for name in LOGGED if is_number(entry.get(name))}
 
 
@@ -210,7 +210,7 @@ class RunView:
             opening_logs=(*self._kept.opening_logs, entry)[:OPENING_LOGS],
             logs=(*self._kept.logs, entry)[-RECENT_LOGS:],
         )
-        self._log_history.add(step, NOTHING, logged_figures(entry))
+        self._log_history.add(step, NOTHING, beside_updates(entry))
         self._watch_entropy(step, logs.get("entropy"))
 
     @property

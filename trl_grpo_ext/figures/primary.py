@@ -39,6 +39,11 @@ class PrimaryFigures:
     distinct_answers: float | None  # different answers a group, a mean; None where no answer is extracted
     lengths: Mapping[Status, Estimate]  # completion lengths in tokens by status
 
+    @property
+    def cut_share(self) -> Estimate:
+        """How many were cut, of those of which it is known whether they were."""
+        return Estimate.share(self.cut, self.cut + self.ended)
+
 
 def primary_figures(card: Scorecard) -> PrimaryFigures:
     """The figures of a batch's primary verdicts."""

@@ -74,7 +74,7 @@ def term_figures(
     failures = [one for one in not_right if one.score is None or one.status is Status.TIMEOUT]
     answers, scores = _answers(card, term), column_of([None if one is None else one.score for one in given])
     column, differences = card.value_matrix[:, card.terms.index(term)], _repeated_scores(card, term, repeats)
-    groups, flat = _groups(card, column)
+    several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
@@ -93,20 +93,14 @@ def term_figures(
         covered=sum(value is not None for value in card.values[term]),
         scores=grouped(card, scores),
         values=grouped(card, column),
-        groups=groups,
-        flat_groups=flat,
+        groups=int(several.sum()),
+        flat_groups=int((several & ~card.differs(column)).sum()),
         seconds=quantiles(verdicts),
         repeats=len(differences),
         contradictions=int((differences > SAME_SCORE).sum()),
         driver_share=shares.get(term),
         driver_where_primary_differs=apart.get(term),
     )
-
-
-def _groups(card: Scorecard, column: Floats) -> tuple[int, int]:
-    """The groups with two or more values, and those of them in which all values are the same."""
-    several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
-    return int(several.sum()), int((several & ~card.differs(column)).sum())
 
 
 def cause_of(verdict: Verdict) -> str:

@@ -40,8 +40,7 @@ class Side:
         if figures.others_share is not None and all(one.driver_share is not None for one in figures.terms.values()):
             self.other_drivers += Estimate.one(figures.others_share)
         for term, found in figures.terms.items():
-            share = NOTHING if found.driver_share is None else Estimate.one(found.driver_share)
-            self.drivers[term] = self.drivers.get(term, NOTHING) + share
+            self.drivers[term] = self.drivers.get(term, NOTHING) + Estimate.one(found.driver_share)
             self.values[term] = self.values.get(term, NOTHING) + found.values.numbers
             self.weights.setdefault(term, []).append(found.weight)
 

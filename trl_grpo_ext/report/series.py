@@ -64,7 +64,7 @@ def _of_batch(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
     yield ("reward",), figures.rewards.numbers
     yield PROMPT_REWARD, figures.rewards.groups
     yield ("void",), Estimate.share(figures.void, figures.size)
-    yield ("cut",), Estimate.share(primary.cut, primary.cut + primary.ended)
+    yield ("cut",), primary.cut_share
     yield ("pass",), Estimate.share(primary.right, primary.judged)
     yield ("length", "all"), figures.tokens.numbers
     for status, length in primary.lengths.items():
@@ -78,7 +78,7 @@ def _of_terms(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
     for term, found in figures.terms.items():
         yield ("value", term), found.values.numbers
         yield ("weight", term), Estimate.one(found.weight)
-        yield ("driver", term), NOTHING if found.driver_share is None else Estimate.one(found.driver_share)
+        yield ("driver", term), Estimate.one(found.driver_share)
         for status in Status:
             yield ("status", term, str(status)), Estimate.share(found.statuses.get(status, 0), found.judged)
 

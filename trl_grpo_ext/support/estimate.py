@@ -52,9 +52,9 @@ class Estimate:
         return cls._of_deviations(mean, part * (1 - mean), whole)
 
     @classmethod
-    def one(cls, number: float) -> Estimate:
-        """A single number; `NOTHING` for one that is not finite, which stands for unknown."""
-        return cls(number, 0.0, 1) if math.isfinite(number) else NOTHING
+    def one(cls, number: float | None) -> Estimate:
+        """A single number; `NOTHING` for None, and for one that is not finite, which are unknown."""
+        return NOTHING if number is None or not math.isfinite(number) else cls(number, 0.0, 1)
 
     @classmethod
     def together(cls, parts: Iterable[Estimate]) -> Estimate:

@@ -11,7 +11,6 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_level
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN, has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, NO_LOGS, CheckResult, Window, finds
-from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
@@ -74,13 +73,9 @@ def _is_surely_lower(now: Estimate, levels: Sequence[Estimate]) -> bool:
 
 def _has_come_to_be_cut(window: Window) -> bool:
     """Whether most completions are cut, and few were in the first batch, which no update has touched."""
-    return _cut_share(window.opening[:1]) < RARE and _cut_share(window.batches[1:][-OPENING_BATCHES:]) >= MOST
-
-
-def _cut_share(batches: Sequence[BatchFigures]) -> float:
-    """The share of the completions that were cut, in [0, 1]; 0 if it is unknown."""
-    cut, ended = sum(batch.primary.cut for batch in batches), sum(batch.primary.ended for batch in batches)
-    return cut / (cut + ended) if cut + ended else 0.0
+    first, latest = window.opening[:1], window.batches[1:][-OPENING_BATCHES:]
+    before, now = (Estimate.together(batch.primary.cut_share for batch in part) for part in (first, latest))
+    return before.mean < RARE and now.mean >= MOST
 
 
 def far_and_no_better(window: Window) -> CheckResult:
