@@ -92,9 +92,10 @@ def _with_a_bar(numbers: Any) -> Any:
 
 def _write_json(record: dict[str, Any], target: str) -> None:
     from trl_grpo_ext.support.files import plain, write_text
+    from trl_grpo_ext.support.text import encodable
 
     text = json.dumps(plain(record), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     if target == "-":
-        sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+        sys.stdout.write(encodable(text))
     else:
         write_text(target, text)

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
+from trl_grpo_ext.support.text import encodable
 
 ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -134,7 +135,7 @@ def _text(value: Any) -> str | None:
     if value == {}:  # as the details of most verdicts
         return "{}"
     text: str = value if isinstance(value, str) else _JSON.encode(plain(value))
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if text.isascii() else encodable(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ def error_text(error: BaseException) -> str:
     kind = type(error).__name__
     room = max(0, MAX_CHARS - len(kind) - len(place) - 2)
     text = f"{kind}: {said[:room]}{place}" if said else f"{kind}{place}"
-    return _encodable(text)
+    return encodable(text)
 
 
 def traceback_text(error: BaseException) -> str:
@@ -150,10 +150,10 @@ def traceback_text(error: BaseException) -> str:
     while frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
         frame = frame.tb_next
     said = traceback.format_exception(type(error), error, frame or error.__traceback__)
-    return _encodable("".join(said).rstrip())
+    return encodable("".join(said).rstrip())
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """The text with half surrogates, which no file takes, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
