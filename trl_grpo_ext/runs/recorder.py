@@ -11,22 +11,19 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.schema import (
     ABOUT,
-    SAMPLE_COLUMNS,
-    VERDICT_COLUMNS,
     About,
-    Column,
-    arrow_table,
     is_repeated,
     read_about,
     sample_table,
@@ -100,8 +97,8 @@ class Recorder(RunListener):
             conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
         )
         # Verdicts first: a reader that finds a sample finds its verdicts too.
-        _write_part(self.folder / f"verdicts-{number:08d}.parquet", verdict_table(card), VERDICT_COLUMNS, about)
-        _write_part(self.folder / f"samples-{number:08d}.parquet", sample_table(card), SAMPLE_COLUMNS, about)
+        _write_part(self.folder / f"verdicts-{number:08d}.parquet", verdict_table(card), about)
+        _write_part(self.folder / f"samples-{number:08d}.parquet", sample_table(card), about)
         self._next = number + 1
         if self.keep_every > 1 and card.mode == "train":
             self._thin_out(number, card.step)
@@ -183,10 +180,9 @@ def _readable_about(path: Path) -> About | None:
         return None
 
 
-def _write_part(path: Path, table: Mapping[str, Sequence[Any]], columns: Sequence[Column], about: About) -> None:
-    values = arrow_table(table, columns).replace_schema_metadata({ABOUT: json.dumps(asdict(about))})
+def _write_part(path: Path, table: pa.Table, about: About) -> None:
     with written_whole(path) as file:
-        pq.write_table(values, file)
+        pq.write_table(table.replace_schema_metadata({ABOUT: json.dumps(asdict(about))}), file)
 
 
 class LogRecorder(RunListener):

@@ -85,47 +85,39 @@ VERDICT_COLUMNS = (
 )
 
 
-def sample_table(card: Scorecard) -> dict[str, list[Any]]:
-    """By column, one value a completion."""
-    return {column.name: [column.of(card, row) for row in range(len(card))] for column in SAMPLE_COLUMNS}
+def sample_table(card: Scorecard) -> pa.Table:
+    """A row a completion."""
+    return _table(SAMPLE_COLUMNS, [(card, row) for row in range(len(card))])
 
 
-def verdict_table(card: Scorecard) -> dict[str, list[Any]]:
-    """By column, one value a verdict: first those of the first term."""
+def verdict_table(card: Scorecard) -> pa.Table:
+    """A row a verdict: first those of the first term."""
     cells = [
-        (term, row, verdict)
+        (card, term, row, verdict)
         for term in card.terms
         for row, verdict in enumerate(card.verdicts[term])
         if verdict is not None
     ]
-    return {
-        column.name: [column.of(card, term, row, verdict) for term, row, verdict in cells] for column in VERDICT_COLUMNS
-    }
+    return _table(VERDICT_COLUMNS, cells)
 
 
-def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The names and types of these columns."""
-    return pa.schema([(column.name, column.type) for column in columns])
+def _table(columns: Sequence[Column], cells: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """These columns, with a row for each tuple of arguments of `Column.of`."""
+    return pa.table({column.name: _array([column.of(*cell) for cell in cells], column.type) for column in columns})
 
 
-def arrow_table(table: Mapping[str, Sequence[Any]], columns: Sequence[Column]) -> pa.Table:
-    """These columns of a table for a parquet file: null for NaN and infinity, mappings and lists as JSON."""
-    schema = arrow_schema(columns)
-    return pa.table({field.name: _column(table[field.name], field.type) for field in schema}, schema=schema)
-
-
-def _column(values: Sequence[Any], kind: pa.DataType) -> Any:
-    """Values that parquet holds: null for NaN and infinity, and JSON for other values in a text column."""
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values as parquet holds them: null for NaN and infinity, and JSON for mappings and lists in a text column."""
     if pa.types.is_floating(kind):
-        return [value if value is not None and math.isfinite(value) else None for value in values]
-    if pa.types.is_list(kind):
-        return [None if value is None else list(value) for value in values]
-    if not pa.types.is_string(kind):
-        return values
-    try:
-        return pa.array(values, TEXT)  # in most columns there is nothing else
-    except (pa.ArrowException, UnicodeEncodeError):  # another value, or a lone surrogate
-        return [_text(value) for value in values]
+        values = [value if value is not None and math.isfinite(value) else None for value in values]
+    elif pa.types.is_list(kind):
+        values = [None if value is None else list(value) for value in values]
+    elif pa.types.is_string(kind):
+        try:
+            return pa.array(values, kind)  # in most columns there is nothing else
+        except (pa.ArrowException, UnicodeEncodeError):  # another value, or a lone surrogate
+            values = [_text(value) for value in values]
+    return pa.array(values, kind)
 
 
 def _text(value: Any) -> str | None:

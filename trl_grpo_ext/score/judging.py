@@ -13,20 +13,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.runs.schema import (
-    SAMPLE_COLUMNS,
-    VERDICT_COLUMNS,
-    Column,
-    arrow_schema,
-    arrow_table,
-    sample_table,
-    verdict_table,
-)
+from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, sample_table, verdict_table
 from trl_grpo_ext.score.completion_file import CompletionFile
 from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
@@ -96,7 +89,7 @@ KINDS = (".jsonl", ".parquet")
 OF_VERDICTS = tuple(column for column in VERDICT_COLUMNS if column.name not in ("step", "mode"))
 # What a sample's verdicts come to together, repeated with each.
 OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total", "void"))
-COLUMNS: tuple[Column, ...] = (*OF_VERDICTS, *OF_SAMPLES)
+SCHEMA = pa.schema([(column.name, column.type) for column in (*OF_VERDICTS, *OF_SAMPLES)])
 
 
 Write = Callable[[pa.Table], None]
@@ -127,7 +120,7 @@ def verdict_file(path: Path) -> Iterator[Write]:
     """
     with written_whole(path, keep=True) as file:
         if path.suffix == ".parquet":
-            with pq.ParquetWriter(file, arrow_schema(COLUMNS)) as writer:
+            with pq.ParquetWriter(file, SCHEMA) as writer:
                 yield writer.write_table
         else:
             yield lambda table: _write_lines(file, table)
@@ -140,10 +133,9 @@ def verdict_rows(card: Scorecard, first: int) -> pa.Table:
     """
     verdicts, samples = verdict_table(card), sample_table(card)
     rows = verdicts["sample"]
-    table = verdicts | {column.name: [samples[column.name][row] for row in rows] for column in OF_SAMPLES}
-    table["sample"] = [first + row for row in rows]
-    order = sorted(range(len(rows)), key=rows.__getitem__)
-    return arrow_table(table, COLUMNS).take(pa.array(order, pa.int64()))
+    found = {column.name: verdicts[column.name] for column in OF_VERDICTS}
+    found |= {column.name: samples[column.name].take(rows) for column in OF_SAMPLES}
+    return pa.table(found | {"sample": pc.add(rows, first)}, schema=SCHEMA).take(pc.sort_indices(rows))
 
 
 def _write_lines(file: IO[bytes], table: pa.Table) -> None:
