@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ import pytest
 import report_runs as runs
 from hypothesis import given
 from hypothesis import strategies as st
+from planted import Column, samples_of
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.report.page import script_json, standalone_page
+from trl_grpo_ext.report.reported_run import ReportedRun
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.settings import write_settings
@@ -240,6 +243,20 @@ def test_a_step_of_several_batches_is_one_point(tmp_path: Path) -> None:
     cards = [runs.card(step // 2, runs.any_verdict, groups=1) for step in range(6)]
     steps = run_of(write_report([runs.record(tmp_path / "run", *cards)]))["train"]["steps"]
     assert steps == [0, 1, 2]
+
+
+def test_terms_are_correlated_within_groups_over_all_batches() -> None:
+    terms = [RewardTerm(name=name, verifier=Column(name)) for name in ("one", "other", "same")]
+    values = np.random.default_rng(0).random((2, 3, 2, 4)).round(3)  # batches, terms, groups, members
+    values[:, 2] = 0.5
+    run = ReportedRun("a run")
+    for step, batch in enumerate(values):
+        samples = samples_of(**{term.name: column.ravel().tolist() for term, column in zip(terms, batch, strict=True)})
+        run.add(RewardMix(terms).score([replace(one, step=step, group=i // 4) for i, one in enumerate(samples)]))
+    one, other, _ = (values - values.mean(axis=-1, keepdims=True)).swapaxes(0, 1).reshape(3, -1)
+    found = {(pair["first"], pair["second"]): pair["correlation"] for pair in run.page_data()["correlations"]}
+    assert found["one", "other"] == pytest.approx(one @ other / np.sqrt((one @ one) * (other @ other)), abs=1e-3)
+    assert found["one", "same"] is found["other", "same"] is None
 
 
 def test_a_term_that_has_faded_is_no_shadow(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""Figures of the primary verdicts, and of pairs of terms: how a shadow agrees with these, and how values correlate.
+"""Figures of the primary verdicts, and how a shadow agrees with these.
 
 A sample's primary verdict is that of the first term in force that applies to it.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.figures.arrays import centred
 from trl_grpo_ext.figures.terms import grouped
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Grouped
@@ -123,9 +121,6 @@ def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
     return tuple(sorted({2**power for power in range(size.bit_length()) if 2**power < size} | {size}))
 
 
-Products = tuple[float, float, float]
-
-
 def passes(verdict: Verdict | None) -> bool | None:
     """Whether the completion is correct; None where the term does not apply, or could not judge it.
 
@@ -194,19 +189,3 @@ def agreement(card: Scorecard, term: str) -> Agreement:
         shadow_only=counts[False, True],
         neither=counts[False, False],
     )
-
-
-def value_products(card: Scorecard) -> dict[tuple[str, str], Products]:
-    """For each pair of terms, `(xx, yy, xy)`: sums of squares and products of their values less their groups' means.
-
-    Those of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
-    """
-    grouped = [centred(card.by_group(column)).ravel() for column in card.value_matrix.T]
-    columns = dict(zip(card.terms, grouped, strict=True))
-    products = {}
-    for pair in itertools.combinations(card.terms, 2):
-        x, y = (columns[term] for term in pair)
-        both = np.isfinite(x) & np.isfinite(y)
-        x, y = x[both], y[both]
-        products[pair] = (float(x @ x), float(y @ y), float(x @ y))
-    return products

@@ -20,13 +20,11 @@ from trl_grpo_ext.figures.arrays import centred, ranks
 from trl_grpo_ext.figures.primary import (
     Agreement,
     PrimaryFigures,
-    Products,
     agreement,
     ks_for,
     pass_rates,
     primary_figures,
     read_answer,
-    value_products,
 )
 from trl_grpo_ext.figures.terms import (
     Shares,
@@ -87,8 +85,6 @@ class BatchFigures:
     # many.
     pass_rates: Mapping[int, float | None]
     agreements: Mapping[str, Agreement]  # each shadow against the primary verdicts
-    # For each pair of terms, what the correlation of their values within groups is made of.
-    products: Mapping[tuple[str, str], Products]
     text: TextFigures  # what the text of a few completions is like
 
     @property
@@ -148,7 +144,6 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         effective=_effective(card),
         pass_rates=pass_rates(card, ks_for(settings, card.mode)),
         agreements={term: agreement(card, term) for term, weight in card.weights.items() if weight == 0},
-        products=value_products(card),
         text=text_figures(card.samples),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import re
@@ -9,9 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import Finding, read_findings
 from trl_grpo_ext.diagnostics.progress import Ends
+from trl_grpo_ext.figures.arrays import centred
 from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.report.group_record import groups_of
@@ -85,7 +89,7 @@ class ReportedRun:
         self._note(card.weights)
         figures = reduce_card(card, self.settings)
         self._timelines[card.mode].add(step, series_figures(figures))
-        self._agreements[card.mode].add(figures)
+        self._agreements[card.mode].add(card, figures)
         shadows = [term for term in card.terms if term not in self._trained_on] if card.in_force else []
         for group in groups_of(card, number=number, step=step, shadows=shadows):
             passed = group.passes
@@ -140,6 +144,23 @@ class ReportedRun:
         }
 
 
+@np.errstate(all="ignore")  # of values too large to be squared nothing can be told
+def _value_products(card: Scorecard) -> dict[tuple[str, str], tuple[float, ...]]:
+    """For each pair of terms, `(xx, yy, xy)`: sums of squares and products of their values less their groups' means.
+
+    Those of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
+    """
+    grouped = [centred(card.by_group(column)).ravel() for column in card.value_matrix.T]
+    columns = dict(zip(card.terms, grouped, strict=True))
+    products: dict[tuple[str, str], tuple[float, ...]] = {}
+    for pair in itertools.combinations(card.terms, 2):
+        x, y = (columns[term] for term in pair)
+        both = np.isfinite(x) & np.isfinite(y)
+        x, y = x[both], y[both]
+        products[pair] = (float(x @ x), float(y @ y), float(x @ y))
+    return products
+
+
 class _TermAgreement:
     """How the terms go together, added up over batches: whom shadows pass, and how values move within a group."""
 
@@ -147,10 +168,10 @@ class _TermAgreement:
         self._shadows: dict[str, Agreement] = {}
         self._products: dict[tuple[str, str], tuple[float, ...]] = {}
 
-    def add(self, figures: BatchFigures) -> None:
+    def add(self, card: Scorecard, figures: BatchFigures) -> None:
         for term, found in figures.agreements.items():
             self._shadows[term] = self._shadows.get(term, Agreement()) + found
-        for pair, products in figures.products.items():
+        for pair, products in _value_products(card).items():
             so_far = self._products.get(pair, (0.0, 0.0, 0.0))
             self._products[pair] = tuple(map(sum, zip(so_far, products, strict=True)))
 
