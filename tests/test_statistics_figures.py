@@ -65,7 +65,8 @@ def test_driver_shares_are_covariances_over_variances_as_the_docstring_says() ->
             sum(weights[g] * w * np.cov(values[k, g], totals[g])[0, 1] for g in range(3)) / variance
             for k, w in enumerate((1.0, 0.3, -0.5))
         ]
-        assert list(driver_shares(card, AdvantageSettings.read(mode)).values()) == pytest.approx(wanted)
+        shares, _ = driver_shares(card, AdvantageSettings.read(mode))
+        assert list(shares.values()) == pytest.approx(wanted)
 
 
 def test_nothing_drives_where_no_group_is_live_or_terms_cancel() -> None:
@@ -238,4 +239,5 @@ def test_a_term_that_pulls_against_the_total_has_a_share_below_0() -> None:
     terms = [RewardTerm(name="most", verifier=Column("most")), RewardTerm(name="against", verifier=Column("against"))]
     rows = samples_of(most=[1.0, 0.0, 1.0, 0.0], against=[0.0, 0.5, 0.0, 0.5])
     card = RewardMix(terms).score([replace(sample, group=0) for sample in rows])
-    assert driver_shares(card, AdvantageSettings(scale_rewards="none")) == pytest.approx({"most": 2.0, "against": -1.0})
+    shares, _ = driver_shares(card, AdvantageSettings(scale_rewards="none"))
+    assert shares == pytest.approx({"most": 2.0, "against": -1.0})

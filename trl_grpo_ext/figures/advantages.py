@@ -45,6 +45,7 @@ Aggregation = Literal["sum_then_normalize", "normalize_then_sum"]
 CHOICES = {"scale_rewards": get_args(ScaleRewards), "multi_objective_aggregation": get_args(Aggregation)}
 
 SingleArray = npt.NDArray[np.float32]
+Shares = Mapping[str, float]  # by term
 
 EPSILON = np.float32(1e-4)  # what TRL adds to a deviation before it divides by it
 UNIT = np.float32(np.finfo(np.float32).eps)
@@ -170,66 +171,70 @@ def _known(values: SingleArray) -> SingleArray:
     return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def driver_shares(card: Scorecard, settings: AdvantageSettings, groups: Flags | None = None) -> dict[str, float]:
+def driver_shares(card: Scorecard, settings: AdvantageSettings) -> tuple[Shares, Shares]:
     """Each term's share of the advantages; what the shares lack of 1 is due to reward functions beside the mix.
 
-    `groups`, (G,), are those that count; all by default.
-
     Returns:
-        A share a term; none at all if no group is live, or if it cannot be told. A shadow's is 0.
+        The shares over all groups, and over those in which the primary term differs. There are none if none of these
+        groups is live, or if it cannot be told. A shadow's is 0.
     """
-    chosen = np.ones(len(card.rows), dtype=bool) if groups is None else groups
-    if not card.live[chosen].any():
-        return {}
+    if not card.live.any():
+        return {}, {}
     with np.errstate(all="ignore"):  # of rewards too large to be squared nothing can be told
         if settings.multi_objective_aggregation == "normalize_then_sum":
-            parts, whole = _normalized_columns(card, chosen)
+            parts, whole = _normalized_columns(card)
         else:
-            parts, whole = _summed(card, chosen, per_group=settings.scale_rewards == "group")
-        squares = whole @ whole
-        if not squares > NOTHING_LEFT * (parts**2).sum():
-            return {}
-        shares = parts.T @ whole / squares
+            parts, whole = _summed(card, per_group=settings.scale_rewards == "group")
+        everywhere = np.ones_like(card.live)
+        return _shares(card, parts, whole, everywhere), _shares(card, parts, whole, card.primary_differs)
+
+
+def _shares(card: Scorecard, parts: Floats, whole: Floats, groups: Flags) -> Shares:
+    """The shares over some groups, (G,), of the parts, (K, G, M), that make up the whole, (G, M)."""
+    parts, whole = parts[:, groups].reshape(len(parts), -1), whole[groups].ravel()
+    squares = whole @ whole
+    if not card.live[groups].any() or not squares > NOTHING_LEFT * (parts**2).sum():
+        return {}
+    shares = parts @ whole / squares
     return dict(zip(card.terms, shares.tolist(), strict=True)) if np.isfinite(shares).all() else {}
 
 
-def _summed(card: Scorecard, groups: Flags, *, per_group: bool) -> tuple[Floats, Floats]:
-    """The terms' parts of the advantages, (N, K), and their sum with that of other functions, (N,)."""
+def _summed(card: Scorecard, *, per_group: bool) -> tuple[Floats, Floats]:
+    """The terms' parts of the advantages, (K, G, M), and their sum with that of other functions, (G, M)."""
     # TRL counts a missing value as 0 in the sum.
     counted = np.where(card.kept[:, None], np.nan_to_num(card.value_matrix) * card.weight_row, np.nan)
-    others = card.by_group(card.other_column)[groups]
-    own = centred(_columns_by_group(card, counted, groups))
+    others = card.by_group(card.other_column)
+    own = centred(_columns_by_group(card, counted))
     whole = np.nan_to_num(own).sum(axis=0) + np.nan_to_num(centred(others))
     if per_group:
         present = np.where(np.isnan(others), np.nan, whole)
         scale = 1 / (np.nan_to_num(deviation(present)) + float(EPSILON))
         own, whole = own * scale, whole * scale
-    return np.nan_to_num(own).reshape(len(own), -1).T, whole.ravel()
+    return np.nan_to_num(own), whole
 
 
-def _normalized_columns(card: Scorecard, groups: Flags) -> tuple[Floats, Floats]:
+def _normalized_columns(card: Scorecard) -> tuple[Floats, Floats]:
     """As `_summed`, where each column is brought to one spread before it is weighed."""
-    columns = _columns_by_group(card, card.value_matrix, groups)
+    columns = _columns_by_group(card, card.value_matrix)
     # A column with one value in a group has no deviation: NaN, which TRL's sum leaves out.
     own = np.nan_to_num(centred(columns) / (deviation(columns) + float(EPSILON)))
-    parts = (own * card.weight_row[:, None, None]).reshape(len(own), -1).T
-    return parts, _whole_by_advantages(card, groups) if card.has_others else parts.sum(axis=1)
+    parts = own * card.weight_row[:, None, None]
+    return parts, _whole_by_advantages(card) if card.has_others else parts.sum(axis=0)
 
 
-def _columns_by_group(card: Scorecard, columns: Floats, groups: Flags) -> Floats:
+def _columns_by_group(card: Scorecard, columns: Floats) -> Floats:
     """The columns, (N, K), as (K, G, M); no terms are no columns."""
-    grouped = [card.by_group(column)[groups] for column in columns.T]
-    return np.array(grouped).reshape(len(grouped), *card.rows[groups].shape)
+    return np.array([card.by_group(column) for column in columns.T]).reshape(-1, *card.rows.shape)
 
 
-def _whole_by_advantages(card: Scorecard, groups: Flags) -> Floats:
+def _whole_by_advantages(card: Scorecard) -> Floats:
     """The sum of all normalised columns, those of other functions too, which only the advantages know.
 
     They are `A = S / (std S + 1e-4)`, so that `std A = std S / (std S + 1e-4)`, and 1 - std A tells the divisor.
     """
     if card.advantages is None:
-        return np.full(card.rows[groups].size, np.nan)
+        return np.full(card.rows.shape, np.nan)
     advantages = np.where(card.kept, np.array(card.advantages, dtype=float), np.nan)
     divisor = float(EPSILON) / (1 - deviation(advantages)[0])
-    whole: Floats = np.nan_to_num(card.by_group(advantages * divisor)[groups]).ravel()
+    whole: Floats = np.nan_to_num(card.by_group(advantages * divisor))
     return whole

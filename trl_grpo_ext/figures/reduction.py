@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.figures.advantages import AdvantageSettings, driver_shares
+from trl_grpo_ext.figures.advantages import AdvantageSettings, Shares, driver_shares
 from trl_grpo_ext.figures.arrays import centred, ranks
 from trl_grpo_ext.figures.primary import (
     Agreement,
@@ -27,7 +27,6 @@ from trl_grpo_ext.figures.primary import (
     read_answer,
 )
 from trl_grpo_ext.figures.terms import (
-    Shares,
     TermFigures,
     estimate_of,
     grouped,
@@ -149,15 +148,11 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
 
 
 def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares]:
-    """Driver shares over all groups, and over those in which the primary term differs.
-
-    There are none where TRL has a way to make advantages that is not known here.
-    """
+    """As `driver_shares`; none where TRL has a way to make advantages that is not known here."""
     try:
-        known = AdvantageSettings.read(settings)
+        return driver_shares(card, AdvantageSettings.read(settings))
     except ValueError:
         return {}, {}
-    return driver_shares(card, known), driver_shares(card, known, card.primary_differs)
 
 
 def _others_share(card: Scorecard, shares: Shares) -> float | None:

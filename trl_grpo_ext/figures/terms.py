@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from trl_grpo_ext.figures.advantages import Shares
 from trl_grpo_ext.figures.arrays import mean
 from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED
 from trl_grpo_ext.scorecard import Floats, Rows, Scorecard, column_of
@@ -23,7 +24,6 @@ MOST_CAUSE = 80  # characters; ours
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
 NO_REPEATS: Rows = np.empty((0, 2), dtype=np.intp)
-Shares = Mapping[str, float]
 UNKNOWN: Shares = MappingProxyType({})
 
 
