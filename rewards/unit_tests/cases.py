@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.unit_tests import function_case
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.source import packed
@@ -25,13 +26,13 @@ def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
         BadTests: if a dict has no input or no output, or they are of the wrong kind.
     """
     for case in cases:
-        if _field(case, _OUTPUTS) is None:
+        if first_value(case, _OUTPUTS) is None:
             raise BadTests("tests_unknown_form", case)
     function = next((name for case in cases if (name := _function_name(case))), None)
     if not function and any(case.get(kind) in _CALLED for case in cases for kind in ("type", "testtype")):
         raise BadTests("tests_name_no_function", cases[0])
-    inputs = [_field(case, _INPUTS) for case in cases]
-    return suite_from_pairs(inputs, [_field(case, _OUTPUTS) for case in cases], function)
+    inputs = [first_value(case, _INPUTS) for case in cases]
+    return suite_from_pairs(inputs, [first_value(case, _OUTPUTS) for case in cases], function)
 
 
 def _function_name(case: Mapping[str, Any]) -> Any:
@@ -57,10 +58,6 @@ def suite_from_pairs(inputs: Sequence[Any], outputs: Sequence[Any], function: ob
         StdioCase(stdin=_text(given), stdout=_text(printed)) for given, printed in zip(inputs, outputs, strict=True)
     ]
     return StdioSuite(tests=tuple(cases))
-
-
-def _field(case: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((case[name] for name in names if case.get(name) is not None), None)
 
 
 def _text(value: Any) -> str:

@@ -104,12 +104,7 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
     for key in arguments:
         if key not in valid:
             raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*of_the_entry, *valid])}")
-    needed = [
-        key
-        for key, parameter in inspect.signature(found).parameters.items()
-        if parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    missing = [key for key in needed if key not in arguments]
+    missing = [key for key in _needed(found) if key not in arguments]
     if missing:
         raise ValueError(f"the verifier {name!r} needs `{missing[0]}`.")
     return found(**{key: _argument(value) for key, value in arguments.items()})
@@ -206,9 +201,8 @@ def _shape(written: Any) -> Shape:
         raise ValueError(f"there is no shape {name!r}. {did_you_mean(str(name), NAMES)}")
     if not isinstance(arguments, Mapping):
         raise ValueError(f"the shape {name!r} takes arguments by name, got {arguments!r}.")
-    parameters = inspect.signature(NAMES[name]).parameters
-    needed = [key for key, parameter in parameters.items() if parameter.default is inspect.Parameter.empty]
-    _check_keys(f"shape {name!r}", arguments, tuple(parameters), needed=tuple(needed))
+    valid = tuple(inspect.signature(NAMES[name]).parameters)
+    _check_keys(f"shape {name!r}", arguments, valid, needed=_needed(NAMES[name]))
     return NAMES[name](**arguments)
 
 
@@ -228,7 +222,13 @@ def parse_combination(written: Any) -> Combination:
     return Combination(kind, tuple(terms))
 
 
-def _check_keys(what: str, written: Mapping[str, Any], valid: tuple[str, ...], *, needed: tuple[str, ...]) -> None:
+def _needed(made: type) -> list[str]:
+    """The arguments that a class cannot be made without."""
+    parameters = inspect.signature(made).parameters.values()
+    return [each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+
+
+def _check_keys(what: str, written: Mapping[str, Any], valid: tuple[str, ...], *, needed: Sequence[str]) -> None:
     for key in written:
         if key not in valid:
             raise ValueError(f"the {what} has an unknown key `{key}`. {did_you_mean(str(key), valid)}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 
@@ -34,7 +34,5 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
 
 def find_object(module: str, qualname: str) -> object:
     """The object of that qualified name; raises ImportError or AttributeError."""
-    found: object = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
+    found: object = attrgetter(qualname)(import_module(module))
     return found

@@ -87,8 +87,10 @@ def _check(code: str, looks: Sequence[Check]) -> Check:
 
 def _unless_an_effect(look: Check, window: Window) -> CheckResult:
     found = look(window)
+    if not isinstance(found, Finding):
+        return found
     causes = [cause for cause, effects in EFFECTS.items() if look in effects]
-    return None if isinstance(found, Finding) and finds(window, *causes) else found
+    return None if finds(window, *causes) else found
 
 
 CHECKS: dict[str, Check] = {code: _check(code, looks) for code, looks in LOOKS.items()}
