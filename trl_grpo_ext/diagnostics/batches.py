@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 from trl_grpo_ext.diagnostics.example import safe_reason
@@ -15,6 +14,7 @@ from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.support.estimate import mean_of_known
 from trl_grpo_ext.verdict import Blame, Status
 
 
@@ -41,12 +41,6 @@ def groups_of(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> int:
 def group_share(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> float:
     """The share of the groups of one kind, in [0, 1]; 0 for no groups."""
     return groups_of(batches, outcome) / max(1, group_count(batches))
-
-
-def mean_of_known(figures: Iterable[float | None]) -> float | None:
-    """The mean of the figures that are known; None if none is."""
-    known = [figure for figure in figures if figure is not None]
-    return fmean(known) if known else None
 
 
 def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from trl_grpo_ext.figures.terms import grouped
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, Grouped
+from trl_grpo_ext.support.estimate import Estimate, Grouped, mean_of_known
 from trl_grpo_ext.verdict import Status, Verdict
 
 
@@ -81,8 +81,7 @@ def _distinct_answers(card: Scorecard) -> float | None:
     """Different answers a group: the mean over groups with an answer. Having none is not one more answer."""
     answers = [read_answer(verdict) for verdict in card.primary]
     found = [{answers[row] for row in rows} - {None} for rows in card.members]
-    counts = [len(group) for group in found if group]
-    return sum(counts) / len(counts) if counts else None
+    return mean_of_known(len(group) for group in found if group)
 
 
 def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:
@@ -91,8 +90,8 @@ def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:
     judged = [[passed[row] for row in rows if passed[row] is not None] for rows in card.members]
     rates: dict[int, float | None] = {}
     for k in ks:
-        found = [pass_at_k(len(group), group.count(True), k) for group in judged if len(group) >= k]
-        rates[k] = sum(found) / len(found) if found else None
+        large = [group for group in judged if len(group) >= k]
+        rates[k] = mean_of_known(pass_at_k(len(group), group.count(True), k) for group in large)
     return rates
 
 

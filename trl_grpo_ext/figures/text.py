@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from trl_grpo_ext.rewards.prose import passages, word_count
 from trl_grpo_ext.rewards.repetition import repeated_share
 from trl_grpo_ext.sample import Prompt, Sample, content_text
+from trl_grpo_ext.support.estimate import mean_of_known
 
 SAMPLES = 8  # of a batch, evenly spread
 NGRAM = 8  # tokens: long enough that honest text seldom repeats one
@@ -40,11 +41,9 @@ def text_figures(samples: Sequence[Sample]) -> TextFigures:
     """
     size = min(SAMPLES, len(samples))
     chosen = [samples[place * len(samples) // size] for place in range(size)]
-    repeated = [share for sample in chosen if (share := _repeated(sample)) is not None]
-    foreign = [share for sample in chosen if (share := _foreign(sample)) is not None]
     return TextFigures(
-        repeated=sum(repeated) / len(repeated) if repeated else None,
-        foreign=sum(foreign) / len(foreign) if foreign else None,
+        repeated=mean_of_known(map(_repeated, chosen)),
+        foreign=mean_of_known(map(_foreign, chosen)),
     )
 
 

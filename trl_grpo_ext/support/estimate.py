@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 Z = NormalDist().inv_cdf(0.975)  # of a 95 % interval
 SURE = 2.0  # standard errors: a difference beyond them is chance in less than 5 % of cases
 
 # Sums in another order differ by this much and no more, relative to what was summed.
 ROUNDING = 1e-9
+
+
+def mean_of_known(numbers: Iterable[float | None]) -> float | None:
+    """The mean of the numbers that are known; None if none is.
+
+    Examples:
+        >>> mean_of_known([1.0, None, 2.0])
+        1.5
+    """
+    known = [number for number in numbers if number is not None]
+    return fmean(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class Estimate:
     @classmethod
     def together(cls, parts: Iterable[Estimate]) -> Estimate:
         """The mean of all the numbers of some parts."""
-        return reduce(cls.__add__, parts, NOTHING)
+        return sum(parts, start=NOTHING)
 
     @classmethod
     def _of_deviations(cls, mean: float, squares: float, count: float) -> Estimate:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import mean_of_known, percent
+from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import length_level
 from trl_grpo_ext.diagnostics.progress import has_hardly_gained, has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.support.estimate import mean_of_known
 
 # Times the length at the start: rlprobe's level (rl-doctor has 1.5), and ours, twice that and more.
 GROWN, EXPLODED = 1.4, 3.0

@@ -8,7 +8,6 @@ from trl_grpo_ext.diagnostics.batches import (
     agreeing_share,
     compare_with_gold,
     groups_of,
-    mean_of_known,
     names,
     other_terms,
     percent,
@@ -18,6 +17,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import HARDLY, is_learning, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.support.estimate import mean_of_known
 
 # Ours, tried in tests/test_fault_injection.py (wrong_driver) and tests/test_healthy_runs.py (a form that weighs as much
 # as the answer).
