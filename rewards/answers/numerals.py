@@ -15,6 +15,10 @@ MAX_EXPONENT = 400  # beyond the range of floats; 10**10**10 must not be compute
 _SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen""".split()  # noqa: SIM905
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+_PARTS = {
+    "half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8,
+    "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100,
+}  # fmt: skip
 _SCIENTIFIC = re.compile(r"(.*)[eE]([+-]?\d+)")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\[a-z]+\s*\{?(\d+)\}?")
 
@@ -42,17 +46,19 @@ def number(text: str) -> Number:
 
 
 def in_words(words: Sequence[str]) -> Number | None:
-    """The number below a hundred that words say; None if they say none.
+    """The number below a hundred, or the fraction, that words say; None if they say none.
 
     Examples:
-        >>> in_words(["forty", "two"]).value, in_words(["two", "forty"])
-        (Fraction(42, 1), None)
+        >>> in_words(["forty", "two"]).value, in_words(["two", "thirds"]).value, in_words(["two", "forty"])
+        (Fraction(42, 1), Fraction(2, 3), None)
     """
     match words:
         case [one] if one in _SMALL:
             return Number(Fraction(_SMALL.index(one)))
         case [ten, *one] if ten in _TENS and (not one or (len(one) == 1 and one[0] in _SMALL[1:10])):
             return Number(Fraction(10 * _TENS.index(ten) + 20 + sum(map(_SMALL.index, one))))
+        case [count, part] if count in _SMALL[1:20] and (name := part.removesuffix("s")) in _PARTS:
+            return Number(Fraction(_SMALL.index(count), _PARTS[name]))
     return None
 
 

@@ -146,7 +146,7 @@ def emphasised(text: str) -> list[Mark]:
     """
     begin = text.rstrip().rfind("\n") + 1
     found = list(_BOLD.finditer(text, begin))[-MAX_MARKS:]
-    if not found or text[found[-1].end() :].strip(" \t\n.!"):
+    if not found or any(map(str.isalnum, text[found[-1].end() :])):
         return []
     first = len(found) - 1
     while first and BESIDE.fullmatch(text, found[first - 1].end(), found[first].start()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 
 from trl_grpo_ext.rewards.answers.said import without_invisible
@@ -36,11 +37,33 @@ _LOST_AT = re.compile(
 )
 _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
-_BASE = re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?")  # 2516 (base 8)
-_UNIT_FRACTION = re.compile(r"\\[dt]?frac\{\\text\{([A-Za-z ]+)\}\}\{\\text\{([A-Za-z ]+)\}\}")
 _QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
-_DECIMAL = re.compile(r"(?<![\d}.])(\d+)\{,\}(\d{1,2}|\d{4,})(?![\d{])")  # 2{,}5, as no thousands are written
 _PRIMES = re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?((?:\\prime\s?)+)\})")
+# What each such number has in it, how it is written, and how it is written most often.
+_NUMBERS: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    # 2516 (base 8)
+    ("base", re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?"), r"\1_{\2}"),
+    ("0x", re.compile(r"(?<![\w.])0x([\dA-Fa-f]+)(?![\w.])"), r"\1_{16}"),
+    ("0b", re.compile(r"(?<![\w.])0b([01]+)(?![\w.])"), r"\1_{2}"),
+    (r"frac{\text{", re.compile(r"\\[dt]?frac\{\\text\{([A-Za-z ]+)\}\}\{\\text\{([A-Za-z ]+)\}\}"), r"\\text{ \1/\2}"),
+    # 2{,}5, as no thousands are written
+    ("{,}", re.compile(r"(?<![\d}.])(\d+)\{,\}(\d{1,2}|\d{4,})(?![\d{])"), r"\1.\2"),
+    # 1.000.000 and 1.250,00
+    (
+        ".",
+        re.compile(r"(?<![\w.,])\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})(?![.,]?\d)"),
+        lambda found: found[0].replace(".", "").replace(",", "."),
+    ),
+    # 1,00,000, which without its currency may be a list
+    ("₹", re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"), lambda found: found[0].replace(",", "")),
+    # Dots above the first and the last digit of a period
+    (r"\dot", re.compile(r"\\dot\{?(\d)\}?(?:(\d*)\\dot\{?(\d)\}?)"), r"\\overline{\1\2\3}"),
+    ("half", re.compile(r"(?<![\w.])(\d+) and (?:a|one)[ -]half\b"), r"\1 1/2"),
+)
+# `]0; 1[`, an open interval
+_OUTWARD = re.compile(
+    r"(?<![\w)}])(?:\\left\s*)?([][])([^][;,]{1,60}?[;,][^][;,]{1,60}?)(?:\\right\s*)?([][])(?!\s*[\w(])"
+)
 # `(mod 5)`, and the same in an upright font.
 _MODULO = re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)")
 _LINES = re.compile(
@@ -49,6 +72,7 @@ _LINES = re.compile(
     re.DOTALL,
 )
 _ALIGNED = re.compile(r"&(?=\s*=)")
+_CONTINUED = re.compile(r",(?=\s*=)")  # a line that begins with `=`
 _MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
 _OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
@@ -79,6 +103,8 @@ def spelled(text: str) -> str:
     if "mod" in text:
         text = _MODULO.sub(r"\\pmod{\1}", text)
     text = _numbers(text)
+    if "]" in text or "[" in text:
+        text = _OUTWARD.sub(_inward, text)
     if "prime" in text:
         text = _PRIMES.sub(lambda found: "'" * found[0].count("prime"), text)
     if not text.isascii():
@@ -89,14 +115,17 @@ def spelled(text: str) -> str:
 
 
 def _numbers(text: str) -> str:
-    r"""The text with the decimal commas, bases and units of its numbers as they are most often written."""
-    if "base" in text:
-        text = _BASE.sub(r"\1_{\2}", text)
-    if r"frac{\text{" in text:
-        text = _UNIT_FRACTION.sub(r"\\text{ \1/\2}", text)
-    if "{,}" in text:
-        text = _DECIMAL.sub(r"\1.\2", text)
+    r"""The text with the commas, bases, periods and units of its numbers as they are most often written."""
+    for sign, written, usual in _NUMBERS:
+        if sign in text:
+            text = written.sub(usual, text)
     return text.replace("{:}", ":")
+
+
+def _inward(found: re.Match[str]) -> str:
+    """An interval with round brackets where its ends are open; any other as it is."""
+    left, ends, right = found.groups()
+    return found[0] if left + right == "[]" else f"{'[' if left == '[' else '('}{ends}{']' if right == ']' else ')'}"
 
 
 def _on_one_line(found: re.Match[str]) -> str:
@@ -104,7 +133,7 @@ def _on_one_line(found: re.Match[str]) -> str:
     lines = [line.strip() for line in found["lines"].split(r"\\") if line.strip()]
     if not all("=" in line and "&" not in _ALIGNED.sub("", line) for line in lines):
         return found[0]
-    return ", ".join(_ALIGNED.sub("", line).rstrip(" ,;") for line in lines)
+    return _CONTINUED.sub("", ", ".join(_ALIGNED.sub("", line).rstrip(" ,;") for line in lines))
 
 
 def restored(text: str) -> str:

@@ -27,7 +27,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 )
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.math.amounts import DECIMALS, apart, measured, percentages, same_number
-from trl_grpo_ext.rewards.math.compound import as_congruence, components, congruent, items_of, matrix_of
+from trl_grpo_ext.rewards.math.compound import as_congruence, components, congruent, items_of, matrix_of, remainder
 from trl_grpo_ext.rewards.math.forms import (
     approximated,
     assigned,
@@ -230,6 +230,8 @@ class Comparison:
 
     def _same_statements(self, gold: Node, answer: Node) -> bool:
         """Whether two statements are the same: a value under a name, an equation, or a set of numbers."""
+        if isinstance(gold, Number) and (rest := remainder(answer)):
+            return self.same(gold, rest)
         if congruent(gold) or congruent(answer):
             rests = [congruent(one) or as_congruence(one) for one in (gold, answer)]
             return all(rests) and self._same_items(*rests)

@@ -74,6 +74,16 @@ def congruent(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+def remainder(node: Node) -> Number | None:
+    r"""The rest that `4 \pmod 7` says, or a chain that ends with it; None where it is none, as in `9 \pmod 7`."""
+    match node:
+        case Apply("mod", (Number(rest) as said, Number(modulus))) if 0 <= rest < modulus:
+            return said
+        case Relation(signs, (*_, last)) if "==" in signs:
+            return remainder(last)
+    return None
+
+
 def as_congruence(node: Node) -> tuple[Node, ...]:
     """The same of `n = 5k + 2`, for any integer k; else nothing."""
     match node:

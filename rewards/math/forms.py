@@ -42,7 +42,12 @@ _SAME_WORDS = {
     "divergent": "diverges", "convergent": "converges",
     "true": "yes", "false": "no", "not true": "no",
 }  # fmt: skip
-_SET_WORDS = {"no solution": Symbol("EmptySet"), "all reals": Symbol("Reals"), "infinity": Symbol("oo")}
+_SET_WORDS = {
+    "no solution": Symbol("EmptySet"),
+    "all reals": Symbol("Reals"),
+    "infinity": Symbol("oo"),
+    "infinitely many": Symbol("oo"),
+}
 
 
 def plain(node: Node) -> Node:

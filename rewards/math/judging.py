@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
+from trl_grpo_ext.rewards.answers.numerals import is_whole
 from trl_grpo_ext.rewards.answers.reader import read
 from trl_grpo_ext.rewards.answers.spelling import spelled, without_text_commands
 from trl_grpo_ext.rewards.answers.tree import Number, Words
@@ -22,6 +23,7 @@ from trl_grpo_ext.workers.pool import judge_in_workers
 # An option with what it says: `B) A square`, `(B) 5`, `B. 5`.
 _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")  # a gold such as `A, C` and `AC`
+_OUT_OF = re.compile(r"^(\d+) out of (?:the )?(\d+)\b(?=\D*$)")
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.work"
 
@@ -125,7 +127,7 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
 def _judge_at_once(pair: Pair, started: float) -> Verdict | None:
     """The verdict where the types decide, and the worker would say the same; else None."""
     gold, answer = pair.gold, pair.answer
-    if gold.rstrip(". ").split() == answer.rstrip(". ").split():
+    if gold.rstrip(". ").split() == answer.rstrip(". ").split() or (len(gold) == 1 and answer.strip("(). ") == gold):
         return _compared("", answer, "text", started)
     label = _choice(gold)
     if label:
@@ -157,9 +159,16 @@ def _led(text: str) -> tuple[str, str] | None:
 
 
 def _unlabelled(pair: Pair) -> Pair:
-    """The pair without the label of an option before its answer, unless its gold is one: `(C) 9/2` for 9/2."""
+    """The pair without the label of an option before its answer, unless its gold is one: `(C) 9/2` for 9/2.
+
+    `3 out of 8` is 3 where the gold is an integer, and else a fraction.
+    """
     led = _led(pair.answer)
-    return pair._replace(answer=led[1]) if led and not _choice(pair.gold) else pair
+    if led and not _choice(pair.gold):
+        return pair._replace(answer=led[1])
+    if _OUT_OF.search(pair.answer):
+        return pair._replace(answer=_OUT_OF.sub(r"\1" if is_whole(read(pair.gold).node) else r"\1/\2", pair.answer))
+    return pair
 
 
 def _choice(text: str) -> str | None:

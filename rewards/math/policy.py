@@ -30,7 +30,7 @@ from trl_grpo_ext.rewards.answers.tree import (
 from trl_grpo_ext.rewards.answers.units import unit
 from trl_grpo_ext.rewards.math.amounts import is_plain_number
 from trl_grpo_ext.rewards.math.comparison import Comparison
-from trl_grpo_ext.rewards.math.compound import congruent
+from trl_grpo_ext.rewards.math.compound import congruent, remainder
 from trl_grpo_ext.rewards.math.forms import assigned, is_label, named, stem
 
 SWITCHES = (
@@ -205,13 +205,13 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
 
     For a gold that is a plain number, an answer is a number as well, or one closed form: a power, a root, a factorial,
     a function's value, unless that only repeats the question. Sums and products may stand for a gold that is written
-    as a decimal, if they are exact. Any other gold allows the operators that it has itself, but not a formula of the
-    prompt: `(x+5)(x-2)` where that is to be expanded.
+    as a decimal, if they are exact. Any other gold allows the operators that it has itself. A formula of the prompt is
+    none: `(x+5)(x-2)` where that is to be expanded, `15/20` where that is to be reduced.
     """
-    if echo == "whole" and isinstance(answer.node, Apply | Relation):
+    if echo == "whole" and isinstance(answer.node, Apply | Number | Relation):
         return True
     asked, given = _said(gold.node), _said(answer.node)
-    if congruent(answer.node):  # n = 7 (mod 5) is a statement, and nothing to be worked out
+    if congruent(answer.node) or remainder(answer.node):  # statements, and nothing to be worked out: n = 7 (mod 5)
         return False
     in_radians = isinstance(gold.node, Quantity) and gold.node.unit == unit("deg") and Symbol("pi") in walk(given)
     if in_radians:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -37,10 +39,29 @@ RULES: dict[Mode, AnswerFrom] = {
     "last_number": "last_number",
 }
 
-_LED = re.compile(r"\(?[A-J]\)\s")  # an option with its text
+_LED = re.compile(r"\(?[A-J][).:]\s")  # an option with its text
 _UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")  # of at least four letters: "in" is a word
+# The label of an option in a question: `(A)`, `A.`, `\textbf{(A)}`.
+_LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
+_OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
+MAX_OPTION = 200  # characters
+# The answer in a JSON object. A parser would refuse LaTeX, whose backslashes are often not doubled.
+_KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
+_COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")  # 3,75, in which no thousands are set apart
+# A word, or an alphabet, of a language that writes decimals with a comma.
+_OF_COMMAS = re.compile(
+    r"[\u0400-\u04ff]|\b(?:ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
+    re.IGNORECASE,
+)
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
+# In a prompt that asks for another form of a number.
+_OTHER_FORM = re.compile(
+    r"\b(?:simplif(?:y|ied)|simplest|lowest terms|reduced?|rationali[sz]e|rounded?|nearest|convert(?:ed)?|mixed number"
+    r"|(?:scientific|standard) (?:notation|form)|(?:decimal|significant) (?:places|figures|digits)"
+    r"|(?:as|in|into|to) an? (?:\w+ )?(?:fraction|decimal|percent(?:age)?))\b",
+    re.IGNORECASE,
+)
 
 
 def check_mode(mode: object) -> None:
@@ -67,7 +88,10 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
         >>> math_answer("The answer is $7$, as asked.").answers, math_answer("So I would say 7").marks
         (('7',), ('last_expression',))
     """
-    found = final_answer(restored(completion), prefill=prefill, answer_from=RULES[mode])
+    text = restored(completion)
+    if mode == "auto" and '"answer"' in text:
+        text = _KEYED.sub(lambda key: f"<answer>{(key[1] or key[2]).replace(chr(92) * 2, chr(92))}</answer>", text)
+    found = final_answer(text, prefill=prefill, answer_from=RULES[mode])
     if found.problem:
         return found
     taken = [
@@ -93,6 +117,20 @@ def _with_unit(answer: str, completion: str) -> str:
     return f"{answer} {behind[1]}" if isinstance(read(answer).node, Number) else answer
 
 
+def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+    """The answers with a point for a decimal comma, where all golds are numbers and the text is in such a language.
+
+    Examples:
+        >>> with_points(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75").answers
+        ('3.75',)
+    """
+    if not (any(map(_COMMA.search, found.answers)) and _OF_COMMAS.search(text)):
+        return found
+    if not all(isinstance(read(gold).node, Number) for gold in golds):
+        return found
+    return replace(found, answers=tuple(_COMMA.sub(r"\1.\2", answer) for answer in found.answers))
+
+
 def _on_one_line(answer: str) -> str:
     """The answer with single spaces; values that stand on lines of their own are a list."""
     lines = [" ".join(line.split()) for line in answer.splitlines() if line.strip()]
@@ -103,7 +141,7 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     """An answer, its mark, and the reason code why it counts for nothing."""
     if mark == "phrase" and len(answer) > MAX_CHARS:  # what follows is not linear in the length
         return "", mark, "answer_too_long"
-    if mark == "emphasised" and is_sentence(answer):
+    if mark == "emphasised" and (is_sentence(answer) or (not answer.isascii() and read(answer).stray)):
         value, _, problem = said_unmarked(answer, prompt)
         return value or answer, mark, problem if value else ""
     if mark == "phrase" and not _LED.match(answer):
@@ -131,22 +169,58 @@ def _formulas(prompt: str) -> frozenset[str]:
 
 
 def echo(answer: str, gold: str, prompt: str) -> Echo:
-    """How much of the prompt an answer is, however it is spaced. A number never only repeats the question.
+    """How much of the prompt an answer is, however it is spaced.
 
-    An answer that is a formula of the prompt is a `whole`, unless the gold, or a side of it, is one too.
+    An answer that is a formula of the prompt is a `whole`, unless the gold, or a side of it, is one too. A number only
+    repeats the question where that asks for another form of it, and the gold is written in other digits.
 
     Examples:
         >>> echo("2^{10}", "1024", "What is 2^{10}?"), echo("2^{10}", "1024", "How many subsets has a set of ten?")
         ('part', '')
         >>> echo("x(x+1)", "x^2 + x", "Expand $x(x + 1)$."), echo("x+1", "y = x+1", "If $y=x+1$, what is $y$?")
         ('whole', 'part')
+        >>> echo("15/20", "3/4", "Simplify 15/20."), echo("1/2", r"\\frac{1}{2}", "Convert 1/2 of 1 to a fraction.")
+        ('whole', '')
     """
     said = unspaced(answer)
-    if not said or said not in unspaced(prompt) or isinstance(read(answer).node, Number):
+    if not said or said not in unspaced(prompt):
         return ""
+    if isinstance(read(answer).node, Number):
+        is_other = _digits(answer) != _digits(gold) and _OTHER_FORM.search(prompt) is not None
+        return "whole" if is_other and _stands_alone(said, unspaced(prompt)) else ""
     asked = _formulas(prompt)
     repeats = said in asked and not any(unspaced(side) in asked for side in (gold, *gold.split("=")))
     return "whole" if repeats else "part"
+
+
+def _digits(text: str) -> str:
+    """The digits of a number as it is written."""
+    return "".join(filter(str.isdigit, spelled(text)))
+
+
+def _stands_alone(number: str, text: str) -> bool:
+    """Whether a number stands in a text, and not only as digits of another one."""
+    return re.search(rf"(?<![\d.,/]){re.escape(number)}(?![\d/]|[.,]\d)", text) is not None
+
+
+def option_said(gold: str, answer: str, prompt: str) -> str:
+    r"""What the question has under a gold that is a letter, which may be answered in its place; empty if nothing.
+
+    Examples:
+        >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
+        ('2', '')
+    """
+    if len(gold) != 1 or not "A" <= gold <= "J" or _LED.match(answer):
+        return ""
+    labels = list(_LABEL.finditer(prompt))
+    begin = max((place for place, label in enumerate(labels) if label[1] == "A"), default=len(labels))
+    listed = labels[begin:]
+    if "".join(label[1] for label in listed) != "ABCDEFGHIJ"[: len(listed)] or gold not in (one[1] for one in listed):
+        return ""
+    place = ord(gold) - ord("A")
+    end = listed[place + 1].start() if listed[place + 1 :] else len(prompt)
+    said = _OPTION_END.sub("", prompt[listed[place].end() : end]).strip(" $.;,~\\\n")
+    return "" if "\n" in said or len(said) > MAX_OPTION else said
 
 
 def gold_values(cell: object) -> tuple[str, ...]:

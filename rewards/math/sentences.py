@@ -7,7 +7,7 @@ import re
 from trl_grpo_ext.rewards.answers.hedges import is_hedged
 from trl_grpo_ext.rewards.answers.numerals import in_words
 from trl_grpo_ext.rewards.answers.reader import read
-from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words, children
+from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words, children, walk
 
 MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
 MAX_QUANTITY = 40  # characters of a number with its unit
@@ -35,13 +35,24 @@ _REPEATED = re.compile(
     r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$", re.IGNORECASE
 )
 _YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)  # at the start of what a text says
+# A question for it: the words themselves, or a verb before all else.
+_YES_OR_NO = re.compile(
+    r"\b(?:yes or no|true or false)\b|^\W*(?:is|are|was|does|do|did|can|could|will|has|have)\b[^.?]*\?[^?]*$",
+    re.IGNORECASE,
+)
 # What a sentence may begin or end with beside the value that it says.
-_SO = re.compile(r"^(?:(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
+_SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
 _LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
+_OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
+# A word after which a sentence may say its value: `the solutions are the pairs: x = 3, y = 2`.
+_BEFORE_VALUE = re.compile(
+    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but)\b)[A-Za-z]{3,},?|(?<=\S):)"
+    r":?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b)"
+)
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
 _SIGN = re.compile(r"[\d=\\^+∈$]")  # of mathematics
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
-_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])")  # not the power of `x**2`
+_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
 _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
 )
@@ -58,7 +69,7 @@ FORMULA = re.compile(
     re.DOTALL,
 )
 _NUMBER = re.compile(
-    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ \d+/\d+"
+    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of \d+|and a half\b)"
     r"|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?"
 )
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
@@ -77,6 +88,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if is_value(plain) and not _THEREFORE.search(plain):
         return plain, "whole_text", ""
+    answered = _YES.match(plain)
+    if answered and _YES_OR_NO.search(prompt):
+        return answered[1], "last_expression", ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = _without_repeated(_CALCULATION.sub("", line), prompt)
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
@@ -84,7 +98,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if sentences:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
         last = _value_that_is(sentences[-1]) or (ending[0] if ending else _last_value(line) or _in_words(sentences[-1]))
-    if not last and (answered := _YES.match(plain)):
+    if not last and answered:
         return answered[1], "last_expression", ""
     holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
     concluded = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
@@ -112,20 +126,30 @@ def _in_words(sentence: str) -> str:
 def _value_that_is(sentence: str) -> str:
     """What a sentence says, if that is mathematics: `the form is x^2 + 1`, `Area: 5`, `so a = 1 and b = 2`."""
     sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
+    if chosen := _OPTION.match(sentence):
+        return chosen[1]
     _, *said_last = _IS.split(sentence)
+    if said_last and in_words(re.split(r"[\s-]+", said_last[-1].strip(" *_`.").casefold())):
+        return said_last[-1].strip(" *_`.")
     if said_last and _NAME.fullmatch(name := said_last[-1].strip(" *_`.")):  # the fastest is Evelyn
         return name
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
-    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence):
+    bare = "" if FORMULA.search(sentence) else sentence
+    ends = (bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare))
+    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
         said = part.strip(" *_`:,。")
         if said.casefold() in _ANSWERS:
             return said
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
-        if whole and is_value(said) and not isinstance(read(said).node, Words):
+        if whole and is_value(said) and _has_no_words(said):
             return said
     return ""
+
+
+def _has_no_words(text: str) -> bool:
+    return not any(isinstance(one, Words) for one in walk(read(text).node))
 
 
 def is_paragraph(answer: str) -> bool:

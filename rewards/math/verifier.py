@@ -21,7 +21,16 @@ from trl_grpo_ext.rewards.answers.verifier import (
 )
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
-from trl_grpo_ext.rewards.math.reading import RULES, Mode, check_mode, echo, gold_values, math_answer
+from trl_grpo_ext.rewards.math.reading import (
+    RULES,
+    Mode,
+    check_mode,
+    echo,
+    gold_values,
+    math_answer,
+    option_said,
+    with_points,
+)
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
@@ -162,10 +171,12 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode, prompt=prompt)
         if found.problem:
             return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
+        found = with_points(found, golds, sample.text)
         pairs = [
-            Pair(gold, answer, self.accepted, self.decimals, echo(answer, gold, prompt))
+            Pair(accepted, answer, self.accepted, self.decimals, echo(answer, accepted, prompt))
             for answer in found.answers
             for gold in golds
+            for accepted in filter(None, (gold, option_said(gold, answer, prompt)))
         ]
         return _Question(golds, found, pairs, time.perf_counter() - started)
 
