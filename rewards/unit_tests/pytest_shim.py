@@ -201,7 +201,9 @@ class _Fixtures:
         return self.values[name]
 
     def call(self, function: Function, given: Mapping[str, Any]) -> Any:
-        parameters = inspect.signature(function).parameters.values()
+        mocks = [each for each in getattr(function, "patchings", ()) if each.attribute_name is None]  # of `@patch`
+        injected = sum(repr(each.new) == "sentinel.DEFAULT" for each in mocks)
+        parameters = list(inspect.signature(function).parameters.values())[injected:]
         wanted = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
         result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
         if inspect.iscoroutine(result):

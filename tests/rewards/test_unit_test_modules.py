@@ -152,6 +152,18 @@ def test_fixtures_and_asynchronous_tests_run() -> None:
     assert run(call_suite({"tests": source}), "def f(x): return x") == ["passed", "passed"]
 
 
+def test_patches_give_their_mocks_to_the_test() -> None:
+    source = (
+        "import random, unittest\nfrom unittest.mock import patch\n"
+        "@patch('random.randint', side_effect=[3, 1])\n@patch('random.random', new=lambda: 0.5)\n"
+        "def test_a(mock):\n    assert f() == 3\n    mock.assert_called_with(1, 6)\n"
+        "class TestB(unittest.TestCase):\n    @patch('random.randint', return_value=2)\n"
+        "    def test_b(self, mock):\n        assert f() == 2 and mock.call_count == 1\n"
+    )
+    program = "import random\ndef f(): return random.randint(1, 6)"
+    assert run(call_suite({"tests": source}), program) == ["passed", "passed"]
+
+
 def test_a_test_that_yields_runs_nothing_and_is_refused() -> None:
     for code in (
         "def test_a():\n    yield\n    assert f() == 1",

@@ -243,3 +243,36 @@ def test_exceptions_of_the_library_are_caught_by_their_class() -> None:
         "import re\ntry: match('(')\nexcept re.error: pass\nelse: assert 0",
         names="parse match",
     )
+
+
+def test_objects_are_of_the_librarys_kinds_that_they_are_of() -> None:
+    program = """
+from collections.abc import MutableMapping, Sequence
+class Pair(Sequence):
+    def __len__(self): return 2
+    def __getitem__(self, place): return (1, 2)[place]
+class Plain:
+    def __len__(self): return 2
+    def __getitem__(self, place): return (1, 2)[place]
+def count():
+    yield 1
+"""
+    tests = (
+        "from collections.abc import MutableMapping, Sequence\n"
+        "assert isinstance(Pair(), Sequence) and not isinstance(Pair(), MutableMapping)",
+        "from collections.abc import Sequence\nassert not isinstance(Plain(), Sequence)",
+        "import types\nassert isinstance(count(), types.GeneratorType) and list(count()) == [1]",
+        "import types\nassert not isinstance(Plain(), types.GeneratorType) and Plain().__class__ is Plain",
+    )
+    assert_all_pass(program, *tests, names="Pair Plain count")
+
+
+def test_a_class_of_the_tests_may_have_options_of_any_name() -> None:
+    program = """
+class Plugin:
+    known = {}
+    def __init_subclass__(cls, *, name, bases=()):
+        Plugin.known[name] = bases
+"""
+    test = "class One(Plugin, name='one', bases=(1,)):\n    pass\nassert Plugin.known == {'one': (1,)}"
+    assert_all_pass(program, test, names="Plugin")

@@ -6,9 +6,10 @@ program's code is in them.
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
 from collections.abc import Iterator
-from types import FunctionType
+from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.classes import description
@@ -48,7 +49,7 @@ class RemoteClass(type):
 
     _remote_class: ClassState
 
-    def __new__(meta, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
+    def __new__(meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **options: Any) -> Any:
         if "_remote_class" in members:
             return super().__new__(meta, name, bases, members)
         # A class of the tests that inherits from one of the program's: the program makes it too, with these members.
@@ -61,7 +62,7 @@ class RemoteClass(type):
         state.number = remote.request("subclass", new, name, bases, members, options)
         return new
 
-    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], **_: Any) -> None:
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **_: Any) -> None:
         super().__init__(name, bases, members)
 
     @property
@@ -134,6 +135,12 @@ class RemoteClass(type):
         return any(item is member or item == member for member in cls)
 
 
+# Those that ask for more than methods, so that a class must say that it is one.
+_ABSTRACT = frozenset(("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet"))
+# Of what kind such an object says it is: tests ask whether a result is a generator.
+_OF_LIBRARY = {"generator": GeneratorType, "async_generator": AsyncGeneratorType, "coroutine": CoroutineType}
+
+
 class ErrorStub(Counterpart, Stub):
     """The first base of a stand-in for an exception, which the tests raise."""
 
@@ -180,6 +187,7 @@ def make_class(
         bases: The stand-ins for its bases, and builtin types.
         names: What the class defines.
         flags: `library`: it is Python's own, as that of generators. `unhashable`. `function`: they bind like functions.
+            Abstract classes of Python's collections that it inherits from, by name.
 
     Raises:
         TypeError: if there is no such class.
@@ -194,6 +202,8 @@ def make_class(
         members |= {"__hash__": None} if "unhashable" in flags else {}
     base = next((each for each in bases if plain and not issubclass(each, Handle | BaseException)), None)
     members |= {each: _member(each, base) for each in names if _is_kept(each)}
+    if "library" in flags and name in _OF_LIBRARY:
+        members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])
     if "function" in flags:
         members["__get__"] = bind
     if "__await__" in names:
@@ -206,6 +216,8 @@ def make_class(
         errors = any(issubclass(base, BaseException) for base in bases)
         bases = [ErrorStub if errors else Stub if plain else Handle, *bases]
     made = _assembled(name, bases, members)
+    for abstract in _ABSTRACT.intersection(flags):
+        getattr(collections.abc, abstract).register(made)
     if "__slots__" in names:
         slots = RemoteAttribute("__slots__")
         slots.__set_name__(made, "__slots__")

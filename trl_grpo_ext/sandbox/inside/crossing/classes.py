@@ -61,6 +61,7 @@ def _flags(kind: type) -> Iterator[str]:
         yield "unhashable"
     if kind is FunctionType:
         yield "function"
+    yield from (base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc")
 
 
 def keeps_its_class(value: Any) -> bool:
