@@ -201,15 +201,12 @@ class _Fixtures:
         return self.values[name]
 
     def call(self, function: Function, given: Mapping[str, Any]) -> Any:
-        mocks = [each for each in getattr(function, "patchings", ()) if each.attribute_name is None]  # of `@patch`
-        injected = sum(repr(each.new) == "sentinel.DEFAULT" for each in mocks)
-        parameters = list(inspect.signature(function).parameters.values())[injected:]
+        mocks = [repr(each.new) for each in getattr(function, "patchings", ()) if not each.attribute_name]  # of @patch
+        parameters = [*inspect.signature(function).parameters.values()][mocks.count("sentinel.DEFAULT") :]
         wanted = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
         result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
         if inspect.iscoroutine(result):
-            import asyncio  # slow to import, and seldom needed
-
-            return asyncio.run(result)
+            return importlib.import_module("asyncio").run(result)  # slow to import, and seldom needed
         return result
 
     def close(self) -> None:
