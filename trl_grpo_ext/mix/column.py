@@ -128,8 +128,10 @@ def _gated(
     behind: list[float | None] = []
     closed: list[bool] = []
     for value, gating_value in zip(values, gating, strict=True):
-        known = value is not None and gating_value is not None
-        shut = known and not gate.is_open(gating_value)  # type: ignore[arg-type]  # it is known
-        behind.append(float(gate.value(value, gating=gating_value)) if known else None)  # type: ignore[arg-type]
-        closed.append(shut)
+        if value is None or gating_value is None:
+            behind.append(None)
+            closed.append(False)
+        else:
+            behind.append(float(gate.value(value, gating=gating_value)))
+            closed.append(not gate.is_open(gating_value))
     return behind, closed
