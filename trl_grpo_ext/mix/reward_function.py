@@ -50,7 +50,6 @@ class _OpenBatch:
     completions: Sequence[Completion]  # held, because the id of a list that is gone is used again
     unread: set[str]
     card: Scorecard | None
-    logs_figures: bool
     logged: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -88,24 +87,21 @@ class BatchScorer:
             if not batch.unread:
                 del self._batches[id(completions)]
         with batch.lock:
-            if batch.card is None:
+            if batch.card is None:  # the trainer is not ours
                 samples = samples_from_columns(completions, columns)
                 if samples:
                     self.mix.check_columns(samples[0].row)
-                batch.card = self.mix.score(samples)
+                batch.card = card = self.mix.score(samples)
+                warn_of_zeros(term, card.void, columns)
+                log_figures(verdict_figures(card) | self.mix.verifier_figures(card), columns.get("log_metric"))
             if not batch.logged:
                 batch.logged = True
-                warn_of_zeros(term, batch.card.void, columns)
-                if batch.logs_figures:
-                    log_figures(
-                        verdict_figures(batch.card) | self.mix.verifier_figures(batch.card), columns.get("log_metric")
-                    )
                 for name in batch.card.terms:
                     log_columns(name, batch.card.verdicts[name], columns.get("log_extra"))
         return batch.card
 
     def _open(self, completions: Sequence[Completion], card: Scorecard | None) -> _OpenBatch:
-        batch = _OpenBatch(completions, {term.name for term in self.mix.terms}, card, logs_figures=card is None)
+        batch = _OpenBatch(completions, {term.name for term in self.mix.terms}, card)
         self._batches[id(completions)] = batch
         while len(self._batches) > MAX_OPEN_BATCHES:
             self._batches.popitem(last=False)

@@ -83,7 +83,8 @@ class Judge:
         except UnscoredError as error:
             return error
         self.whereabouts.enter("")
-        self._warn_of_unfinished(card)
+        if self._budget is not None:
+            self._warn_of_unfinished(card)
         return card
 
     def _warn_of_unfinished(self, card: Scorecard) -> None:
@@ -132,15 +133,14 @@ class Judge:
         if card is None:
             rewards[rewards[:, self.weights.to(rewards.device) != 0].isnan().all(dim=1)] = torch.nan
             return None
-        card = self._with_others(card, rewards)
+        if card.others is not None:
+            card = self._with_others(card, rewards)
         rewards[torch.tensor(card.void, dtype=torch.bool, device=rewards.device)] = torch.nan
         return card
 
     def _with_others(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
         """The card with what functions beside the mix, and environments, have given."""
         beside = [index for index in range(rewards.shape[1]) if index not in self._positions.values()]
-        if not beside:
-            return card
         weights = self.weights[beside].cpu().double()
         given = rewards[:, beside].cpu().double()
         scored = (~given.isnan() & (weights != 0)).any(dim=1)
