@@ -58,6 +58,9 @@ _NUMBERS: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]
     ("₹", re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"), lambda found: found[0].replace(",", "")),
     # Dots above the first and the last digit of a period
     (r"\dot", re.compile(r"\\dot\{?(\d)\}?(?:(\d*)\\dot\{?(\d)\}?)"), r"\\overline{\1\2\3}"),
+    # {x | x > 1}
+    ("｜", re.compile("｜"), "|"),
+    ("|", re.compile(r"(?<![\\\w}^_])\{(\s*[a-z]\s*\|[^{}]+)\}"), r"\\{\1\\}"),
     ("half", re.compile(r"(?<![\w.])(\d+) and (?:a|one)[ -]half\b"), r"\1 1/2"),
 )
 # `]0; 1[`, an open interval

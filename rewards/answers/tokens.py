@@ -57,7 +57,7 @@ _SIGNS = {
 }  # fmt: skip
 # What sets a size, a font or a space, and says nothing.
 _SILENT = frozenset(
-    """left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
+    """underline left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
     limits nolimits boldsymbol bm mathnormal boxed fbox bold strut rm bf it hfill
     noindent middle displaylimits""".split()  # noqa: SIM905
 )

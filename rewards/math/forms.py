@@ -83,6 +83,8 @@ def _plain_relation(node: Relation) -> Node:
             return _plain_relation(Relation(signs, (low, Symbol(one + other), high)))  # 0 < ab < 4
         case Relation((_, _, *_) as signs, sides) if set(signs) <= {">", ">="}:  # b > c > a
             return Relation(tuple(sign.replace(">", "<") for sign in reversed(signs)), sides[::-1])
+        case Relation(("in",), (Collection("()"), Collection("{}") as values)):  # (m, n) in {(1, 2), (2, 1)}
+            return values
         case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
             return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
     return node

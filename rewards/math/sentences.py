@@ -7,11 +7,13 @@ import re
 from trl_grpo_ext.rewards.answers.hedges import is_hedged
 from trl_grpo_ext.rewards.answers.numerals import in_words
 from trl_grpo_ext.rewards.answers.reader import read
+from trl_grpo_ext.rewards.answers.spelling import strip_delimiters
 from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words, children, walk
 
 MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
 MAX_QUANTITY = 40  # characters of a number with its unit
 MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
+MAX_ENDS = 8  # of a sentence that are looked at for a value
 MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
 
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)")
@@ -46,11 +48,11 @@ _LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
 # A word after which a sentence may say its value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
-    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but)\b)[A-Za-z]{3,},?|(?<=\S):)"
-    r":?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b)"
+    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
+    r"[A-Za-z]{2,},?|(?<=\S):):?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b)"
 )
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
-_SIGN = re.compile(r"[\d=\\^+∈$]")  # of mathematics
+_SIGN = re.compile(r"[\d=\\^+∈$∞π√]")  # of mathematics
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
 _ANSWERS = frozenset(
@@ -59,9 +61,13 @@ _ANSWERS = frozenset(
 # Before what a sentence concludes, which alone must not be left open: `it might be 10, but not 0; hence 9`.
 _CONCLUSION = re.compile(r"^.*[,;]\s+(?:hence|thus|therefore|so)\b", re.IGNORECASE | re.DOTALL)
 _SAID_IN_WORDS = re.compile(
-    r"^\W*(?:yes|no)(?=,)|\bdo(?:es)? not exist\b|\binfinitely many\b|\ban infinite number\b", re.IGNORECASE
+    r"^\W*(?:yes|no)(?=,)|\bdo(?:es)? not exist\b|\binfinitely many\b|\ban infinite number\b"
+    r"|\bno (?:real |integer )?solutions?\b",
+    re.IGNORECASE,
 )  # at the end of what a text says
-_ASIDE = re.compile(r"\s*\((?:and|where|with|since|because|which|for|if|when|assuming|provided)\b[^()]*\)\s*$")
+_ASIDE = re.compile(
+    r"\s*\((?:and|where|with|since|because|which|for|if|when|assuming|provided|attained|achieved|reached|obtained|at)\b[^()]*\)\s*$"
+)
 FORMULA = re.compile(
     r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
     r"|((?:[A-Za-z]\w*\s*=\s*)?\\begin\{([a-z]?matrix|aligned|cases)\}.*?\\end\{\6\})"
@@ -133,13 +139,13 @@ def _value_that_is(sentence: str) -> str:
         return said_last[-1].strip(" *_`.")
     if said_last and _NAME.fullmatch(name := said_last[-1].strip(" *_`.")):  # the fastest is Evelyn
         return name
+    bare = "" if FORMULA.search(sentence) else sentence
+    ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
-    bare = "" if FORMULA.search(sentence) else sentence
-    ends = (bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare))
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
-        said = part.strip(" *_`:,。")
+        said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
             return said
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
@@ -177,7 +183,7 @@ def value_said(sentence: str) -> str:
         ['$5$ cm', '7', 'Paris']
     """
     sentence = _SENTENCE_STOP.split(sentence, maxsplit=1)[0]
-    if sentence.count("=") > 1 and is_value(sentence):  # mean = 4, variance = 2
+    if (sentence.count("=") > 1 or ";" in sentence) and is_value(sentence):  # mean = 4, variance = 2; (1; 2]
         return sentence
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
     parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
