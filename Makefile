@@ -45,7 +45,7 @@ compat: $(TRLS:%=compat-%)  ## run what touches TRL, and a small training, with 
 
 compat-%: .venv-trl-%/installed
 	.venv-trl-$*/bin/python -m pytest tests/test_trl_contract.py tests/test_trainer.py tests/test_trainer_mix.py \
-		tests/test_early_judging.py tests/test_other_trainers.py -m "not slow and not wheel" $(ARGS)
+		tests/test_early_judging.py tests/test_other_trainers.py tests/test_lab_training.py -m "not slow and not wheel" $(ARGS)
 	.venv-trl-$*/bin/trl-grpo-ext train --config quickstart --max_steps 5 --output_dir runs/compat-$*
 
 trl-tests: .venv/installed-dev  ## run TRL's own tests with our trainer in its trainer's place; TRL_SOURCE=../trl has them
@@ -94,11 +94,16 @@ clean:  ## remove everything that was set up or built
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable ".[dev]"
 	touch $@
 
+# The lowest TRL comes with the lowest of what it needs: many machines still have transformers 4.
+LOWEST := 1.6.0
+LOWEST_NEEDS := transformers==4.56.2 datasets==4.7.0 accelerate==1.4.0
+
 # TRL 1.6 imports requests, which newer releases of huggingface_hub no longer bring, and jmespath for tools.
 .PRECIOUS: .venv-trl-%/installed
 .venv-trl-%/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv .venv-trl-$*
-	grep -v '^trl==' $(CONSTRAINTS) > .venv-trl-$*/constraints.txt
+	grep $(if $(filter $(LOWEST),$*),-E '^(hypothesis|pytest|torch)==',-v '^trl==') $(CONSTRAINTS) > $(@D)/constraints.txt
+	$(if $(filter $(LOWEST),$*),printf '%s\n' $(LOWEST_NEEDS) >> $(@D)/constraints.txt)
 	.venv-trl-$*/bin/pip install --quiet --disable-pip-version-check --constraint .venv-trl-$*/constraints.txt \
 		"trl==$*" --editable ".[json,language]" filelock hypothesis jmespath pytest requests
 	touch $@

@@ -61,6 +61,7 @@ from build_tiny_reasoner import (
     accumulate_gradients,
     build_model,
     learning_rate_factor,
+    save_tokenizer,
     share,
 )
 from build_tiny_reasoner import ModelConfig as ReasonerConfig
@@ -219,7 +220,7 @@ def main() -> None:
     folder = arguments.output / "tiny_coder"
     shutil.rmtree(folder, ignore_errors=True)
     # Before the report: a tokenizer that has padded a batch saves how it did that.
-    tokenizer.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
     report(model, tokenizer, [next(functions) for _ in range(1000)])
     model.half().save_pretrained(folder)
 

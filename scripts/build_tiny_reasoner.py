@@ -187,6 +187,18 @@ def write_sums(path: Path, sums: list[Operands]) -> None:
 # ---------------------------------------------------------------------------------------------
 
 
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write a tokenizer so that transformers 4 reads it too: by a class and by keys that it knows."""
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config.pop("backend", None)
+    config["tokenizer_class"] = PreTrainedTokenizerFast.__name__
+    if extra := config.pop("extra_special_tokens", None):
+        config["additional_special_tokens"] = extra
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
 def build_tokenizer(config: ModelConfig) -> PreTrainedTokenizerFast:
     """Build a tokenizer with a token for each character, and a few for whole words."""
     special = [PAD, BOS, EOS, UNK, *ROLE_MARKERS]
@@ -410,7 +422,7 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
     # Before the report: a tokenizer that has padded a batch saves how it did that.
-    tokenizer.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
     report(model, tokenizer, test_sums * 5)
 
 

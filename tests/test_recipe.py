@@ -77,7 +77,8 @@ def test_keys_and_flags_reach_trls_dataclasses_and_flags_win(write: Any) -> None
 
 
 def test_every_field_of_trls_dataclasses_is_a_flag(write: Any) -> None:
-    names = {field.name for part in (GRPOConfig, ModelConfig, ScriptArguments) for field in dataclasses.fields(part)}
+    classes = (GRPOConfig, ModelConfig, ScriptArguments)
+    names = {field.name for one in classes for field in dataclasses.fields(one) if field.init}
     flags = [text for name in sorted(names) for text in (f"--{name}", "x")]
     with pytest.raises(ValueError, match="Unknown flag `--certainly_unknown`"):  # and none before it
         parse(write(), *flags, "--certainly_unknown", "1")
@@ -281,7 +282,7 @@ def test_a_verifier_whose_extra_is_not_installed_is_refused_when_the_recipe_is_r
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine can")
 def test_bf16_that_this_machine_cannot_is_refused(write: Any) -> None:
-    with pytest.raises(ValueError, match="use_cpu"):
+    with pytest.raises(ValueError, match="bf16"):
         parse(write(use_cpu=False, bf16=True))
 
 

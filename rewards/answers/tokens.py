@@ -57,9 +57,9 @@ _SIGNS = {
 }  # fmt: skip
 # What sets a size, a font or a space, and says nothing.
 _SILENT = frozenset(
-    """underline left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
+    """left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
     limits nolimits boldsymbol bm mathnormal boxed fbox bold strut rm bf it hfill
-    noindent middle displaylimits""".split()  # noqa: SIM905
+    noindent middle displaylimits underline""".split()  # noqa: SIM905
 )
 _SPACES = frozenset(("quad", "qquad", "enspace", "thinspace", "space", "newline"))
 _LETTERS = frozenset(("mathbf", "mathit", "mathcal", "mathscr", "mathfrak"))  # fonts of single letters

@@ -40,7 +40,7 @@ class LabConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not 
         self.vocab_size = len(VOCABULARY)
         self.hidden_size = 1
         self.num_hidden_layers = 0
-        super().__init__(**kwargs)
+        super().__init__(**kwargs | {"tie_word_embeddings": False})  # transformers 4 ties them unless told not to
         # TRL loads its reference by the class that is named here, and looks for it in transformers only.
         self.architectures = [AutoModelForCausalLM.__name__]
 
@@ -50,8 +50,14 @@ class ConstantBackbone(PreTrainedModel):  # type: ignore[misc]
 
     config_class = LabConfig
 
+    def __init__(self, config: LabConfig) -> None:
+        super().__init__(config)
+        # Saved, since transformers 4 takes the weights of a model with none in its backbone for those of a backbone.
+        self.register_buffer("one", torch.ones(1))
+        self.post_init()
+
     def forward(self, input_ids: torch.Tensor, **_: Any) -> BaseModelOutput:
-        return BaseModelOutput(last_hidden_state=torch.ones(*input_ids.shape, 1, device=input_ids.device))
+        return BaseModelOutput(last_hidden_state=self.one.expand(*input_ids.shape, 1))
 
 
 class LabPolicy(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
