@@ -276,3 +276,31 @@ class Plugin:
 """
     test = "class One(Plugin, name='one', bases=(1,)):\n    pass\nassert Plugin.known == {'one': (1,)}"
     assert_all_pass(program, test, names="Plugin")
+
+
+def test_the_program_may_look_at_the_signature_of_a_function_of_the_tests() -> None:
+    program = """
+import inspect
+def curry(f):
+    wanted = len(inspect.signature(f).parameters)
+    def taking(*args):
+        return f(*args) if len(args) >= wanted else lambda *more: taking(*args, *more)
+    return taking
+def checked(f):
+    signature = inspect.signature(f)
+    def call(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            kind = signature.parameters[name].annotation
+            if isinstance(kind, type) and kind is not inspect.Parameter.empty and not isinstance(value, kind):
+                raise TypeError(name)
+        return f(*bound.args, **bound.kwargs)
+    return call
+"""
+    tests = (
+        "assert curry(lambda a, b, c: a + b * c)(1)(2)(3) == 7",
+        "@checked\ndef f(a: int, b: str = 'x', *rest: 'whatever', c=None): return a, b, rest, c\n"
+        "assert f(1) == (1, 'x', (), None) and f(1, 'y', 2, c=3) == (1, 'y', (2,), 3)\n"
+        "try:\n    f('1')\n    assert False\nexcept TypeError as error:\n    assert str(error) == 'a'",
+    )
+    assert_all_pass(program, *tests, names="curry checked")

@@ -95,12 +95,28 @@ def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
     return method(target, *args, **kwargs)
 
 
+def _signature(target: Any) -> list[tuple[Any, ...]]:
+    """The parameters of a function of the tests: name, kind, whether it has a default, and its annotation or none.
+
+    The defaults themselves stay here: they may be what the tests expect.
+    """
+    import inspect
+
+    if not inspect.isroutine(target):
+        raise TypeError(f"{type(target).__name__!r} object has no signature")
+    return [
+        (one.name, int(one.kind), one.default is not one.empty, [] if one.annotation is one.empty else [one.annotation])
+        for one in inspect.signature(target).parameters.values()
+    ]
+
+
 USES: dict[str, Callable[..., Any]] = {
     "call": operator.call,
     "get": _get,
     "set": _set,
     "delete": _delete,
     "special": _special,
+    "signature": _signature,
     "start": tasks.start,
     "step": lambda _, number: tasks.step(number),
     "cancel": lambda _, number: tasks.cancel(number),

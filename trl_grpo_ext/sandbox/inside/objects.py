@@ -227,6 +227,17 @@ def _bind(self: TestObject, instance: Any, owner: Any = None) -> Any:
     return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
 
 
+def _signature(self: TestObject) -> Any:
+    """What decorators look at, which only those that do pay for."""
+    from inspect import Parameter, Signature
+
+    parameters = []
+    for name, kind, optional, annotation in _use(self, "signature"):
+        default = ... if optional else Parameter.empty
+        parameters.append(Parameter(name, kind, default=default, annotation=next(iter(annotation), Parameter.empty)))
+    return Signature(parameters)
+
+
 _OWN = {"__call__": _call, "__await__": _await, "__get__": _bind}
 
 
@@ -236,4 +247,6 @@ def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
     members = {each: _OWN.get(each) or _special(each) for each in specials}
     if "__eq__" in members and "__hash__" not in members:
         members["__hash__"] = object.__hash__
+    if "__get__" in members and "__call__" in members:
+        members["__signature__"] = property(_signature)
     return type(name, (TestObject,), members)
