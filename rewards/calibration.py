@@ -17,7 +17,7 @@ from trl_grpo_ext.verdict import Status, Verdict
 _NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*+(%?)"
 _STATED = re.compile(
     rf"<confidence>\s*+{_NUMBER}\s*+</confidence>"
-    rf"|^[ \t*_]*+confidence[ \t*_]*+:[ \t*_]*+{_NUMBER}[ \t*_.]*+$",
+    rf"|^[ \t*_>#-]*+(?:my )?confidence[ \t*_]*+[:：][ \t*_]*+{_NUMBER}[ \t*_.]*+$",
     re.IGNORECASE | re.MULTILINE,
 )
 

@@ -88,7 +88,8 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
-        return tuple(filter(None, (self._normal(str(gold)) for gold in golds))) or "gold_empty"
+        said = [form for gold in golds for form in (str(gold), unwrapped(str(gold)))]  # of one that ends in a full stop
+        return tuple(dict.fromkeys(filter(None, map(self._normal, said)))) or "gold_empty"
 
     def judge_answer(self, answer: str, gold: tuple[str, ...]) -> Verdict:
         if len(answer) > max(MAX_CHARS, 2 * max(map(len, gold))):
@@ -111,17 +112,17 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
 
 
 def unwrapped(text: str) -> str:
-    r"""The text without a full stop at its end, and without what encloses all of it: dollars, `\text{}`, quotes, stars.
+    r"""The text without what encloses all of it: dollars, `\text{}`, quotes, stars; without `.` and `!` at its end.
 
     Examples:
         >>> [unwrapped(text) for text in (r"$\text{Paris}$", '"Paris".', "Paris, 'the city'")]
         ['Paris', 'Paris', "Paris, 'the city'"]
     """
-    text = strip_delimiters(text.strip().removesuffix("."))
+    text = strip_delimiters(text.strip().rstrip(".!"))
     command = TEXT_COMMAND.fullmatch(text)
-    text = (command[1] if command else text).strip().removesuffix(".")
+    text = (command[1] if command else text).strip().rstrip(".!")
     quoted = _ENCLOSED.fullmatch(text)
-    return (quoted[2].strip().removesuffix(".") if quoted else text).strip()
+    return (quoted[2].strip().rstrip(".!") if quoted else text).strip()
 
 
 def normal_text(

@@ -46,8 +46,8 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
     r"""Compares the completion's final number with the gold, to within a tolerance.
 
     For measurements, estimates and plain arithmetic. Numbers are read by rule and compared as exact fractions, so that
-    0.1 + 0.2 is 0.3 and nothing has to be evaluated: a sum, a root or a word such as `twelve` is no number here. For
-    mathematics use `MathVerifier`.
+    0.1 + 0.2 is 0.3 and nothing has to be evaluated: a sum or a root is no number here. A word such as `twelve` is one.
+    For mathematics use `MathVerifier`.
 
     Read are `1,234.5`, `1 234`, `-3/4`, `\frac{3}{4}`, `1 1/2`, `1.5e3`, `1.5 \times 10^3`, `$5.20`, `28%`, `x = 5` and
     `\approx 5`. The gold is a number or such a text (GSM8K's `... #### 42` and boxes too); a list has several of which

@@ -153,7 +153,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
 
     def _items(self, parts: Sequence[str]) -> Items:
         """The items in one form; empty ones do not count."""
-        return tuple(filter(None, (self._normal(part.strip().strip(_QUOTES)) for part in parts)))
+        return tuple(filter(None, (self._normal(part.strip().strip(_QUOTES).removesuffix(".")) for part in parts)))
 
     def _normal(self, text: str) -> str:
         return normal_text(text, ignore_case=self.ignore_case)

@@ -20,8 +20,11 @@ MAX_LINES = 200  # nor has an explanation below it more of them
 LETTERS = tuple(string.ascii_uppercase)
 
 
+_OPENER = re.compile(r"(?:so|thus|hence|therefore|in conclusion)\b,?\s+", re.I)
 _OPTION = re.compile(
-    r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:option|choice|answer)\s*[:=]?\s*(?=\W*\w{1,2}\b)", re.I
+    r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:option|choice|answer)\s*[:=]?\s*(?=\W*\w{1,2}\b)"
+    r"|I\s+(?:choose|pick|select)\s+(?=\W*\w{1,2}\b)",
+    re.I,
 )
 ALONE = re.compile(r"[(\[{]?\s*([A-Za-z]|[0-9]{1,2})\s*[)\]}]?\s*[.:,]?")
 # A label and what follows it: `(B) Paris`, `B) Paris`, `B. Paris`, `B - Paris`, `B (Paris)`.
@@ -175,8 +178,9 @@ def _read(plain: str, options: Options) -> Choice:
 
 
 def _read_one(plain: str, options: Options) -> Choice:
-    told = _OPTION.match(plain)
-    plain = plain[told.end() :] if told else plain
+    for lead in (_OPENER, _OPTION):
+        told = lead.match(plain)
+        plain = plain[told.end() :] if told else plain
     alone, led = ALONE.fullmatch(plain), LED.fullmatch(plain)
     said = options.saying(plain)
     if alone and (label_of(alone) in options.labels or not said):

@@ -32,8 +32,8 @@ _FORMAL_WORDS = ("answer", "option", "choice", "####", *_ANSWER_ELSEWHERE, "**ye
 # A sentence that says so: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
-    rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}:?"
-    r"|故选[:：]?|答案(?:应?[是为]|[:：])",
+    rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}[:：]?{_MARKUP}"
+    rf"|故选[:：]?|答案(?:应?[是为][:：]?|[:：]){_MARKUP}",
     re.IGNORECASE,
 )
 _AGAIN = re.compile(
@@ -46,6 +46,8 @@ _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: ma
 _LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+# What goes on behind bold letters: more answers, a unit, or the rest of a formula.
+_GOES_ON = re.compile(r"\s*(?:[,/%+*^=×\d]|[.-]\d|x\s|\(?\s*or\b|and\b|[^\W\d_]+\W*$)", re.IGNORECASE)
 _STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)|。")
 _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
 _DISPLAY = re.compile(r"\s*\\begin\{((?:align|equation|gather)(?:ed)?\*?)\}")  # a formula of several lines
@@ -126,15 +128,28 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
     stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
     again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
     start = again.end() if again else start
-    stop = _sentence_end(text, start, _emphasis_end(text, start, stop))
-    return Mark(mark.start(), stop, unmarked(text[start:stop]))
+    emphasis = _emphasis_end(text, start, stop)
+    content = text[start : _sentence_end(text, start, emphasis)]
+    stop = start + len(content)
+    return Mark(mark.start(), stop, unmarked(content.replace("**", "") if _is_bold(text, start) else content))
+
+
+def _is_bold(text: str, at: int) -> bool:
+    """Whether bold letters have begun before a place, in its line."""
+    return text.count("**", text.rfind("\n", 0, at) + 1, at) % 2 == 1
 
 
 def _emphasis_end(text: str, start: int, end: int) -> int:
-    """Where bold letters end that have begun before this place, in its line: `The answer is **no**: there is none`."""
-    is_bold = text.count("**", text.rfind("\n", 0, start) + 1, start) % 2
-    closed = text.find("**", start, end) if is_bold else -1
-    return closed if closed > start else end
+    """Where bold letters end that have begun before this place, in its line: `The answer is **no**: there is none`.
+
+    That is the end of the line if the answer goes on behind them: `**4** km`, `**A** or **B**`.
+    """
+    closed = text.find("**", start, end) if _is_bold(text, start) else -1
+    if closed <= start:
+        return end
+    rest = text[closed + 2 : _sentence_end(text, closed + 2, end)]
+    is_short = len(_WORD.findall(rest)) <= MAX_BOLD_WORDS or "**" in rest
+    return end if is_short and _GOES_ON.match(rest) else closed
 
 
 def emphasised(text: str) -> list[Mark]:

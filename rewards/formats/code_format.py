@@ -66,7 +66,7 @@ class CodeFormatVerifier(BatchVerifier):
     | a fence that is never closed | 0 | `unclosed_fence` |
     | nothing that is visible in the fence | 0 | `empty_code` |
     | `print(1` | 0 | `does_not_compile` |
-    | nothing but comments, imports, values, `pass`, `...`, or functions of such | 0 | `trivial_code` |
+    | nothing but comments, imports, bare values, `pass`, `...`, or functions of such | 0 | `trivial_code` |
     | more than 50,000 characters of code | 0 | `code_too_long` |
     | code on which the compiler takes `timeout` seconds | 0 | `timeout` |
     | a fence in thinking that does not end; nothing after it | 0 | `unclosed_think`, `no_answer` |

@@ -21,6 +21,7 @@ def verify(text: str, gold: str | None = "4") -> tuple[Status, float | None, str
         (r"\boxed{4} <confidence>1</confidence>", 1.0, ""),
         (r"\boxed{4}" + "\nConfidence: 80%", 0.96, ""),
         (r"\boxed{4}" + "\n**Confidence:** .5", 0.75, ""),
+        (r"\boxed{4}" + "\n- My confidence: 80%", 0.96, ""),
         (r"\boxed{4} <confidence>40 %</confidence>", 0.64, "underconfident"),
         (r"\boxed{5} <confidence>0.9</confidence>", 0.19, "overconfident"),
         (r"\boxed{5} <confidence>0</confidence>", 1.0, ""),

@@ -40,6 +40,12 @@ def test_the_gold_s_text_is_right_wherever_it_is_marked(text: str) -> None:
     assert judge(text).score == 1.0
 
 
+@pytest.mark.parametrize("gold", ["The cat sat.", "Yahoo!", "U.S.", "Apple Inc."])
+def test_a_gold_that_ends_in_a_stop_is_itself_wherever_it_stands(gold: str) -> None:
+    for text in (gold, f"Answer: {gold}", f"<answer>{gold}</answer>", rf"\boxed{{\text{{{gold}}}}}"):
+        assert judge(text, gold).score == 1.0, text
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

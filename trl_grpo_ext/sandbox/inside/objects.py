@@ -244,7 +244,7 @@ _OWN = {"__call__": _call, "__await__": _await, "__get__": _bind}
 @lru_cache(maxsize=256)
 def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
     """A class of stand-ins with these special methods."""
-    members = {each: _OWN.get(each) or _special(each) for each in specials}
+    members: dict[str, Any] = {each: _OWN.get(each) or _special(each) for each in specials}
     if "__eq__" in members and "__hash__" not in members:
         members["__hash__"] = object.__hash__
     if "__get__" in members and "__call__" in members:
