@@ -90,7 +90,7 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     """
     text = restored(completion)
     if mode == "auto" and '"answer"' in text:
-        text = _KEYED.sub(lambda key: f"<answer>{(key[1] or key[2]).replace(chr(92) * 2, chr(92))}</answer>", text)
+        text = _KEYED.sub(_tagged, text)
     found = final_answer(text, prefill=prefill, answer_from=RULES[mode])
     if found.problem:
         return found
@@ -106,6 +106,12 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     if any(len(answer) > MAX_CHARS for answer in read_as):
         return FinalAnswer(problem="answer_too_long")
     return FinalAnswer(tuple(read_as), tuple(read_as.values()))
+
+
+def _tagged(key: re.Match[str]) -> str:
+    r"""The answer of a JSON object in a tag, its backslashes single."""
+    answer = key[1] or key[2]
+    return "<answer>" + answer.replace(r"\\", "\\") + "</answer>"
 
 
 def _with_unit(answer: str, completion: str) -> str:
@@ -213,13 +219,13 @@ def option_said(gold: str, answer: str, prompt: str) -> str:
     if len(gold) != 1 or not "A" <= gold <= "J" or _LED.match(answer):
         return ""
     labels = list(_LABEL.finditer(prompt))
-    begin = max((place for place, label in enumerate(labels) if label[1] == "A"), default=len(labels))
-    listed = labels[begin:]
-    if "".join(label[1] for label in listed) != "ABCDEFGHIJ"[: len(listed)] or gold not in (one[1] for one in listed):
+    letters = "".join(label[1] for label in labels)
+    first = letters.rfind("A")  # of the list that comes last
+    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or gold not in letters[first:]:
         return ""
-    place = ord(gold) - ord("A")
-    end = listed[place + 1].start() if listed[place + 1 :] else len(prompt)
-    said = _OPTION_END.sub("", prompt[listed[place].end() : end]).strip(" $.;,~\\\n")
+    begin, *after = labels[letters.index(gold, first) :]
+    end = after[0].start() if after else len(prompt)
+    said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
     return "" if "\n" in said or len(said) > MAX_OPTION else said
 
 
