@@ -82,7 +82,7 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
     wrapped = all(isinstance(result, list) and len(result) == 1 for result in results)
     option = ", wrapped=True" if wrapped else ""
     tests = [
-        f"assert Expected({json.dumps(result)!r}{option}) == call({json.dumps(_arguments(given))!r})"
+        f"assert Expected({_json(result)!r}{option}) == call({_json(_arguments(given))!r})"
         for given, result in zip(inputs, results, strict=True)
     ]
     setup = f"{inspect.getsource(function_case)}\ncall = SolutionCall({name!r})"
@@ -105,6 +105,13 @@ def _result(output: Any) -> Any:
         return from_json(output) if isinstance(output, str) else output
     except BadTests:
         return output
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:  # bytes, a date, as parquet has them
+        raise BadTests("tests_not_text", value) from error
 
 
 def from_json(text: str) -> Any:

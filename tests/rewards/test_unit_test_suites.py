@@ -7,7 +7,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from suite_harness import FIELDS, STACK, STUB, call_suite, reason_of, run
 
@@ -363,6 +363,7 @@ def test_bad_tests_travel_between_processes() -> None:
     ),
     st.sampled_from(Columns().alternatives),
 )
+@example([{"inputs": None, "outputs": b"", "fn_name": "f"}], "tests")
 def test_any_value_in_a_column_is_a_suite_or_bad_tests(value: Any, column: str) -> None:
     try:
         suite = suite_from_row({column: value, "entry_point": "f"}, "def f(x):\n")
