@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,8 +131,10 @@ def import_named(name: str) -> object:
     """
     module_name, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     here = str(Path.cwd())
-    if here not in sys.path:  # as TRL does for --reward_funcs
-        sys.path.insert(0, here)
+    if here not in sys.path:  # behind Python's own library: a `random.py` of the user's is not to replace that
+        library = sysconfig.get_path("stdlib")
+        own = [place for place, folder in enumerate(sys.path) if folder in (library, f"{library}/lib-dynload")]
+        sys.path.insert(own[-1] + 1 if own else 0, here)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # the module is the user's, and may fail in any way

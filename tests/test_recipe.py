@@ -654,6 +654,42 @@ def test_a_run_in_which_nothing_can_be_judged_says_so_and_why_in_its_summary(
     assert summary["nothing_learned"] == why
 
 
+def test_a_model_that_cannot_be_saved_costs_the_model_and_not_what_the_run_came_to(write: Any, tmp_path: Path) -> None:
+    (tmp_path / "run" / "model.safetensors" / "in_the_way").mkdir(parents=True)
+    path = write(max_steps=1, max_completion_length=4, num_generations=4, per_device_train_batch_size=8)
+    with pytest.raises(RuntimeError, match=r"The model could not be saved to .*run: .*"):
+        main(["train", "--config", str(path), "--dtype", "float32", "--write_report", "false"])
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 1
+
+
+def test_a_console_that_is_gone_ends_no_training(write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # as where `| head` has ended
+    path = write(max_steps=1, max_completion_length=4, num_generations=4, per_device_train_batch_size=8)
+    with open(writing, "w", buffering=1) as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        monkeypatch.setattr("sys.stderr", gone)
+        status = main(["train", "--config", str(path), "--dtype", "float32", "--write_report", "false"])
+        monkeypatch.undo()
+        with pytest.raises(BrokenPipeError):
+            gone.write("x\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)  # what is still to be written when it is closed
+    assert status == 0 and (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_a_folder_in_which_a_run_is_under_way_is_refused(
+    write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    holding = "import sys; from trl_grpo_ext.support.files import claim; claim(sys.argv[1]); print(); input()"
+    command = [sys.executable, "-c", holding, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "\n"
+        assert main(["train", "--config", str(write(max_steps=1))]) == 2
+        other.communicate("\n")
+    assert "Another run writes to" in capsys.readouterr().err
+
+
 def test_problems_of_reasoning_gym_are_made_on_the_spot_with_test_apart_from_train(write: Any) -> None:
     pytest.importorskip("reasoning_gym")
     name = "reasoning_gym:chain_sum?max_terms=3&train_size=50&test_size=10"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -322,3 +323,48 @@ def test_a_worker_that_stops_reading_does_not_block_whoever_writes_to_it(pool: W
     (outcome,) = pool.run([Call(target="builtins:len", arguments=(full,))], timeout=1.0)
     assert outcome.failure is Failure.STARVED
     assert pool.run([Call(target="builtins:len", arguments=(full,))], timeout=20.0)[0].value == 1 << 22
+
+
+def test_what_the_trainer_ignores_and_blocks_reaches_no_process_of_ours(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import signal\n"
+        "for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGALRM):\n"
+        "    signal.signal(number, signal.SIG_IGN)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\n"
+        "from trl_grpo_ext.rewards import math_reward, unit_test_reward\n"
+        "program = 'import os, signal\\ndef f():\\n    pid = os.fork()\\n    if not pid: signal.pause()\\n'\n"
+        "program += '    os.kill(pid, signal.SIGTERM)\\n    return os.waitpid(pid, 0)[1]'\n"
+        "print(unit_test_reward([program], tests=[['assert f() == 15']]))\n"
+        "print(math_reward([r'\\boxed{x^2+2x+1}'], solution=['(x+1)^2']))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[1.0]", "[1.0]"]
+
+
+def test_modules_in_the_current_folder_replace_none_of_pythons_library(tmp_path: Path) -> None:
+    for name in ("types", "random", "math", "signal", "copy"):
+        (tmp_path / f"{name}.py").write_text("x = 1\n")
+    (tmp_path / "own.py").write_text(
+        "from trl_grpo_ext import verifier\n"
+        "@verifier(isolated=True)\n"
+        "def polite(sample):\n"
+        "    import random\n"
+        "    return random.random() < 1\n"
+    )
+    (tmp_path / "rows.jsonl").write_text(
+        '{"prompt": "?", "completion": "\\\\boxed{x^2+2x+1}", "solution": "(x+1)^2"}\n'
+    )
+    command = "import sys; sys.path.remove(''); from trl_grpo_ext.cli.main import main; sys.exit(main())"
+    arguments = ["score", "rows.jsonl", "--verifier", "math", "--verifier", "own.polite", "--json"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", command, *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)["terms"]
+    assert [found[term]["statuses"]["correct"] for term in ("math", "polite")] == [1, 1]

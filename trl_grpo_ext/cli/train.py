@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shlex
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,36 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.accelerate_config or arguments.num_processes:
         return _launch(arguments)
+    with redirect_stdout(_Lasting(sys.stdout)), redirect_stderr(_Lasting(sys.stderr)):
+        return _train_or_try(arguments)
+
+
+class _Lasting(io.TextIOBase):
+    """A stream that passes on what it can: a terminal that is gone, or a full disk, is no reason to lose a training."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def isatty(self) -> bool:
+        return self._stream is not None and bool(self._stream.isatty())
+
+    def fileno(self) -> int:
+        return int(self._stream.fileno())
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError, AttributeError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError, AttributeError):
+            self._stream.flush()
+
+
+def _train_or_try(arguments: argparse.Namespace) -> int:
     if not arguments.dry_run:
         return _train(arguments)
     with tempfile.TemporaryDirectory() as folder:

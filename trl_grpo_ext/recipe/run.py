@@ -38,7 +38,7 @@ from trl_grpo_ext.recipe.summary import (
 )
 from trl_grpo_ext.runs.listener import SUMMARY
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.support.files import set_aside, write_json
+from trl_grpo_ext.support.files import claim, set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
 from trl_grpo_ext.trainer.preflight import check_writable
@@ -153,9 +153,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> 
         has_halted = trainer.run_callback.has_halted
         after = None if has_halted else _measure(recipe, trainer, stopwatch, "after training")
     with stopwatch.part("saving"):
-        if trainer.is_fsdp_enabled:  # where checkpoints are in shards, transformers would save no model at the end
-            trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
-        trainer.save_model(recipe.training.output_dir)
+        unsaved = _save(recipe, trainer)
     diagnosis = _diagnosis(recipe) if trainer.accelerator.is_main_process else None
     summary = summarise_run(
         recipe,
@@ -172,7 +170,20 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> 
         _conclude(recipe, summary, diagnosis)
         trainer.run_callback.tell(lambda listener: listener.on_summary(summary))
     _close(recipe, trainer)
+    if unsaved is not None:
+        raise RuntimeError(f"The model could not be saved to {recipe.training.output_dir}: {unsaved}") from unsaved
     return summary
+
+
+def _save(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> Exception | None:
+    """Save the model; why that failed, once what the run came to is written down as well."""
+    if trainer.is_fsdp_enabled:  # where checkpoints are in shards, transformers would save no model at the end
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+    try:
+        trainer.save_model(recipe.training.output_dir)
+    except Exception as error:  # such as safetensors' own, on a full disk
+        return error
+    return None
 
 
 class RecipeTrainer(VerifiedGRPOTrainer):
@@ -192,6 +203,8 @@ class RecipeTrainer(VerifiedGRPOTrainer):
 
 
 def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
+    if training.process_index == 0:
+        claim(training.output_dir)
     if not training.resume_from_checkpoint and training.process_index == 0:
         for recorded in ("scorecards", FINDINGS):
             set_aside(Path(training.output_dir) / recorded)

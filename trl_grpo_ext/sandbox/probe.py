@@ -135,7 +135,8 @@ def _targets() -> Iterator[dict[str, object]]:
         abstract = opened.enter_context(socket.socket(socket.AF_UNIX))
         abstract.bind("\0" + folder.name)
         abstract.listen()
-        victim = subprocess.Popen([sys.executable, "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE)
+        command = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
+        victim = subprocess.Popen(command, stdin=subprocess.PIPE)
         opened.callback(victim.communicate)
         opened.callback(victim.kill)
         yield {

@@ -100,13 +100,18 @@ class Zygote(ChildProcess):
         self.judge: Judge | None = None
         """One that has judged and may judge again."""
         self._numbers = itertools.count()
-        super().__init__(
-            [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[2]), json.dumps(config)],
-            kind=socket.SOCK_SEQPACKET,
-            env={"MALLOC_ARENA_MAX": "1"} | {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-            cwd="/",
-            start_new_session=True,
-        )
+        try:
+            super().__init__(
+                [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[2]), json.dumps(config)],
+                kind=socket.SOCK_SEQPACKET,
+                env={"MALLOC_ARENA_MAX": "1"}
+                | {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+                cwd="/",
+                start_new_session=True,
+            )
+        except BaseException:
+            self._remove_folder()
+            raise
         try:
             answer = self._receive(Deadline(START_SECONDS))
             if "failed" in answer:
@@ -156,6 +161,9 @@ class Zygote(ChildProcess):
     def kill(self) -> None:
         """End it, with all that runs under it."""
         super().kill()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
         with contextlib.suppress(OSError):
             Path(self._folder).rmdir()
 

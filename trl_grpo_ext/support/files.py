@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import math
@@ -109,6 +110,31 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [plain(item, digits) for item in value]
     return told(value)
+
+
+_claimed: dict[str, int] = {}  # folders, and the descriptors that hold them until this process ends
+
+
+def claim(folder: str | os.PathLike[str]) -> None:
+    """Keep a folder for this process, as long as it lives.
+
+    Raises:
+        ValueError: if another process has claimed it: two runs in one folder would be read as one.
+    """
+    place = os.path.realpath(folder)
+    if place in _claimed:
+        return
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ValueError(
+            f"Another run writes to {folder} at this moment. Give this one an output_dir of its own, or wait."
+        ) from None
+    except OSError:  # a file system without locks
+        logger.debug("%s cannot be locked", place)
+    _claimed[place] = descriptor
 
 
 def set_aside(recorded: Path) -> None:

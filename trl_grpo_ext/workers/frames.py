@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,17 @@ _HEADER = 4
 # The program under test shares the process of one end and may replace any of these.
 _read, _write, _poll = os.read, os.write, select.poll
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+def reset_signals() -> None:
+    """Have all signals do what they do by default: a process inherits which ones its parent ignores or blocks.
+
+    For a process that was just started. What Python itself ignores stays so: a pipe that is broken raises.
+    """
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 class FrameError(ValueError):

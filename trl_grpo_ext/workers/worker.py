@@ -37,8 +37,10 @@ class Worker(ChildProcess):
     def __init__(self) -> None:
         # One thread a worker: the pool is the parallelism, and BLAS threads on busy cores only spin.
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        super().__init__([sys.executable, "-P", "-m", "trl_grpo_ext.workers.worker_main"], env=environment)
+        # Only this package's: a `types.py` in the current folder would keep Python from starting.
+        environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+        command = [sys.executable, "-P", "-m", "trl_grpo_ext.workers.worker_main"]
+        super().__init__(command, env=environment, cwd=_folder())
         self._channel = Channel(self.socket.fileno())
         self._prepared: set[str] = set()
         self._cpu_reported = 0.0
@@ -89,6 +91,15 @@ class Worker(ChildProcess):
         reply: dict[str, Any] = self._channel.receive(deadline)
         self._cpu_reported = reply["cpu"]
         return reply
+
+
+def _folder() -> str | None:
+    """Where to begin: here, but for a folder that was removed, in which Python does not start."""
+    try:
+        Path.cwd()
+    except OSError:
+        return "/"
+    return None
 
 
 def seconds_on_cpu(pid: int) -> float:

@@ -19,7 +19,7 @@ from typing import Any
 
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.support.text import error_text
-from trl_grpo_ext.workers.frames import Channel, FrameError
+from trl_grpo_ext.workers.frames import Channel, FrameError, reset_signals
 
 MEMORY_LIMIT = 4 << 30  # bytes of private memory; libraries mapped from files (a CUDA build's are huge) do not count
 # The trainer kills a late worker itself. Should the trainer be gone, the kernel does it this much later.
@@ -56,6 +56,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer requests until standard input ends."""
+    reset_signals()  # one that is blocked would not end it
     channel = Channel(os.dup(0))
     # Whatever a verifier prints must not end up among the replies, nor may it read the requests.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -21,6 +21,7 @@ import importlib
 import itertools
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -34,11 +35,12 @@ from trl_grpo_ext.sandbox.inside.rehearsal import rehearse
 from trl_grpo_ext.sandbox.walls import kernel
 from trl_grpo_ext.sandbox.walls.jail import Cell
 from trl_grpo_ext.sandbox.walls.namespaces import PackageFinder, check_packages, hide_host, set_up
-from trl_grpo_ext.workers.frames import Channel
+from trl_grpo_ext.workers.frames import Channel, reset_signals
 
 MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 16
 _LOOK_MS = 5  # between looks at the threads of programs where the kernel does not limit them
+_STACK_BYTES = 8 << 20  # what Linux gives a process by default
 _KEPT_WALLS = 16  # by kind, limits and descriptors, of which there are few
 # Loaded before the fork: programs use them often, and loading them costs more than the rest of a run. Not threading or
 # random: what these do after every fork costs more than that.
@@ -207,25 +209,20 @@ _ROLES: dict[str, Callable[[], None]] = {
 }
 
 
-def main() -> None:
-    """Set up as the first argument says, and serve."""
-    config = json.loads(sys.argv[1])
-    os.umask(0o022)  # folders of the new root are for another user to enter
-    control = socket.socket(fileno=os.dup(0))
-    with open("/dev/null") as null:
-        os.dup2(null.fileno(), 0)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - every child's, who finds /dev/null there too
+def _prepared(config: dict[str, Any]) -> Cell:
+    """Put up the walls of this process, and do once what each child would have to.
+
+    Raises:
+        OSError: if this machine does not allow it.
+    """
     # Before the walls are up: afterwards Python's library may be out of reach.
     for name in PRELOADED:
         importlib.import_module(name)
     with open("/proc/self/statm") as sizes:
         base_bytes = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    try:
-        cell = set_up(config, base_bytes)
-        check_packages(config["packages"], cell.user)
-    except OSError as error:
-        control.send(json.dumps({"failed": str(error)}).encode())
-        return
+    _raise_stack()
+    cell = set_up(config, base_bytes)
+    check_packages(config["packages"], cell.user)
     sys.path += config["packages"]
     sys.meta_path.append(PackageFinder(config["installed"]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -234,7 +231,33 @@ def main() -> None:
     rehearse()
     gc.collect()
     gc.freeze()
-    Forker(control, cell).serve()
+    return cell
+
+
+def _raise_stack() -> None:
+    """Let programs recurse as deeply as elsewhere, where the trainer runs with a smaller stack."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
+
+
+def main() -> None:
+    """Set up as the first argument says, and serve."""
+    reset_signals()
+    config = json.loads(sys.argv[1])
+    os.umask(0o022)  # folders of the new root are for another user to enter
+    control = socket.socket(fileno=os.dup(0))
+    with open("/dev/null") as null:
+        os.dup2(null.fileno(), 0)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - every child's, who finds /dev/null there too
+    try:
+        cell = _prepared(config)
+        forker = Forker(control, cell)
+    except OSError as error:
+        control.send(json.dumps({"failed": f"{error}"}).encode())
+        return
+    forker.serve()
     if not cell.namespaces:
         with contextlib.suppress(OSError):  # the trainer, if it is not gone, has removed it
             os.rmdir(cell.scratch)
