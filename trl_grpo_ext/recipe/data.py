@@ -92,7 +92,8 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
         said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         if any(sign in said for sign in NO_ROWS):
             raise _no_rows(name, arguments, purpose) from None
-        if isinstance(cause, OSError) and cause.filename and not Path(cause.filename).is_relative_to(path):
+        elsewhere = isinstance(cause, OSError) and cause.filename and not Path(cause.filename).is_relative_to(path)
+        if elsewhere or str(config.HF_DATASETS_CACHE) in said:
             said += f" (datasets keeps what it has read in {config.HF_DATASETS_CACHE}; HF_HOME names another place)"
         raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
 

@@ -73,10 +73,11 @@ def enter_namespaces(readable: filesystem.Readable) -> int | None:
     kinds = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
     # Root's processes are not counted against the limit of processes, so root's children become nobody.
     user = NOBODY if os.getuid() == 0 and kernel.has_capability(kernel.CAP_SETUID) else None
+    is_admin = kernel.has_capability(kernel.CAP_SYS_ADMIN)  # asked here: in a new user namespace, everybody is
     try:
         _enter_user_namespace(kinds, other=user)
-    except OSError:
-        if not kernel.has_capability(kernel.CAP_SYS_ADMIN):
+    except OSError as error:
+        if not is_admin or error.errno is None:  # without a number: it was entered, and only its users are missing
             raise
         kernel.do("unshare", kinds)
         user = FIRST_SPARE_USER + os.getpid()
