@@ -128,10 +128,9 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
     stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
     again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
     start = again.end() if again else start
-    emphasis = _emphasis_end(text, start, stop)
-    content = text[start : _sentence_end(text, start, emphasis)]
-    stop = start + len(content)
-    return Mark(mark.start(), stop, unmarked(content.replace("**", "") if _is_bold(text, start) else content))
+    stop = _sentence_end(text, start, _emphasis_end(text, start, stop))
+    content = text[start:stop].replace("**", "") if _is_bold(text, start) else text[start:stop]
+    return Mark(mark.start(), stop, unmarked(content))
 
 
 def _is_bold(text: str, at: int) -> bool:

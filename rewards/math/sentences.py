@@ -135,9 +135,8 @@ def _value_that_is(sentence: str) -> str:
     if chosen := _OPTION.match(sentence):
         return chosen[1]
     _, *said_last = _IS.split(sentence)
-    if said_last and in_words(re.split(r"[\s-]+", said_last[-1].strip(" *_`.").casefold())):
-        return said_last[-1].strip(" *_`.")
-    if said_last and _NAME.fullmatch(name := said_last[-1].strip(" *_`.")):  # the fastest is Evelyn
+    name = said_last[-1].strip(" *_`.") if said_last else ""
+    if in_words(re.split(r"[\s-]+", name.casefold())) or _NAME.fullmatch(name):  # forty-two; the fastest is Evelyn
         return name
     bare = "" if FORMULA.search(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]

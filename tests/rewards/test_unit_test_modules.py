@@ -152,6 +152,14 @@ def test_fixtures_and_asynchronous_tests_run() -> None:
     assert run(call_suite({"tests": source}), "def f(x): return x") == ["passed", "passed"]
 
 
+def test_a_generator_of_the_program_that_a_fixture_returns_is_what_the_test_gets() -> None:
+    source = (
+        "import pytest\n@pytest.fixture\ndef items():\n    return count()\n"
+        "def test_a(items):\n    assert list(items) == [1, 2]\n"
+    )
+    assert run(call_suite({"tests": source}), "def count():\n    yield 1\n    yield 2") == ["passed"]
+
+
 def test_patches_give_their_mocks_to_the_test() -> None:
     source = (
         "import random, unittest\nfrom unittest.mock import patch\n"

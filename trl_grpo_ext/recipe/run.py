@@ -203,9 +203,10 @@ class RecipeTrainer(VerifiedGRPOTrainer):
 
 
 def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
-    if training.process_index == 0:
-        claim(training.output_dir)
-    if not training.resume_from_checkpoint and training.process_index == 0:
+    if training.process_index:
+        return
+    claim(training.output_dir)
+    if not training.resume_from_checkpoint:
         for recorded in ("scorecards", FINDINGS):
             set_aside(Path(training.output_dir) / recorded)
 

@@ -228,7 +228,7 @@ def _bind(self: TestObject, instance: Any, owner: Any = None) -> Any:
 
 
 def _signature(self: TestObject) -> Any:
-    """What decorators look at, which only those that do pay for."""
+    """The parameters of a function of the tests, asked for when a decorator looks at them."""
     from inspect import Parameter, Signature
 
     parameters = []

@@ -135,9 +135,9 @@ class RemoteClass(type):
         return any(item is member or item == member for member in cls)
 
 
-# Those that ask for more than methods, so that a class must say that it is one.
+# A class is one of these only if it says so: that it has the methods is not enough.
 _ABSTRACT = frozenset(("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet"))
-# Of what kind such an object says it is: tests ask whether a result is a generator.
+# The types that tests ask for by `isinstance`, by the name of the library's class.
 _OF_LIBRARY = {"generator": GeneratorType, "async_generator": AsyncGeneratorType, "coroutine": CoroutineType}
 
 
