@@ -20,6 +20,7 @@ LEVELS = (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK)
 
 # By a word of what is missing, in the order in which they are looked for.
 _HOW = {
+    "rlimit": "Start training with higher limits: `ulimit -Ha` shows them; in Docker, --ulimit.",
     "landlock": (
         "A kernel of 5.13 or later with landlock in /sys/kernel/security/lsm (boot with lsm=landlock,...); in a "
         "container, a seccomp profile that allows the landlock_ calls."

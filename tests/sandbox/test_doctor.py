@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -73,3 +75,30 @@ def test_what_is_missing_is_explained_where_that_is_known() -> None:
 
 def test_a_program_cannot_write_to_the_terminal() -> None:
     assert shown("a\x1b]0;x\x07\n") == "a\\x1b]0;x\\x07\\n"
+
+
+UNDER_A_LIMIT = """
+from trl_grpo_ext.rewards import UnitTestVerifier
+right, tests = "def one():\\n    return 1", [["assert one() == 1"]]
+for disk_mb in (1, 64):
+    verdict = UnitTestVerifier(disk_mb=disk_mb).judge([right], tests=tests)[0]
+    print(verdict.blame, "RLIMIT_FSIZE" in str(verdict.details))
+"""
+
+
+def under_a_limit(megabytes: int, *command: str) -> subprocess.CompletedProcess[str]:
+    size = megabytes << 20
+    run = ["import os, resource, sys", f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"]
+    start = "; ".join([*run, "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"])
+    return subprocess.run([sys.executable, "-c", start, *command], capture_output=True, text=True, check=False)
+
+
+def test_where_programs_cannot_have_what_their_limits_say_the_doctor_says_why() -> None:
+    done = under_a_limit(8, "-m", "trl_grpo_ext", "doctor")
+    assert "RLIMIT_FSIZE: programs get 16777216, and `ulimit` gives this process 8388608 at most" in done.stdout
+    assert "ulimit -Ha" in done.stdout
+
+
+def test_a_program_that_gets_less_than_its_limits_say_has_no_verdict() -> None:
+    done = under_a_limit(32, "-c", UNDER_A_LIMIT)
+    assert done.stdout == "policy False\ngrader True\n", done.stderr

@@ -17,7 +17,8 @@ from trl_grpo_ext.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.stdio_run import run_cases
 from trl_grpo_ext.sandbox.zygote import LostError, Zygote
 
-_LIMITS = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128, processes=16, disk_mb=4)
+_USUAL = Limits(wall_seconds=10.0)
+_SMALL = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128, processes=16, disk_mb=4)
 
 RUN_AT_ALL = "run at all"
 # The first program prints a dot, and nothing else. Each other prints something if it got what it must not get. Names in
@@ -113,7 +114,8 @@ def _try(zygote: Zygote, attack: str, targets: Mapping[str, object]) -> AttackRe
     for name, value in targets.items():
         program = program.replace(name, repr(value))
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout="." if attack == RUN_AT_ALL else ""),))
-    outcome = run_cases(zygote, Job(program=program, suite=suite, limits=_LIMITS), suite)
+    limits = _USUAL if attack == RUN_AT_ALL else _SMALL
+    outcome = run_cases(zygote, Job(program=program, suite=suite, limits=limits), suite)
     # A program that got nothing prints nothing: it is refused, or ends by an exception or a signal.
     got = outcome.ending is Ending.FAILED
     held = outcome.ending is Ending.PASSED if attack == RUN_AT_ALL else not got

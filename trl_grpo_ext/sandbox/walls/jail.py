@@ -101,19 +101,19 @@ class Cell:
         yield kernel.call("chdir", os.fsencode(self.scratch))
 
     def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
-        yield _lowering(resource.RLIMIT_CPU, max(1, math.ceil(limits["cpu_seconds"])))
-        yield _lowering(resource.RLIMIT_AS, self.base_bytes + (limits["memory_mb"] << 20))
-        yield _lowering(resource.RLIMIT_FSIZE, limits["disk_mb"] << 20)
+        yield _limiting("RLIMIT_CPU", max(1, math.ceil(limits["cpu_seconds"])))
+        yield _limiting("RLIMIT_AS", self.base_bytes + (limits["memory_mb"] << 20))
+        yield _limiting("RLIMIT_FSIZE", limits["disk_mb"] << 20)
         if self.tasks is not None:
-            yield _lowering(resource.RLIMIT_NPROC, self.tasks + limits["processes"])
+            yield _limiting("RLIMIT_NPROC", self.tasks + limits["processes"])
 
 
 def prepare(*, filtered: bool) -> None:
     """Set what the children of this process, a zygote that has entered its namespaces, will inherit."""
     for name in ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_RTPRIO"):
         if hasattr(resource, name):
-            kernel.perform([_lowering(getattr(resource, name), 0)])
-    kernel.perform([_lowering(resource.RLIMIT_NOFILE, _OPEN_FILES)])
+            kernel.perform([_limiting(name, 0)])
+    kernel.perform([_limiting("RLIMIT_NOFILE", _OPEN_FILES)])
     if filtered:
         kernel.drop_bounding_set()
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -137,11 +137,15 @@ def rules_of(
     return {False: reading, True: filesystem.restricting(version, keeping)}
 
 
-def _lowering(limit: int, value: int) -> kernel.PreparedCall:
-    """Set a limit, hard and soft, unless it is lower already: the signal that a soft one sends could be caught."""
-    _, hard = resource.getrlimit(limit)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    return kernel.call("setrlimit", limit, struct.pack("QQ", value, value))
+def _limiting(limit: str, value: int) -> kernel.PreparedCall:
+    """Set a limit, hard and soft: the signal that a soft one sends could be caught.
+
+    It fails where this process may have less: right programs would be cut, and take the blame for it.
+    """
+    number = getattr(resource, limit)
+    _, most = resource.getrlimit(number)
+    why = f"{limit}: programs get {value}, and `ulimit` gives this process {most} at most"
+    return kernel.call("setrlimit", number, struct.pack("QQ", value, value), why=why)
 
 
 def becoming(user: int) -> list[kernel.PreparedCall]:
