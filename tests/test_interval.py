@@ -20,7 +20,7 @@ def mean_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
     parts = (
         Grouped(
             Estimate.of(group),
-            Estimate.one(sum(group) / len(group)),
+            Estimate.of([sum(group) / len(group)]),
             in_unit=all(0 <= score <= 1 for score in group),
         )
         for group in scored
@@ -84,7 +84,7 @@ def test_the_error_of_a_mean_is_the_standard_error_and_that_of_a_difference_of_b
 def test_no_numbers_and_numbers_too_large_to_square_are_not_known() -> None:
     assert not Estimate.of([]).is_known
     assert not Estimate.share(0, 0).is_known
-    assert not Estimate.one(math.nan).count
+    assert not Estimate.of([math.nan]).count
     assert not Estimate.of([1e300, -1e300]).is_known
 
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from planted import Column, samples_of
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status
-from trl_grpo_ext.group_outcome import BETWEEN, RIGHT, WRONG, group_outcomes
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
+from trl_grpo_ext.group_outcome import group_outcomes
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+
+RIGHT, WRONG = Verdict(status=Status.CORRECT, score=1.0), Verdict(status=Status.INCORRECT, score=0.0)
 
 
 def mix_of(**weights: float) -> RewardMix:
@@ -54,22 +56,22 @@ def test_a_progress_that_is_no_share_of_the_training_is_refused(progress: float)
 
 
 @pytest.mark.parametrize(
-    ("rewards", "judgements", "outcome"),
+    ("rewards", "verdicts", "outcome"),
     [
         ([[1, 1], [1, 1]], [RIGHT, RIGHT], "all_right"),
-        ([[1, 1], [1, 1]], [RIGHT, BETWEEN], "tied"),
+        ([[1, 1], [1, 1]], [RIGHT, None], "tied"),
         ([[0, 0], [0, 0]], [WRONG, WRONG], "all_wrong"),
-        ([[0, 0], [0, 0]], [WRONG, BETWEEN], "tied"),
+        ([[0, 0], [0, 0]], [WRONG, None], "tied"),
         ([[1, math.nan], [0, 0]], [RIGHT, WRONG], "live"),
         ([[1, math.nan], [1, 0]], [RIGHT, RIGHT], "all_right"),
-        ([[math.nan, math.nan], [1, 1]], [BETWEEN, RIGHT], "all_right"),
-        ([[math.nan, math.nan]] * 2, [BETWEEN, BETWEEN], "void"),
+        ([[math.nan, math.nan], [1, 1]], [None, RIGHT], "all_right"),
+        ([[math.nan, math.nan]] * 2, [None, None], "void"),
     ],
 )
 def test_a_group_teaches_something_if_its_members_that_were_judged_differ(
-    rewards: list[list[float]], judgements: list[int], outcome: str
+    rewards: list[list[float]], verdicts: list[Verdict | None], outcome: str
 ) -> None:
-    assert group_outcomes(np.array(rewards, dtype=float), np.ones(2), judgements, [np.arange(2)]) == (outcome,)
+    assert group_outcomes(np.array(rewards, dtype=float), np.ones(2), verdicts, [[0, 1]]) == (outcome,)
 
 
 def test_trl_gets_one_function_a_term_and_each_verifier_runs_once_a_batch() -> None:

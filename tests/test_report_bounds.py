@@ -34,7 +34,7 @@ def page_of(path: Path) -> Any:
 def test_a_long_run_is_no_more_than_a_thousand_points() -> None:
     timeline = Timeline()
     for step in range(2500):
-        timeline.add(step, {("reward",): Estimate.one(float(step))})
+        timeline.add(step, {("reward",): Estimate.of([float(step)])})
         assert len(timeline) <= MOST_POINTS  # while it grows, too
     columns = timeline.columns()
     assert len(columns["steps"]) > MOST_POINTS / 2

@@ -27,6 +27,7 @@ class GroupOutcome(StrEnum):
 
 
 RIGHT, BETWEEN, WRONG = 1, 0, -1
+OF_EQUALS = {RIGHT: GroupOutcome.ALL_RIGHT, BETWEEN: GroupOutcome.TIED, WRONG: GroupOutcome.ALL_WRONG}
 
 
 def judgement(verdict: Verdict | None) -> int:
@@ -46,7 +47,7 @@ def judgement(verdict: Verdict | None) -> int:
 def group_outcomes(
     rewards: npt.NDArray[np.floating],
     weights: npt.NDArray[np.floating],
-    judgements: Sequence[int],
+    verdicts: Sequence[Verdict | None],
     groups: Sequence[Iterable[int]],
 ) -> tuple[GroupOutcome, ...]:
     """The outcome of each group, in order.
@@ -57,13 +58,13 @@ def group_outcomes(
     Args:
         rewards: (n, f) rewards, NaN where a function gave none; n samples, f functions.
         weights: (f,) the weights in force.
-        judgements: n of RIGHT, BETWEEN, WRONG.
+        verdicts: n primary verdicts; None where nothing tells whether a sample is right.
         groups: The rows of each group.
 
     Examples:
         >>> rewards = np.array([[1.0, 0.5], [1.0, 0.0], [0.0, 0.5], [1.0, 0.5]])
-        >>> groups = [np.array([0, 1]), np.array([2, 3])]
-        >>> [str(outcome) for outcome in group_outcomes(rewards, np.array([1.0, 0.0]), [1, 1, -1, 1], groups)]
+        >>> verdicts = [Verdict(status=Status.CORRECT, score=1.0)] * 4
+        >>> [str(outcome) for outcome in group_outcomes(rewards, np.array([1.0, 0.0]), verdicts, [[0, 1], [2, 3]])]
         ['all_right', 'live']
     """
     scored = (~np.isnan(rewards).all(axis=1)).tolist()
@@ -72,19 +73,16 @@ def group_outcomes(
     outcomes = []
     for rows in groups:
         members = [row for row in rows if scored[row]]
-        differs = len({counted[row] for row in members}) > 1
-        outcomes.append(_outcome([judgements[row] for row in members], differs))
+        found = {judgement(verdicts[row]) for row in members}
+        if not members:
+            outcomes.append(GroupOutcome.VOID)
+        elif len({counted[row] for row in members}) > 1:
+            outcomes.append(GroupOutcome.LIVE)
+        elif len(found) > 1:
+            outcomes.append(GroupOutcome.TIED)
+        else:
+            outcomes.append(OF_EQUALS[found.pop()])
     return tuple(outcomes)
-
-
-def _outcome(members: Sequence[int], differs: bool) -> GroupOutcome:
-    if not members:
-        return GroupOutcome.VOID
-    if differs:
-        return GroupOutcome.LIVE
-    if all(member == RIGHT for member in members):
-        return GroupOutcome.ALL_RIGHT
-    return GroupOutcome.ALL_WRONG if all(member == WRONG for member in members) else GroupOutcome.TIED
 
 
 def outcome_shares(outcomes: Sequence[GroupOutcome]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from trl_grpo_ext.group_outcome import GroupOutcome, group_outcomes, judgement
+from trl_grpo_ext.group_outcome import GroupOutcome, group_outcomes
 from trl_grpo_ext.sample import Sample, without_pictures
 from trl_grpo_ext.verdict import Verdict
 
@@ -130,11 +130,6 @@ class Scorecard:
         return tuple(None if term is None else self.verdicts[term][row] for row, term in enumerate(self.primary_terms))
 
     @cached_property
-    def judgements(self) -> tuple[int, ...]:
-        """N of RIGHT, BETWEEN and WRONG, by the primary verdicts."""
-        return tuple(map(judgement, self.primary))
-
-    @cached_property
     def kept(self) -> Flags:
         """(N,) which samples are not void."""
         return ~np.array(self.void, dtype=bool)
@@ -190,7 +185,7 @@ class Scorecard:
     def outcomes(self) -> tuple[GroupOutcome, ...]:
         """G, what each group has to teach."""
         rewards, weights = np.column_stack([self.value_matrix, self.other_column]), np.append(self.weight_row, 1.0)
-        return group_outcomes(rewards, weights, self.judgements, self.members)
+        return group_outcomes(rewards, weights, self.primary, self.members)
 
     @cached_property
     def live(self) -> Flags:

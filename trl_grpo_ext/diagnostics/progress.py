@@ -37,7 +37,7 @@ class Ends:
     """A score at the start and at the end of a run: the headline, the report and `summary.json` all name these.
 
     Examples:
-        >>> ends = Ends(start=Estimate.one(0.4), end=Estimate.one(0.8), start_at="at step 0", end_at="at step 9")
+        >>> ends = Ends(start=Estimate.of([0.4]), end=Estimate.of([0.8]), start_at="at step 0", end_at="at step 9")
         >>> str(ends), ends.change
         ('0.40 at step 0 and 0.80 at step 9', 'from 0.40 at step 0 to 0.80 at step 9')
     """

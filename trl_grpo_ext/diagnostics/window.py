@@ -132,13 +132,13 @@ def beside_scores(batch: BatchFigures) -> dict[str, Estimate]:
         "void": Estimate.share(batch.void, batch.size),
     }
     for name, term in batch.terms.items():
-        found |= {f"value of {name}": term.values.groups, f"weight of {name}": Estimate.one(term.weight)}
+        found |= {f"value of {name}": term.values.groups, f"weight of {name}": Estimate.of([term.weight])}
     return found
 
 
 def beside_updates(entry: Mapping[str, Any]) -> dict[str, Estimate]:
     """The figures of one of TRL's logs, of those that may say why a score falls."""
-    return {name: Estimate.one(entry[name]) for name in LOGGED if is_number(entry.get(name))}
+    return {name: Estimate.of([entry[name]]) for name in LOGGED if is_number(entry.get(name))}
 
 
 CheckResult = Finding | NotChecked | None

@@ -8,6 +8,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures, term_figures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Blame, Status
 
 Named = dict[str, float | None]
@@ -35,7 +36,7 @@ def logged_figures(figures: BatchFigures) -> dict[str, float]:
         >>> logged["verified/groups/live"], logged["verified/pass_at_1"], logged["verified/digits/driver_share"]
         (1.0, 0.75, 1.0)
     """
-    named: dict[str, float | None] = {}
+    named: Named = {}
     for term, found in figures.terms.items():
         shadow = figures.agreements.get(term)
         own = _verdicts(found, figures.size) | {
@@ -46,7 +47,7 @@ def logged_figures(figures: BatchFigures) -> dict[str, float]:
             "seconds_p95": found.seconds[1],
         }
         named |= {f"{term}/{name}": number for name, number in own.items()}
-    return {f"verified/{name}": _number(number) for name, number in (named | _of_batch(figures)).items()}
+    return _logged(named | _of_batch(figures))
 
 
 def verdict_figures(card: Scorecard) -> dict[str, float]:
@@ -61,20 +62,20 @@ def verdict_figures(card: Scorecard) -> dict[str, float]:
     | `verified/<term>/weight` | weight in force |
     | `verified/void` | of all samples that are void |
     """
-    named = {
-        f"verified/{term}/{name}": _number(number)
+    named: Named = {
+        f"{term}/{name}": number
         for term in card.terms
         for name, number in _verdicts(term_figures(card, term), len(card)).items()
     }
-    return named | {"verified/void": _number(_share(sum(card.void), len(card)))}
+    return _logged(named | {"void": Estimate.share(sum(card.void), len(card)).mean})
 
 
 def _verdicts(found: TermFigures, size: int) -> Named:
-    shares = {str(status): _share(found.statuses.get(status, 0), found.judged) for status in Status}
+    shares: Named = {str(status): Estimate.share(found.statuses.get(status, 0), found.judged).mean for status in Status}
     return shares | {
         "score": found.scores.numbers.mean,
-        "coverage": _share(found.covered, size),
-        "gated": _share(found.gated, found.verdicts),
+        "coverage": Estimate.share(found.covered, size).mean,
+        "gated": Estimate.share(found.gated, found.verdicts).mean,
         "weight": found.weight,
     }
 
@@ -84,9 +85,9 @@ def _of_batch(figures: BatchFigures) -> Named:
     groups, live = sum(figures.outcomes.values()), figures.outcomes.get(GroupOutcome.LIVE, 0)
     lengths = figures.primary.lengths
     return {
-        "void": _share(figures.void, figures.size),
+        "void": Estimate.share(figures.void, figures.size).mean,
         "drivers/others": figures.others_share,
-        **{f"blame/{blame}": _share(figures.blame.get(blame, 0), verdicts) for blame in Blame},
+        **{f"blame/{blame}": Estimate.share(figures.blame.get(blame, 0), verdicts).mean for blame in Blame},
         **{f"length/mean_{status}": lengths[status].mean for status in STATUSES_OF_LENGTHS},
         "length/mean_truncated": figures.cut_tokens.mean,
         "length/correlation": figures.length_correlation,
@@ -94,17 +95,16 @@ def _of_batch(figures: BatchFigures) -> Named:
         "answers/given": figures.primary.answered.mean,
         "grader/latency_p50": figures.seconds[0],
         "grader/latency_p95": figures.seconds[1],
-        **{f"groups/{kind}": _share(figures.outcomes.get(kind, 0), groups) for kind in GroupOutcome},
-        "groups/secondary_only": _share(figures.secondary_groups, live),
+        **{f"groups/{kind}": Estimate.share(figures.outcomes.get(kind, 0), groups).mean for kind in GroupOutcome},
+        "groups/secondary_only": Estimate.share(figures.secondary_groups, live).mean,
         "effective_completions": figures.effective.mean,
         **{f"pass_at_{k}": rate for k, rate in figures.pass_rates.items()},
     }
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
-
-
-def _number(number: float | None) -> float:
-    """The number; NaN, which TRL leaves out of its logs, for what is unknown or not finite."""
-    return number if number is not None and math.isfinite(number) else math.nan
+def _logged(named: Named) -> dict[str, float]:
+    """These figures as they are logged: NaN, which TRL leaves out of its logs, for what is unknown or not finite."""
+    return {
+        f"verified/{name}": number if number is not None and math.isfinite(number) else math.nan
+        for name, number in named.items()
+    }

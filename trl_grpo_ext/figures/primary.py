@@ -34,7 +34,7 @@ class PrimaryFigures:
     ended_right: int
     unread_ended: int  # the unparseable ones among those that were not cut
     answered: Estimate  # how many of the verdicts have an answer that could be read
-    distinct_answers: float | None  # different answers a group, a mean; None where no answer is extracted
+    distinct_answers: float | None  # different answers a group: the mean over groups with one; None if none has one
     lengths: Mapping[Status, Estimate]  # completion lengths in tokens by status
 
     @property
@@ -47,12 +47,11 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
     """The figures of a batch's primary verdicts."""
     counts: Counter[str] = Counter()
     scores = np.full(len(card), np.nan)
-    lengths: dict[Status, list[float]] = {status: [] for status in Status}
+    lengths: dict[Status, list[int | None]] = {status: [] for status in Status}
     for row, (sample, verdict) in enumerate(zip(card.samples, card.primary, strict=True)):
         if verdict is None:
             continue
-        if math.isfinite(card.tokens[row]):
-            lengths[verdict.status].append(float(card.tokens[row]))
+        lengths[verdict.status].append(sample.length)
         if verdict.score is None:
             continue
         right = verdict.status is Status.CORRECT
@@ -62,11 +61,13 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
         counts["unread_ended"] += verdict.status is Status.UNPARSEABLE and sample.truncated is not True
         scores[row] = verdict.score
     names = ("judged", "right", "cut", "cut_right", "ended", "ended_right", "unread_ended")
-    verdicts = [verdict for verdict in card.primary if verdict is not None]
+    answers = [read_answer(verdict) for verdict in card.primary]
+    # Having no answer is not one more answer.
+    distinct = [{answers[row] for row in rows} - {None} for rows in card.members]
     return PrimaryFigures(
         scores=grouped(card, scores),
-        answered=Estimate.share(sum(read_answer(one) is not None for one in verdicts), len(verdicts)),
-        distinct_answers=_distinct_answers(card),
+        answered=Estimate.share(len(answers) - answers.count(None), len(answers) - card.primary.count(None)),
+        distinct_answers=mean_of_known(len(group) for group in distinct if group),
         lengths={status: Estimate.of(found) for status, found in lengths.items()},
         **{name: counts[name] for name in names},
     )
@@ -75,13 +76,6 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
 def read_answer(verdict: Verdict | None) -> str | None:
     """A verdict's answer; None for what a verifier has put there to show what it could not read."""
     return None if verdict is None or verdict.status is Status.UNPARSEABLE else verdict.answer
-
-
-def _distinct_answers(card: Scorecard) -> float | None:
-    """Different answers a group: the mean over groups with an answer. Having none is not one more answer."""
-    answers = [read_answer(verdict) for verdict in card.primary]
-    found = [{answers[row] for row in rows} - {None} for rows in card.members]
-    return mean_of_known(len(group) for group in found if group)
 
 
 def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:

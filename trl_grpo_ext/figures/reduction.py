@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +28,16 @@ from trl_grpo_ext.figures.primary import (
 )
 from trl_grpo_ext.figures.terms import (
     TermFigures,
-    estimate_of,
     grouped,
     quantiles,
     repeated_completions,
     term_figures,
 )
 from trl_grpo_ext.figures.text import TextFigures, text_figures
-from trl_grpo_ext.group_outcome import WRONG, GroupOutcome
+from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import prompt_key
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard, column_of
-from trl_grpo_ext.support.estimate import Estimate, Grouped
+from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status
 
 # TRL computes in single precision: the advantage of a sample at the mean of its group is this close to 0.
@@ -113,10 +112,10 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         (1, 0, 0.5)
     """
     secondary = card.live & ~card.primary_differs
-    shares, apart = _driver_shares(card, settings)
+    shares, apart, others_share = _driver_shares(card, settings)
     repeats = repeated_completions(card)
     verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
-    wrong = _wrong_groups(card)
+    secondary_share, effective = _of_advantages(card, secondary)
     totals, firsts = column_of(card.totals), [card.samples[rows[0]] for rows in card.members]
     return BatchFigures(
         step=card.step,
@@ -125,41 +124,38 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         void=sum(card.void),
         rewards=grouped(card, totals),
         tokens=grouped(card, card.tokens),
-        cut_tokens=estimate_of(card.tokens[[sample.truncated is True for sample in card.samples]]),
+        cut_tokens=Estimate.of([sample.length for sample in card.samples if sample.truncated is True]),
         length_correlation=_length_correlation(card, totals),
         terms={term: term_figures(card, term, repeats, shares, apart) for term in card.terms},
-        others_share=_others_share(card, shares),
+        others_share=others_share,
         primary=primary_figures(card),
         blame=Counter(one.blame for term in card.in_force for one in card.verdicts[term] if one is not None),
         seconds=quantiles(verdicts),
         outcomes=Counter(card.outcomes),
         prompts=frozenset(prompt_key(one.prompt) for one in firsts if one.prompt is not None),
-        misread_groups=_misread_groups(card),
-        wrong_groups=len(wrong),
-        agreeing_wrong_groups=sum(_is_agreed(card, rows) for rows in wrong),
         secondary_groups=int(secondary.sum()),
         cancelled_groups=int((card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))).sum()),
-        secondary_share=_share_of_advantages(card, secondary),
-        effective=_effective(card),
+        secondary_share=secondary_share,
+        effective=effective,
         pass_rates=pass_rates(card, ks_for(settings, card.mode)),
         agreements={term: agreement(card, term) for term, weight in card.weights.items() if weight == 0},
         text=text_figures(card.samples),
+        **_wrong_groups(card),
     )
 
 
-def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares]:
-    """As `driver_shares`; none where TRL has a way to make advantages that is not known here."""
+def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares, float | None]:
+    """As `driver_shares`, with what the terms lack of the whole: 0, not rounding, where the mix is alone.
+
+    There are none where TRL has a way to make advantages that is not known here.
+    """
     try:
-        return driver_shares(card, AdvantageSettings.read(settings))
+        shares, apart = driver_shares(card, AdvantageSettings.read(settings))
     except ValueError:
-        return {}, {}
-
-
-def _others_share(card: Scorecard, shares: Shares) -> float | None:
-    """What the terms lack of the whole; 0, not rounding, where the mix is alone."""
+        shares, apart = {}, {}
     if not shares and card.terms:
-        return None
-    return 1 - math.fsum(shares.values()) if card.has_others else 0.0
+        return shares, apart, None
+    return shares, apart, 1 - math.fsum(shares.values()) if card.has_others else 0.0
 
 
 def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
@@ -174,40 +170,30 @@ def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
     return float(found.mean()) if found.size else None
 
 
-def _misread_groups(card: Scorecard) -> int:
-    """The all-wrong groups in which most members were cut or not understood."""
-    judged = zip(card.samples, card.primary, strict=True)
-    misread = [sample.truncated is True or verdict is None or verdict.status in UNREAD for sample, verdict in judged]
-    groups = zip(card.members, card.outcomes, strict=True)
-    wrong = [rows for rows, outcome in groups if outcome is GroupOutcome.ALL_WRONG]
-    return sum(2 * sum(misread[row] for row in rows) > len(rows) for rows in wrong)
+def _wrong_groups(card: Scorecard) -> dict[str, int]:
+    """How many groups nobody has solved, and what is known of why: the counts of `BatchFigures`."""
+    counts = dict.fromkeys(("misread_groups", "wrong_groups", "agreeing_wrong_groups"), 0)
+    for rows, outcome in zip(card.members, card.outcomes, strict=True):
+        verdicts = [card.primary[row] for row in rows]
+        if outcome is GroupOutcome.ALL_WRONG:
+            told = zip([card.samples[row].truncated is True for row in rows], verdicts, strict=True)
+            misread = sum(was_cut or verdict is None or verdict.status in UNREAD for was_cut, verdict in told)
+            counts["misread_groups"] += 2 * misread > len(rows)
+        if outcome is not GroupOutcome.VOID and all(judgement(verdict) == WRONG for verdict in verdicts):
+            counts["wrong_groups"] += 1
+            answers = Counter(answer for verdict in verdicts if (answer := read_answer(verdict)) is not None)
+            counts["agreeing_wrong_groups"] += len(rows) > 1 and 2 * max(answers.values(), default=0) > len(rows)
+    return counts
 
 
-def _wrong_groups(card: Scorecard) -> list[tuple[int, ...]]:
-    """The rows of the members of each group in which the primary term finds nothing right."""
-    groups = zip(card.members, card.outcomes, strict=True)
-    told = [rows for rows, outcome in groups if outcome in (GroupOutcome.ALL_WRONG, GroupOutcome.LIVE)]
-    return [rows for rows in told if all(card.judgements[row] == WRONG for row in rows)]
+def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estimate]:
+    """What some groups have of the sum of absolute advantages, and the share of completions that have an advantage.
 
-
-def _is_agreed(card: Scorecard, rows: Sequence[int]) -> bool:
-    """Whether most members give one answer."""
-    answers = Counter(answer for row in rows if (answer := read_answer(card.primary[row])) is not None)
-    return len(rows) > 1 and 2 * max(answers.values(), default=0) > len(rows)
-
-
-def _share_of_advantages(card: Scorecard, chosen: Flags) -> float | None:
-    """What some groups have of the sum of absolute advantages of the live groups."""
+    Only live groups count: in single precision, the advantages of a group of equals may be 3e-4 instead of 0.
+    """
     if card.advantages is None:
-        return None
-    sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float)))).sum(axis=1)
-    whole = float(sizes[card.live].sum())
-    return float(sizes[chosen].sum()) / whole if 0 < whole < math.inf else None
-
-
-def _effective(card: Scorecard) -> Estimate:
-    """Only live groups count: in single precision, the advantages of a group of equals may be 3e-4 instead of 0."""
-    if card.advantages is None:
-        return Estimate.share(0, 0)
-    live = [row for rows, is_live in zip(card.members, card.live, strict=True) if is_live for row in rows]
-    return Estimate.share(sum(abs(card.advantages[row]) > NO_ADVANTAGE for row in live), len(card))
+        return None, NOTHING
+    sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float))))
+    whole, part = float(sizes[card.live].sum()), float(sizes[chosen].sum())
+    effective = Estimate.share(int((sizes[card.live] > NO_ADVANTAGE).sum()), len(card))
+    return part / whole if 0 < whole < math.inf else None, effective

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -105,12 +104,7 @@ def term_figures(
 
 def cause_of(verdict: Verdict) -> str:
     """Why a completion is not right, in its verdict's words, without what they quote: `NameError: name '' is ...`."""
-    return _unquoted(verdict.details.get("why", verdict.reason))
-
-
-@lru_cache(maxsize=1024)
-def _unquoted(why: str) -> str:
-    return _QUOTED.sub("''", why)[:MOST_CAUSE]
+    return _QUOTED.sub("''", verdict.details.get("why", verdict.reason))[:MOST_CAUSE]
 
 
 def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
@@ -128,15 +122,10 @@ def grouped(card: Scorecard, column: Floats) -> Grouped:
     alone = column[[sample.group is None for sample in card.samples]]
     finite = column[np.isfinite(column)]
     return Grouped(
-        numbers=estimate_of(finite),
-        groups=estimate_of(np.append(mean(card.by_group(column)), alone)),
+        numbers=Estimate.of(finite.tolist()),
+        groups=Estimate.of(np.append(mean(card.by_group(column)), alone).tolist()),
         in_unit=bool(((finite >= 0) & (finite <= 1)).all()),
     )
-
-
-def estimate_of(column: Floats) -> Estimate:
-    """The mean of the finite numbers of a column, (N,)."""
-    return Estimate.of(column[np.isfinite(column)].tolist())
 
 
 def quantiles(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:

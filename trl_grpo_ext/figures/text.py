@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.rewards.prose import passages, word_count
 from trl_grpo_ext.rewards.repetition import repeated_share
-from trl_grpo_ext.sample import Prompt, Sample, content_text
+from trl_grpo_ext.sample import Sample, content_text
 from trl_grpo_ext.support.estimate import mean_of_known
+from trl_grpo_ext.support.text import cut
 
 SAMPLES = 8  # of a batch, evenly spread
 NGRAM = 8  # tokens: long enough that honest text seldom repeats one
@@ -41,34 +42,25 @@ def text_figures(samples: Sequence[Sample]) -> TextFigures:
     """
     size = min(SAMPLES, len(samples))
     chosen = [samples[place * len(samples) // size] for place in range(size)]
+    ids = [tuple(sample.completion_ids or ())[:MOST_TOKENS] for sample in chosen]
     return TextFigures(
-        repeated=mean_of_known(map(_repeated, chosen)),
+        repeated=mean_of_known(repeated_share(each, NGRAM) for each in ids if len(each) >= LEAST_TOKENS),
         foreign=mean_of_known(map(_foreign, chosen)),
     )
 
 
-def _repeated(sample: Sample) -> float | None:
-    ids = tuple(sample.completion_ids or ())[:MOST_TOKENS]
-    if len(ids) < LEAST_TOKENS:
-        return None
-    return repeated_share(ids, NGRAM)
-
-
 def _foreign(sample: Sample) -> float | None:
-    if sample.prompt is None:
+    prompt = sample.prompt
+    if prompt is None:
         return None
+    if not isinstance(prompt, str):
+        prompt = " ".join(content_text(message.get("content")) for message in prompt)
+    # The start and the end of a prompt: instructions and the question may be in different languages.
+    prompt = cut(prompt, MOST_CHARS // 2, MOST_CHARS // 2, " ")
     try:
-        said, asked = passages(sample.text[:MOST_CHARS]), passages(_prompt_text(sample.prompt))
+        said, asked = passages(sample.text[:MOST_CHARS]), passages(prompt)
     except ImportError:  # of `regex`, which transformers brings
         return None
     used = {window.script for window in asked}
     words = word_count(said)
     return word_count(said, outside=used) / words if used and words >= LEAST_WORDS else None
-
-
-def _prompt_text(prompt: Prompt) -> str:
-    """The start and the end of a prompt: instructions and the question may be in different languages."""
-    if not isinstance(prompt, str):
-        prompt = " ".join(content_text(message.get("content")) for message in prompt)
-    half = MOST_CHARS // 2
-    return prompt if len(prompt) <= MOST_CHARS else f"{prompt[:half]} {prompt[-half:]}"

@@ -38,9 +38,9 @@ class Side:
         self.void += figures.void
         self.rewards += figures.rewards.numbers
         if figures.others_share is not None and all(one.driver_share is not None for one in figures.terms.values()):
-            self.other_drivers += Estimate.one(figures.others_share)
+            self.other_drivers += Estimate.of([figures.others_share])
         for term, found in figures.terms.items():
-            self.drivers[term] = self.drivers.get(term, NOTHING) + Estimate.one(found.driver_share)
+            self.drivers[term] = self.drivers.get(term, NOTHING) + Estimate.of([found.driver_share])
             self.values[term] = self.values.get(term, NOTHING) + found.values.numbers
             self.weights.setdefault(term, []).append(found.weight)
 

@@ -77,8 +77,8 @@ def _of_batch(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
 def _of_terms(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
     for term, found in figures.terms.items():
         yield ("value", term), found.values.numbers
-        yield ("weight", term), Estimate.one(found.weight)
-        yield ("driver", term), Estimate.one(found.driver_share)
+        yield ("weight", term), Estimate.of([found.weight])
+        yield ("driver", term), Estimate.of([found.driver_share])
         for status in Status:
             yield ("status", term, str(status)), Estimate.share(found.statuses.get(status, 0), found.judged)
 
@@ -110,7 +110,7 @@ class Timeline:
     Examples:
         >>> timeline = Timeline()
         >>> for step in range(3):
-        ...     timeline.add(step, {("loss",): Estimate.one(float(step))})
+        ...     timeline.add(step, {("loss",): Estimate.of([float(step)])})
         >>> timeline.columns()
         {'steps': [0, 1, 2], 'figures': {'loss': [0.0, 1.0, 2.0]}}
     """
@@ -245,5 +245,5 @@ def log_columns(logs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         found = {name: entry[name] for name in LOGGED if name in entry}
         if found and isinstance(entry.get("step"), int):
             numbers = {name: value for name, value in found.items() if isinstance(value, int | float)}
-            timeline.add(entry["step"], {(name,): Estimate.one(float(value)) for name, value in numbers.items()})
+            timeline.add(entry["step"], {(name,): Estimate.of([float(value)]) for name, value in numbers.items()})
     return timeline.columns()

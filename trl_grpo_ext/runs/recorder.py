@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -96,9 +95,11 @@ class Recorder(RunListener):
             weights=dict(card.weights),
             conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
         )
+        metadata = {ABOUT: json.dumps(asdict(about))}
         # Verdicts first: a reader that finds a sample finds its verdicts too.
-        _write_part(self.folder / f"verdicts-{number:08d}.parquet", verdict_table(card), about)
-        _write_part(self.folder / f"samples-{number:08d}.parquet", sample_table(card), about)
+        for kind, table in (("verdicts", verdict_table(card)), ("samples", sample_table(card))):
+            with written_whole(self.folder / f"{kind}-{number:08d}.parquet") as file:
+                pq.write_table(table.replace_schema_metadata(metadata), file)
         self._next = number + 1
         if self.keep_every > 1 and card.mode == "train":
             self._thin_out(number, card.step)
@@ -178,11 +179,6 @@ def _readable_about(path: Path) -> About | None:
         return read_about(path)
     except (OSError, ValueError, TypeError):
         return None
-
-
-def _write_part(path: Path, table: pa.Table, about: About) -> None:
-    with written_whole(path) as file:
-        pq.write_table(table.replace_schema_metadata({ABOUT: json.dumps(asdict(about))}), file)
 
 
 class LogRecorder(RunListener):

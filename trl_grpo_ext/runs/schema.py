@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,23 @@ class Column:
     # Whether a scorecard is made of it again; the others repeat what is known, for people who read files.
     is_read: bool = False
     page: str = ""  # its key in the page; empty if it is not shown, or not for each completion
+
+    def array(self, cells: Iterable[tuple[Any, ...]]) -> pa.Array:
+        """Its values as parquet holds them, one for each tuple of arguments of `of`.
+
+        NaN and infinity become null, and mappings and lists in a text column become JSON.
+        """
+        values = [self.of(*cell) for cell in cells]
+        if pa.types.is_floating(self.type):
+            values = [value if value is not None and math.isfinite(value) else None for value in values]
+        elif pa.types.is_list(self.type):
+            values = [None if value is None else list(value) for value in values]
+        elif pa.types.is_string(self.type):
+            try:
+                return pa.array(values, self.type)  # in most columns there is nothing else
+            except (pa.ArrowException, UnicodeEncodeError):  # another value, or a lone surrogate
+                values = [_text(value) for value in values]
+        return pa.array(values, self.type)
 
 
 INTEGER, NUMBER, TEXT, FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
@@ -87,7 +104,8 @@ VERDICT_COLUMNS = (
 
 def sample_table(card: Scorecard) -> pa.Table:
     """A row a completion."""
-    return _table(SAMPLE_COLUMNS, [(card, row) for row in range(len(card))])
+    cells = [(card, row) for row in range(len(card))]
+    return pa.table({column.name: column.array(cells) for column in SAMPLE_COLUMNS})
 
 
 def verdict_table(card: Scorecard) -> pa.Table:
@@ -98,26 +116,7 @@ def verdict_table(card: Scorecard) -> pa.Table:
         for row, verdict in enumerate(card.verdicts[term])
         if verdict is not None
     ]
-    return _table(VERDICT_COLUMNS, cells)
-
-
-def _table(columns: Sequence[Column], cells: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """These columns, with a row for each tuple of arguments of `Column.of`."""
-    return pa.table({column.name: _array([column.of(*cell) for cell in cells], column.type) for column in columns})
-
-
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as parquet holds them: null for NaN and infinity, and JSON for mappings and lists in a text column."""
-    if pa.types.is_floating(kind):
-        values = [value if value is not None and math.isfinite(value) else None for value in values]
-    elif pa.types.is_list(kind):
-        values = [None if value is None else list(value) for value in values]
-    elif pa.types.is_string(kind):
-        try:
-            return pa.array(values, kind)  # in most columns there is nothing else
-        except (pa.ArrowException, UnicodeEncodeError):  # another value, or a lone surrogate
-            values = [_text(value) for value in values]
-    return pa.array(values, kind)
+    return pa.table({column.name: column.array(cells) for column in VERDICT_COLUMNS})
 
 
 def _text(value: Any) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist, fmean
 
@@ -46,12 +46,16 @@ class Estimate:
     count: float
 
     @classmethod
-    def of(cls, numbers: Sequence[float]) -> Estimate:
-        """The mean of finite numbers of any size; where they are too large to be squared, the error is infinite."""
-        if not numbers:
+    def of(cls, numbers: Iterable[float | None]) -> Estimate:
+        """The mean of the numbers that are known: None is not, nor what is not finite.
+
+        Where they are too large to be squared, the error is infinite.
+        """
+        known = [number for number in numbers if number is not None and math.isfinite(number)]
+        if not known:
             return NOTHING
-        mean = sum(numbers) / len(numbers)
-        return cls._of_deviations(mean, sum((number - mean) * (number - mean) for number in numbers), len(numbers))
+        mean = sum(known) / len(known)
+        return cls._of_deviations(mean, sum((number - mean) * (number - mean) for number in known), len(known))
 
     @classmethod
     def share(cls, part: float, whole: float) -> Estimate:
@@ -60,11 +64,6 @@ class Estimate:
             return NOTHING
         mean = part / whole
         return cls._of_deviations(mean, part * (1 - mean), whole)
-
-    @classmethod
-    def one(cls, number: float | None) -> Estimate:
-        """A single number; `NOTHING` for None, and for one that is not finite, which are unknown."""
-        return NOTHING if number is None or not math.isfinite(number) else cls(number, 0.0, 1)
 
     @classmethod
     def together(cls, parts: Iterable[Estimate]) -> Estimate:
@@ -175,13 +174,10 @@ class Grouped:
         if not self.numbers.count:
             return None
         if self.in_unit:
-            return _wilson(self.numbers.mean, self.groups.count)
+            mean, size = self.numbers.mean, self.groups.count
+            scale = 1 + Z**2 / size
+            centre = (mean + Z**2 / (2 * size)) / scale
+            half = Z / scale * math.sqrt(max(0.0, mean * (1 - mean)) / size + Z**2 / (4 * size**2))
+            # At 0 and 1 rounding would leave the mean outside.
+            return Interval(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
         return replace(self.numbers, error=self.groups.error).interval if self.groups.count > 1 else None
-
-
-def _wilson(mean: float, size: float) -> Interval:
-    scale = 1 + Z**2 / size
-    centre = (mean + Z**2 / (2 * size)) / scale
-    half = Z / scale * math.sqrt(max(0.0, mean * (1 - mean)) / size + Z**2 / (4 * size**2))
-    # At 0 and 1 rounding would leave the mean outside.
-    return Interval(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))

@@ -16,7 +16,7 @@ import torch
 from accelerate.utils import gather, gather_object
 
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
-from trl_grpo_ext.group_outcome import BETWEEN, GroupOutcome, group_outcomes
+from trl_grpo_ext.group_outcome import GroupOutcome, group_outcomes
 from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.sample import Completion, Sample
@@ -151,7 +151,7 @@ class Judge:
         """What each group has to teach where no mix has judged; it is unknown whether a dead group is right."""
         groups = np.arange(len(rewards)).reshape(-1, group_size)
         columns, weights = rewards.float().cpu().numpy(), self.weights.cpu().numpy()
-        return group_outcomes(columns, weights, [BETWEEN] * len(rewards), list(groups))
+        return group_outcomes(columns, weights, [None] * len(rewards), list(groups))
 
 
 def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> None:

@@ -70,7 +70,7 @@ class NoiseMeter(RunListener):
         self._since = time.perf_counter()
         self._left = 0.0  # seconds that may be used; below 0, that are owed
         self._used = math.nan  # seconds at the latest batch
-        self._cost = Estimate.one(0.0)  # seconds a question
+        self._cost = Estimate.of([0.0])  # seconds a question
         self._asked: set[int] = set()
         self._written = 0
 
@@ -111,7 +111,7 @@ class NoiseMeter(RunListener):
         while self._used + self._cost.mean < self._left and (question := next(questions, None)) is not None:
             self._ask(*question)
             used = time.perf_counter() - began
-            self._cost, self._used = self._cost + Estimate.one(used - self._used), used
+            self._cost, self._used = self._cost + Estimate.of([used - self._used]), used
         self._used = time.perf_counter() - began  # with the search for answers
         self._left -= self._used
 
