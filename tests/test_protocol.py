@@ -164,8 +164,14 @@ def test_a_verifier_may_look_at_columns_and_prompts() -> None:
     assert echo(["ab", "ab"], prompts=["a", "a"], suffix=["b", "c"]) == [1.0, 0.0]
 
 
-def test_seconds_are_measured() -> None:
+class Broken(Verifier):
+    def verify(self, sample: Sample) -> Verdict:
+        raise KeyError(sample.text)
+
+
+def test_seconds_are_measured_of_a_verifier_that_raises_too() -> None:
     assert inline.judge(["right"])[0].seconds > 0
+    assert Broken().judge(["right"])[0].seconds > 0
 
 
 def test_verdicts_reach_trls_logs_with_every_key_on_every_call() -> None:

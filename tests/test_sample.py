@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.sample import completion_text, prefill_of, samples_from_columns
+from trl_grpo_ext.sample import completion_text, sample_of, samples_from_columns
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,9 @@ def test_columns_may_be_arrays() -> None:
 def test_a_prompt_tells_whether_it_opens_the_thinking_or_the_chat_template_does(
     prompt: Any, prefill: str | None
 ) -> None:
-    assert prefill_of(prompt, "4") == prefill
-    assert prefill_of(prompt, "4", "of the template") == ("of the template" if prefill is None else prefill)
+    assert sample_of("4", prompt, completion_ids=None, row={}).prefill == prefill
+    sample = sample_of("4", prompt, completion_ids=None, row={}, template_prefill="of the template")
+    assert sample.prefill == ("of the template" if prefill is None else prefill)
 
 
 JSON = st.recursive(

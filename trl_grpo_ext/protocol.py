@@ -112,9 +112,15 @@ class Verifier(ABC):
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         """Judge a batch, one verdict a sample, in order. Never raises: a verifier that fails is an ERROR verdict."""
-        return [
-            self.guarded(self._timed, sample) if seconds_left() else grader_error(BUDGET_SPENT) for sample in samples
-        ]
+        verdicts = []
+        for sample in samples:
+            started = time.perf_counter()
+            if not seconds_left():
+                verdicts.append(grader_error(BUDGET_SPENT))
+                continue
+            verdict = as_verdict(self.guarded(self.verify, sample))
+            verdicts.append(verdict if verdict.seconds else replace(verdict, seconds=time.perf_counter() - started))
+        return verdicts
 
     def guarded(self, step: Callable[[S], T], subject: S) -> T | Verdict:
         """What `step` makes of a sample, or several; the verdict that blames the grader if it raises."""
@@ -159,11 +165,6 @@ class Verifier(ABC):
 
     def close(self) -> None:  # noqa: B027  # most verifiers hold nothing
         """Give back what the verifier holds. It may be used again afterwards."""
-
-    def _timed(self, sample: Sample) -> Verdict:
-        started = time.perf_counter()
-        verdict = as_verdict(self.verify(sample))
-        return verdict if verdict.seconds else replace(verdict, seconds=time.perf_counter() - started)
 
 
 class BatchVerifier(Verifier):
@@ -254,6 +255,15 @@ LogExtra = Callable[[str, list[Any]], None]
 LogMetric = Callable[[str, float], None]
 
 
+# Of the completions table, and what they show of a verdict.
+COLUMNS: Mapping[str, Callable[[Verdict], str | None]] = {
+    "status": lambda verdict: str(verdict.status),
+    "answer": lambda verdict: verdict.answer,
+    "reason": lambda verdict: verdict.reason,
+    "details": lambda verdict: "; ".join(f"{key}: {value}" for key, value in verdict.details.items()),
+}
+
+
 def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExtra | None) -> None:
     """Log verdicts as columns of TRL's completions table, by its `log_extra`, if it passed one.
 
@@ -261,10 +271,8 @@ def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExt
     None where the term does not apply.
     """
     if log_extra is not None:
-        log_extra(f"{name}/status", [str(verdict.status) if verdict else None for verdict in verdicts])
-        log_extra(f"{name}/answer", [verdict.answer if verdict else None for verdict in verdicts])
-        log_extra(f"{name}/reason", [verdict.reason if verdict else None for verdict in verdicts])
-        log_extra(f"{name}/details", [_shown(verdict.details) if verdict else None for verdict in verdicts])
+        for column, shown in COLUMNS.items():
+            log_extra(f"{name}/{column}", [shown(verdict) if verdict else None for verdict in verdicts])
 
 
 def log_figures(figures: Mapping[str, float], log_metric: LogMetric | None) -> None:
@@ -272,10 +280,6 @@ def log_figures(figures: Mapping[str, float], log_metric: LogMetric | None) -> N
     if log_metric is not None:
         for name, value in figures.items():
             log_metric(name, value)
-
-
-def _shown(details: Mapping[str, str]) -> str:
-    return "; ".join(f"{key}: {value}" for key, value in details.items())
 
 
 def status_shares(verdicts: Sequence[Verdict]) -> dict[str, float]:

@@ -86,11 +86,6 @@ def completion_text(completion: Completion) -> str:
     return f"<think>{thinking}</think>{content}" if content else f"<think>{thinking}"
 
 
-def messages_of(completion: Completion) -> Sequence[Message] | None:
-    """The messages of a completion that has several; None for any other."""
-    return completion if not isinstance(completion, str) and len(completion) > 1 else None
-
-
 def _last_said(completion: Sequence[Message]) -> tuple[Any, str]:
     """Of the last assistant message, the thinking in a field of its own, if there is any, and the text."""
     spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
@@ -105,24 +100,6 @@ def content_text(content: object) -> str:
     if isinstance(content, Sequence):
         return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
     return str(content)
-
-
-def prefill_of(prompt: Prompt | None, completion: Completion, of_template: str | None = None) -> str | None:
-    """The start of the assistant's turn that a completion lacks: the text prompt's, or the chat template's, if known.
-
-    Where `completion_text` puts a `<think>` tag back that TRL took away, no prefill comes before it.
-
-    Examples:
-        >>> prefill_of("What is 2+2? <think>", "4")
-        '<think>'
-        >>> prefill_of([{"role": "user", "content": "What is 2+2?"}], "4") is None
-        True
-    """
-    if not isinstance(completion, str) and _last_said(completion)[0]:
-        return ""
-    if isinstance(prompt, str):
-        return think_prefill(prompt)
-    return of_template  # after an assistant's message too: TRL has the template close it, and open another
 
 
 def think_prefill(text: str) -> str:
@@ -197,6 +174,44 @@ def sample_of_row(row: Mapping[str, Any], text: str) -> Sample:
     )
 
 
+def sample_of(
+    completion: Completion,
+    prompt: Prompt | None,
+    *,
+    completion_ids: Sequence[int] | None,
+    row: Mapping[str, Any],
+    truncated: bool | None = None,
+    group: int | None = None,
+    step: int | None = None,
+    template_prefill: str | None = None,
+) -> Sample:
+    """The sample of a completion in any form that TRL gives it in.
+
+    The start of the assistant's turn that the completion lacks is the text prompt's, or the chat template's, if that is
+    known.
+
+    Examples:
+        >>> sample_of("4", "What is 2+2? <think>", completion_ids=None, row={}).prefill
+        '<think>'
+    """
+    # Of a conversation, the template's after an assistant's message too: TRL has it close that, and open another.
+    prefill = think_prefill(prompt) if isinstance(prompt, str) else template_prefill
+    conversation = () if isinstance(completion, str) else completion
+    if _last_said(conversation)[0]:
+        prefill = ""  # none comes before the `<think>` that `completion_text` puts back
+    return Sample(
+        text=completion_text(completion),
+        prompt=prompt,
+        completion_ids=completion_ids,
+        truncated=truncated,
+        row=row,
+        group=group,
+        step=step,
+        prefill=prefill,
+        messages=conversation if len(conversation) > 1 else None,
+    )
+
+
 def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:
     """Samples for TRL's way of calling a reward function: a list of completions and a keyword a column.
 
@@ -207,14 +222,7 @@ def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str
     prompts = _per_row(columns.get("prompts"), size)
     ids = _per_row(columns.get("completion_ids"), size)
     return [
-        Sample(
-            text=completion_text(completion),
-            prompt=prompt,
-            completion_ids=completion_ids,
-            row=row,
-            prefill=prefill_of(prompt, completion),
-            messages=messages_of(completion),
-        )
+        sample_of(completion, prompt, completion_ids=completion_ids, row=row)
         for completion, prompt, completion_ids, row in zip(completions, prompts, ids, _rows(columns, size), strict=True)
     ]
 

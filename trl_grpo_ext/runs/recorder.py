@@ -80,29 +80,28 @@ class Recorder(RunListener):
         self._write_all()
 
     def _write_all(self) -> None:
+        """Write the cards that are not on disk; one that the disk does not take stays for the next time."""
         while self._unwritten:
-            self._write(self._unwritten[0])
+            card = self._unwritten[0]
+            self._has_trained |= card.mode == "train"
+            number = self._next_number()
+            prompts = [sample.prompt for sample in card.samples]
+            about = About(
+                step=card.step,
+                mode=card.mode,
+                session=self._session,
+                weights=dict(card.weights),
+                conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
+            )
+            metadata = {ABOUT: json.dumps(asdict(about))}
+            # Verdicts first: a reader that finds a sample finds its verdicts too.
+            for kind, table in (("verdicts", verdict_table(card)), ("samples", sample_table(card))):
+                with written_whole(self.folder / f"{kind}-{number:08d}.parquet") as file:
+                    pq.write_table(table.replace_schema_metadata(metadata), file)
+            self._next = number + 1
+            if self.keep_every > 1 and card.mode == "train":
+                self._thin_out(number, card.step)
             self._unwritten.popleft()
-
-    def _write(self, card: Scorecard) -> None:
-        self._has_trained |= card.mode == "train"
-        number = self._next_number()
-        prompts = [sample.prompt for sample in card.samples]
-        about = About(
-            step=card.step,
-            mode=card.mode,
-            session=self._session,
-            weights=dict(card.weights),
-            conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
-        )
-        metadata = {ABOUT: json.dumps(asdict(about))}
-        # Verdicts first: a reader that finds a sample finds its verdicts too.
-        for kind, table in (("verdicts", verdict_table(card)), ("samples", sample_table(card))):
-            with written_whole(self.folder / f"{kind}-{number:08d}.parquet") as file:
-                pq.write_table(table.replace_schema_metadata(metadata), file)
-        self._next = number + 1
-        if self.keep_every > 1 and card.mode == "train":
-            self._thin_out(number, card.step)
 
     def cite(self, steps: Collection[int]) -> None:
         """Keep what findings at these optimizer steps have looked at, as far as it is still there.

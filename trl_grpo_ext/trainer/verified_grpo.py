@@ -24,7 +24,7 @@ from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome, outcome_shares
 from trl_grpo_ext.mix.reward_plan import check_weights, plan_rewards
 from trl_grpo_ext.runs.settings import run_settings
-from trl_grpo_ext.sample import Completion, Prompt, Sample, completion_text, messages_of, prefill_of
+from trl_grpo_ext.sample import Completion, Prompt, Sample, sample_of
 from trl_grpo_ext.scorecard import Scorecard, concatenate
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.config import default_config
@@ -213,16 +213,15 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         ends = end_token_ids(self.processing_class, model.generation_config)
         columns = zip(rows, prompts, completions, completion_ids, strict=True)
         return [
-            Sample(
-                text=completion_text(completion),
-                prompt=prompt,
+            sample_of(
+                completion,
+                prompt,
                 completion_ids=ids,
                 truncated=len(ids) > 0 and ids[-1] not in ends,
                 row={key: value for key, value in row.items() if key != "prompt"},
                 group=first_group + (place + index) // moment.group_size,
                 step=moment.step,
-                prefill=prefill_of(prompt, completion, self._template_prefill),
-                messages=messages_of(completion),
+                template_prefill=self._template_prefill,
             )
             for index, (row, prompt, completion, ids) in enumerate(columns)
         ]
