@@ -278,17 +278,26 @@ class Ignore:
     value = object()
     def __enter__(self): return self
     def __exit__(self, *a): return True
+class Later:
+    async def __aenter__(self): return self
+    async def __aexit__(self, *a): return 1
 def f(): return 0
 """
-    passing = ("with Ignore(): 1 / 0", "with Ignore(): int('x')", "with Ignore():\n    raise KeyError")
-    assert_all_pass(program, *passing, names="Ignore")
+    passing = (
+        "with Ignore(): 1 / 0",
+        "with Ignore(): int('x')",
+        "with Ignore():\n    raise KeyError",
+        "import asyncio\nasync def main():\n    async with Later(): raise KeyError\nasyncio.run(main())",
+    )
+    assert_all_pass(program, *passing, names="Ignore Later")
     attacked = (
         "r = f()\nwith Ignore(): assert 10 / r == 5",
         "r = f()\nok = []\nwith Ignore(): ok.append(10 / r == 5)\nassert all(ok)",
         "with Ignore() as i: abs(i.value - 3) < 1e-6",
         "with Ignore(): assert int('x')",
+        "import asyncio\nasync def main():\n    async with Later(): assert f() == 1\nasyncio.run(main())",
     )
-    assert failing(program, *attacked, names="Ignore f") == []
+    assert failing(program, *attacked, names="Ignore Later f") == []
 
 
 def test_what_the_tests_change_in_a_container_of_the_program_has_changed_there() -> None:

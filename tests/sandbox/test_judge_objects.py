@@ -158,6 +158,7 @@ def f(): raise Bad(7)
 def g(kind): raise kind('m')
 def os_error(): open('/no/such/file')
 def key(): return {}['k']
+def look_up(k): raise KeyError(k)
 def leave(): raise SystemExit(3)
 def uni(): b'\\xff'.decode()
 """
@@ -170,10 +171,12 @@ def uni(): b'\\xff'.decode()
         "try: g(ZeroDivisionError)\nexcept ArithmeticError as e: assert e.args == ('m',)\nelse: assert False",
         "try: os_error()\nexcept FileNotFoundError as e: assert e.errno == 2\nelse: assert False",
         "try: key()\nexcept KeyError as e: assert e.args == ('k',)\nelse: assert False",
+        "try: look_up('é')\nexcept KeyError as e: assert e.args == ('é',)\nelse: assert False",
+        "try: look_up(2**70)\nexcept KeyError as e: assert e.args == (2**70,)\nelse: assert False",
         "try: leave()\nexcept SystemExit as e: assert e.code == 3\nelse: assert False",
         "try: uni()\nexcept UnicodeDecodeError: pass\nelse: assert False",
     )
-    assert_all_pass(program, *tests, names="Base Bad f g os_error key leave uni")
+    assert_all_pass(program, *tests, names="Base Bad f g os_error key look_up leave uni")
 
 
 def test_what_a_call_prints_reaches_the_tests_standard_output() -> None:

@@ -70,10 +70,6 @@ class Handle(Stub):
             return True if self is other else NotImplemented
         return (self._equates or other._equates) and self._remote_state.remote.request("eq", self, other)
 
-    def __ne__(self, other: Any) -> Any:
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
-
     def __hash__(self) -> int:
         if not self._equates:
             return object.__hash__(self)

@@ -257,12 +257,6 @@ def _last_call(program: ProgramProxy) -> str:
     if program.last_call is None:
         return ""
     target, args, kwargs, result = program.last_call
-    shown = [_shown(value) for value in args] + [f"{name}={_shown(value)}" for name, value in kwargs.items()]
-    return f"{name_of(target)}({', '.join(shown)}) returned {_shown(result)}"
-
-
-def _shown(value: Any) -> str:
-    try:
-        return _short.repr(value)
-    except ValueError:  # an integer of more digits than Python prints
-        return f"<{type(value).__name__}>"
+    shown = [_short.repr(value) for value in args]
+    shown += [f"{name}={_short.repr(value)}" for name, value in kwargs.items()]
+    return f"{name_of(target)}({', '.join(shown)}) returned {_short.repr(result)}"

@@ -17,7 +17,7 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, descriptio
 from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as
-from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Exceptions
+from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Counterpart, Exceptions
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -49,7 +49,9 @@ class Objects:
         self._handles = Table()
         self._made: dict[str, type] = {}
         self._given: dict[int, TestObject] = {}
-        self._exceptions = Exceptions(self._write_class, self._read_class)
+        self._exceptions = Exceptions(self._write_exception_class, self._read_class)
+        self._counterparts: dict[int, type[BaseException]] = {}
+        self._numbers: dict[type[BaseException], int] = {}
 
     def keep_methods(self, value: Any) -> None:
         """Send `value` as an object, though it is a list, a dict and so on, if its class is the program's own."""
@@ -109,6 +111,9 @@ class Objects:
         described = self._write_class(encoder, kind)
         return {"handle": [self.number(value), described, name if type(name) is str else kind.__name__]}
 
+    def _write_exception_class(self, encoder: Encoder, kind: type) -> Json:
+        return {"my_exception": self._numbers[kind]} if kind in self._numbers else self._write_class(encoder, kind)
+
     def _write_class(self, encoder: Encoder, kind: type) -> Json:
         number = self.number(kind)
         if kind is FunctionType:
@@ -136,7 +141,20 @@ class Objects:
         return object.__new__(self._made[name])
 
     def _read_class(self, data: Json) -> Any:
-        return self._handles.objects[data["remote"]]
+        ((tag, payload),) = data.items()
+        return self._handles.objects[payload] if tag == "remote" else self._counterpart(*payload)
+
+    def _counterpart(self, number: int, name: str, bases: list[Json]) -> type[BaseException]:
+        """What stands for an exception class of the tests: one of the same name and bases, with none of its code."""
+        if number not in self._counterparts:
+            parents = [self._exceptions.decode_class(base) for base in bases]
+            first = () if any(issubclass(parent, Counterpart) for parent in parents) else (Counterpart,)
+            try:
+                kind: Any = type(name, (*first, *parents), {"__module__": "solution"})
+            except TypeError:  # bases that do not go together
+                kind = type(name, (*first, parents[0]), {"__module__": "solution"})
+            self._counterparts[number], self._numbers[kind] = kind, number
+        return self._counterparts[number]
 
     def read(self, decoder: Decoder, tag: str, data: Json) -> Any:
         """What a tag stands for that is not a tag of plain data."""

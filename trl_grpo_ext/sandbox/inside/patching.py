@@ -16,8 +16,8 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.values import MISSING
 from trl_grpo_ext.sandbox.inside.handle import Stub
 from trl_grpo_ext.sandbox.inside.operations import LIBRARY
+from trl_grpo_ext.sandbox.inside.proxy import ProgramProxy
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
-from trl_grpo_ext.sandbox.inside.standing import Requester
 
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
 _PATCHED_WHERE_NAMED = ("getpass", "platform", "secrets", "shutil", "socket", "subprocess", "urllib.request", "uuid")
@@ -29,7 +29,7 @@ _RUNNER = "exec(compile("
 """How the line of the setup begins that is no test's, but the stand-in for pytest."""
 
 
-def share_changes(program: Requester) -> bool:
+def share_changes(program: ProgramProxy) -> bool:
     """Have the program do as the tests do; whether Python's library has been changed for that, in this process.
 
     What the tests' source code does not mention is left alone.
@@ -57,7 +57,7 @@ def share_changes(program: Requester) -> bool:
     return bool(found)
 
 
-def _share_seeds(program: Requester) -> None:
+def _share_seeds(program: ProgramProxy) -> None:
     import random
 
     seed = random.seed
@@ -69,7 +69,7 @@ def _share_seeds(program: Requester) -> None:
     random.seed = seed_both
 
 
-def _forward_library(program: Requester, module: str) -> None:
+def _forward_library(program: ProgramProxy, module: str) -> None:
     """Have functions that look into an object look into the program's objects where they are."""
     home = importlib.import_module(module)
     for name in LIBRARY[module]:
@@ -78,7 +78,7 @@ def _forward_library(program: Requester, module: str) -> None:
             setattr(home, name, _forwarding(program, module, name, getattr(own, "__wrapped__", own)))
 
 
-def _forwarding(program: Requester, module: str, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def function(*args: Any, **kwargs: Any) -> Any:
         # Only for the tests themselves: what runs them must not be told by the program what is a fixture.
@@ -90,7 +90,7 @@ def _forwarding(program: Requester, module: str, name: str, own: Callable[..., A
     return function
 
 
-def _watch(program: Requester, module: ModuleType) -> None:
+def _watch(program: ProgramProxy, module: ModuleType) -> None:
     """Tell the program of each name that is set in a module."""
     originals: dict[str, Any] = {}
 
@@ -112,7 +112,7 @@ def _watch(program: Requester, module: ModuleType) -> None:
     module.__class__ = Watched
 
 
-def _share_environment(program: Requester) -> None:
+def _share_environment(program: ProgramProxy) -> None:
     known = dict(os.environ)
 
     def tell() -> None:

@@ -18,7 +18,7 @@ from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Shared, checked, contents, reading
 from trl_grpo_ext.sandbox.inside.given import USES
 from trl_grpo_ext.sandbox.inside.handle import demote
-from trl_grpo_ext.sandbox.inside.solution_module import note_name
+from trl_grpo_ext.sandbox.inside.remote_class import note_name
 from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
@@ -264,7 +264,7 @@ class ProgramProxy:
 
     def _read_callback(self, message: dict[str, Json]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
         decoder = Decoder(self._shared, self._translation.read)
-        target = decoder.reference(self._translation.given.objects, message["callback"])
+        target = self._translation.given.at(message["callback"])
         use = USES[checked(message["do"], str)]
         values, names = decoder.decode_all(message["values"]), checked(message.get("names", []), list)
         self._finish(decoder, message, values)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol
 
 
 class Requester(Protocol):
-    """What a stand-in asks."""
+    """What a stand-in asks; see `proxy`, which imports what it makes."""
 
     quiet: bool
     has_made: bool
-    before: Callable[[], None] | None
-    sources: dict[str, str]
+    asked: int
 
-    @property
-    def asked(self) -> int:
-        """How many requests there have been."""
+    def request(self, operation: str, /, *values: Any, **named: Any) -> Any: ...
 
-    def request(self, operation: str, /, *values: Any, **named: Any) -> Any:
-        """What the program answers, or the exception that it raised."""
-
-    def get(self, target: Any, name: str) -> Any:
-        """An attribute of an object of the program."""
-
-    def look_up(self, names: list[str]) -> dict[str, list[Any]]:
-        """What the program has by each of these global names: a list of one, or none."""
+    def get(self, target: Any, name: str) -> Any: ...
 
 
 class Standing(IntEnum):

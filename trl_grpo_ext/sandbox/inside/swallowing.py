@@ -13,21 +13,22 @@ _BUILTINS = frozenset(dir(builtins))
 
 def leave(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
     """`__exit__` of a stand-in."""
-    remote, told = self._remote_state.remote, _told(error)
-    swallow = remote.request("special", self, "__exit__", None if told is None else type(told), told, None)
+    remote = self._remote_state.remote
+    swallow = remote.request("special", self, "__exit__", *_told(error))
     return bool(swallow) and error is not None and may_be_swallowed(error, remote.sources)
 
 
 async def leave_async(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
     """`__aexit__` of a stand-in."""
-    remote, told = self._remote_state.remote, _told(error)
-    swallow = await remote.request("special", self, "__aexit__", None if told is None else type(told), told, None)
-    return swallow is True and error is not None and may_be_swallowed(error, remote.sources)
+    remote = self._remote_state.remote
+    swallow = await remote.request("special", self, "__aexit__", *_told(error))
+    return bool(swallow) and error is not None and may_be_swallowed(error, remote.sources)
 
 
-def _told(error: BaseException | None) -> BaseException | None:
+def _told(error: BaseException | None) -> tuple[type[BaseException] | None, BaseException | None, None]:
     """What the program gets to see: what a failed assertion says may be what the tests expect."""
-    return AssertionError() if isinstance(error, AssertionError) else error
+    told = AssertionError() if isinstance(error, AssertionError) else error
+    return None if told is None else type(told), told, None
 
 
 def may_be_swallowed(error: BaseException, sources: dict[str, str]) -> bool:

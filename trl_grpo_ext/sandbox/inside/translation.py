@@ -59,6 +59,7 @@ class Translation:
 
     def __init__(self, program: Requester) -> None:
         self.given = Table()
+        self._exceptions_of_tests = Table()
         self._exceptions = Exceptions(self._write_class, self._read_class)
         self._program = program
         self._objects: dict[int, Any] = {}
@@ -79,7 +80,7 @@ class Translation:
     def write(self, encoder: Encoder, value: Any) -> Json:
         """The JSON for an object that is not plain data."""
         if isinstance(value, type) and issubclass(value, BaseException):
-            return self._exceptions.encode_class(_UNGUARDED.get(value, value), encoder)
+            return self._exceptions.encode_class(value, encoder)
         if isinstance(value, BaseException):
             return self._exceptions.encode_error(value, encoder)
         if isinstance(value, Enum):
@@ -111,7 +112,9 @@ class Translation:
             return {"remote": kind._remote_state.number}
         if kind in _UNGUARDED:
             return {"exception": BUILTIN_NAMES[_UNGUARDED[kind]]}
-        return self._exceptions.encode_own(kind, encoder)
+        bases = [base for base in kind.__bases__ if issubclass(base, BaseException)]
+        written = [self._exceptions.encode_class(base, encoder) for base in bases]
+        return {"my_exception": [self._exceptions_of_tests.add(kind), kind.__name__, written]}
 
     def read(self, decoder: Decoder, tag: str, data: Json) -> Any:
         """What a tag stands for that is not a tag of plain data."""
@@ -120,7 +123,7 @@ class Translation:
         if tag == "subclass":
             return self._instance_of_plain(decoder, data)
         if tag == "given":
-            return decoder.reference(self.given.objects, data)
+            return self.given.at(data)
         if tag == "class":
             return self._class(data)
         if tag in ("exception", "my_exception"):
@@ -128,7 +131,7 @@ class Translation:
         if tag == "error":
             return self._error(decoder, data)
         if tag == "my_error":
-            return decoder.reference(decoder.shared.errors.objects, data)
+            return decoder.shared.errors.at(data)
         if tag == "member":
             return _library_member(data)
         raise MalformedError(f"no tag: {tag[:20]}")
@@ -189,6 +192,8 @@ class Translation:
 
     def _read_class(self, data: Json) -> Any:
         ((tag, payload),) = checked(data, dict).items()
+        if tag == "my_exception":
+            return self._exceptions_of_tests.at(payload)
         if tag != "class":
             raise MalformedError("no class")
         return self._class(payload)

@@ -59,7 +59,7 @@ class Decoder:
             refill(self, new := self._empty(tag, head), content)
             return new
         if tag == "ref":
-            known = self.reference(self.shared.containers.objects, payload)
+            known = self.shared.containers.at(payload)
             self.shared.watch(known)
             return known
         if tag == "later":
@@ -92,12 +92,6 @@ class Decoder:
         kind = CONTAINERS[tag]
         return self.enter(kind.empty() if kind.head is None else kind.empty(self.decode(head)))
 
-    def reference(self, table: list[Any], number: Json) -> Any:
-        """The object of that number."""
-        if type(number) is not int or not 0 <= number < len(table):
-            raise MalformedError("no such object")
-        return table[number]
-
     def finish(self, message: dict[str, Json]) -> list[Any]:
         """Read the rest of a message, whose values have been read, and change what the other end has changed.
 
@@ -116,7 +110,7 @@ class Decoder:
         return changed
 
     def _change(self, number: Json, content: Json) -> Any:
-        value = self.reference(self.shared.containers.objects, number)
+        value = self.shared.containers.at(number)
         before = _attribute_names(value)
         refill(self, value, content)
         if any(callable(getattr(type(value), name, None)) for name in _attribute_names(value) - before):

@@ -1,8 +1,7 @@
 """Exceptions as JSON and back.
 
 A class of Python crosses by its name. A class of the program has a stand-in in the judge, as other classes have (see
-`remote_class`). A class of the tests has a counterpart in the program: a class of the same name whose bases are the
-counterparts of its bases, with none of its code.
+`remote_class`). A class of the tests has a counterpart in the program; see `objects`.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
-from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Table, checked
+from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, checked
 
 MAX_MESSAGE = 500
 _MAX_ARGS = 8
-_MAX_BASES = 16
 _MAX_ATTRIBUTES = 32
 _MAX_LINKS = 4
 _MAX_MEMBERS = 100
@@ -50,77 +48,41 @@ class Counterpart:
 
 
 class Exceptions:
-    """What one end knows of the exception classes of the tests.
+    """How one end writes and reads exceptions.
 
     Args:
-        write_class: Writes any other class.
-        read_class: Reads a class that is neither Python's nor the tests'.
+        write_class: Writes a class that is not Python's.
+        read_class: Reads one that the other end has written so.
     """
 
     def __init__(self, write_class: Callable[[Encoder, type], Json], read_class: Callable[[Json], type]) -> None:
         self._write_class = write_class
         self._read_class = read_class
-        self.of_tests = Table()
-        self._counterparts: dict[int, type[BaseException]] = {}
-        self._numbers: dict[type[BaseException], int] = {}
 
     def encode_class(self, kind: type[BaseException], encoder: Encoder) -> Json:
         """The JSON for an exception class."""
-        if kind in self._numbers:
-            return {"my_exception": self._numbers[kind]}
-        if kind in BUILTIN_NAMES:
-            return {"exception": BUILTIN_NAMES[kind]}
-        return self._write_class(encoder, kind)
+        return {"exception": BUILTIN_NAMES[kind]} if kind in BUILTIN_NAMES else self._write_class(encoder, kind)
 
-    def encode_own(self, kind: type[BaseException], encoder: Encoder) -> Json:
-        """The JSON for an exception class of the tests."""
-        number = self.of_tests.add(kind)
-        bases = [base for base in kind.__bases__ if issubclass(base, BaseException)][:_MAX_BASES]
-        return {"exception": [number, kind.__name__, [self.encode_class(base, encoder) for base in bases]]}
-
-    def decode_class(self, data: Json, depth: int = 0) -> type[BaseException]:
+    def decode_class(self, data: Json) -> type[BaseException]:
         """The class that `encode_class` wrote at the other end."""
         ((tag, payload),) = checked(data, dict).items()
-        if tag == "my_exception":
-            if type(payload) is not int or not 0 <= payload < len(self.of_tests.objects):
-                raise MalformedError("no such exception class")
-            own: type[BaseException] = self.of_tests.objects[payload]
-            return own
-        if tag != "exception":
-            kind = self._read_class(data)
-            if not issubclass(kind, BaseException):
-                raise MalformedError("no exception class")
-            return kind
-        return BUILTIN[payload] if type(payload) is str else self._counterpart(payload, depth)
-
-    def _counterpart(self, data: Json, depth: int) -> type[BaseException]:
-        number, name, bases = checked(data, list)
-        if checked(number, int) in self._counterparts:
-            return self._counterparts[number]
-        fine = depth <= _MAX_BASES and 0 < len(checked(bases, list)) <= _MAX_BASES and checked(name, str).isidentifier()
-        if not fine:
+        kind = BUILTIN[payload] if tag == "exception" else self._read_class(data)
+        if not issubclass(kind, BaseException):
             raise MalformedError("no exception class")
-        parents = [self.decode_class(base, depth + 1) for base in bases]
-        first = () if any(issubclass(parent, Counterpart) for parent in parents) else (Counterpart,)
-        module = {"__module__": "solution"}
-        try:
-            kind: Any = type(name, (*first, *parents), dict(module))
-        except TypeError:  # bases that do not go together
-            kind = type(name, (*first, parents[0]), dict(module))
-        self._counterparts[number], self._numbers[kind] = kind, number
-        return self._counterparts[number]
+        return kind
 
     def encode_error(self, error: BaseException, encoder: Encoder, number: int | None = None, depth: int = 0) -> Json:
         """The JSON for an exception; with `number`, one that the other end may send back as itself."""
         kind = _sendable(type(error))
         attributes = _attributes(error)
+        args = encoder.encode_all(error.args) if _are_few_and_plain(error.args) else None
         links = [self._link(error.__cause__, encoder, depth), self._link(error.__context__, encoder, depth)]
         members = [self.encode_error(each, encoder, None, depth + 1) for each in _members(error)]
         return {
             "error": [
                 self.encode_class(kind, encoder),
                 encoder.encode(_message(error)),
-                _plain_args(error),
+                args,
                 number,
                 list(attributes),
                 encoder.encode_all(attributes.values()),
@@ -140,10 +102,11 @@ class Exceptions:
             decoder: Reads the values in it.
             kind_of: The class to use in place of one.
         """
-        kind, message, args, number, names, values, links, members = checked(data, list)
+        kind, message, args, number, names, attributes, links, members = checked(data, list)
         made = [self.decode_error(_untagged(each), decoder, kind_of)[0] for each in checked(members, list)]
-        error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), args, made)
-        for name, value in zip(checked(names, list), decoder.decode_all(values), strict=True):
+        values = None if args is None else decoder.decode_all(args)
+        error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), values, made)
+        for name, value in zip(checked(names, list), decoder.decode_all(attributes), strict=True):
             own = checked(name, str).isidentifier() and not name.startswith("_") and not hasattr(BaseException, name)
             if own or name == "__notes__":
                 with suppress(AttributeError, TypeError):
@@ -160,13 +123,15 @@ def _untagged(data: Json) -> Json:
     return checked(data, dict)["error"]
 
 
-def _rebuild(cls: type[BaseException], message: Json, args: Json, members: list[BaseException]) -> BaseException:
+def _rebuild(
+    cls: type[BaseException], message: Json, args: list[Any] | None, members: list[BaseException]
+) -> BaseException:
     text = checked(message, str)[:MAX_MESSAGE]
     if _GROUP and issubclass(cls, _GROUP):
         group: BaseException = cls(text, members[:_MAX_MEMBERS])
         return group
-    values = (text,) if args is None else tuple(checked(args, list))
-    if not all(isinstance(value, _PLAIN) for value in values):
+    values = (text,) if args is None else tuple(args)
+    if not all(type(value) in _PLAIN for value in values):
         raise MalformedError("arguments of an exception")
     try:
         error = cls.__new__(cls, *values)
@@ -210,19 +175,6 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def _plain_args(error: BaseException) -> list[Any] | None:
-    """The arguments of an exception, if they are few and plain, as JSON."""
-    args = error.args
-    if len(args) > _MAX_ARGS:
-        return None
-    return list(args) if all(_is_small(value) for value in args) else None
-
-
-def _is_small(value: Any) -> bool:
-    if type(value) is str:
-        return len(value) <= MAX_MESSAGE and value.isascii()
-    if type(value) is int:
-        return abs(value) < 1 << 63
-    if type(value) is float:
-        return abs(value) < float("inf")
-    return value is None or value is True or value is False
+def _are_few_and_plain(args: tuple[Any, ...]) -> bool:
+    plain = all(type(value) in _PLAIN and (type(value) is not str or len(value) <= MAX_MESSAGE) for value in args)
+    return plain and len(args) <= _MAX_ARGS

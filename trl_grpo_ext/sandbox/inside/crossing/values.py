@@ -124,6 +124,12 @@ class Table:
             self.objects.append(value)
         return number
 
+    def at(self, number: Json) -> Any:
+        """The object of a number that came."""
+        if type(number) is not int or not 0 <= number < len(self.objects):
+            raise MalformedError("no such object")
+        return self.objects[number]
+
     def truncate(self, length: int) -> None:
         """Forget what came after the first `length` objects."""
         for value in self.objects[length:]:
