@@ -137,7 +137,8 @@ class Scorecard:
     @cached_property
     def value_matrix(self) -> Floats:
         """(N, K) the values; NaN where there is none, and for void samples."""
-        values = np.array([column_of(self.values[term]) for term in self.terms]).reshape(len(self.terms), len(self)).T
+        columns = np.array([self.values[term] for term in self.terms], dtype=float)  # numpy makes NaN of None
+        values = columns.reshape(len(self.terms), len(self)).T
         values[~self.kept] = np.nan
         return values
 
@@ -149,7 +150,7 @@ class Scorecard:
     @cached_property
     def other_column(self) -> Floats:
         """(N,) what reward functions beside the mix have added to the totals; NaN for void samples."""
-        others = np.nan_to_num(column_of(self.others or (None,) * len(self)))
+        others = np.nan_to_num(np.array(self.others or (None,) * len(self), dtype=float))
         return np.where(self.kept, others, np.nan)
 
     @property
@@ -160,7 +161,7 @@ class Scorecard:
     @cached_property
     def tokens(self) -> Floats:
         """(N,) the completions' lengths in tokens; NaN where they are unknown."""
-        return column_of([sample.length for sample in self.samples])
+        return np.array([sample.length for sample in self.samples], dtype=float)
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
@@ -257,13 +258,3 @@ def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
 
 def _join(parts: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     return tuple(item for part in parts for item in part)
-
-
-def column_of(values: Iterable[float | None]) -> Floats:
-    """The numbers as an array; NaN for None.
-
-    Examples:
-        >>> column_of([0.5, None]).tolist()
-        [0.5, nan]
-    """
-    return np.array([np.nan if value is None else value for value in values], dtype=float)

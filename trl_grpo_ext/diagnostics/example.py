@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.figures.primary import passes
 from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.scorecard import Scorecard
@@ -77,13 +78,9 @@ def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
     if not opinions:  # the evaluation has told
         return _any_row(card, finding)
     return [
-        verdict is not None and verdict.status is Status.CORRECT and any(_fails(opinion[row]) for opinion in opinions)
+        passes(verdict) is True and any(passes(opinion[row]) is False for opinion in opinions)
         for row, verdict in enumerate(card.primary)
     ]
-
-
-def _fails(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.score is not None and verdict.status is not Status.CORRECT
 
 
 def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:

@@ -36,7 +36,7 @@ from trl_grpo_ext.figures.terms import (
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import prompt_key
-from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard, column_of
+from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status
 
@@ -116,7 +116,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     repeats = repeated_completions(card)
     verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
     secondary_share, effective = _of_advantages(card, secondary)
-    totals, firsts = column_of(card.totals), [card.samples[rows[0]] for rows in card.members]
+    totals, firsts = np.array(card.totals, dtype=float), [card.samples[rows[0]] for rows in card.members]
     return BatchFigures(
         step=card.step,
         mode=card.mode,

@@ -13,7 +13,7 @@ import numpy as np
 from trl_grpo_ext.figures.advantages import Shares
 from trl_grpo_ext.figures.arrays import mean
 from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED
-from trl_grpo_ext.scorecard import Floats, Rows, Scorecard, column_of
+from trl_grpo_ext.scorecard import Floats, Rows, Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -71,7 +71,7 @@ def term_figures(
     judged = [verdict for verdict in given if verdict is not None]
     not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
     failures = [one for one in not_right if one.score is None or one.status is Status.TIMEOUT]
-    answers, scores = _answers(card, term), column_of([None if one is None else one.score for one in given])
+    answers, scores = _answers(card, term), [None if one is None else one.score for one in given]
     column, differences = card.value_matrix[:, card.terms.index(term)], _repeated_scores(card, term, repeats)
     several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
     return TermFigures(
@@ -90,7 +90,7 @@ def term_figures(
         fooled=sum(map(would_fool, not_right)),
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
-        scores=grouped(card, scores),
+        scores=grouped(card, np.array(scores, dtype=float)),
         values=grouped(card, column),
         groups=int(several.sum()),
         flat_groups=int((several & ~card.differs(column)).sum()),
@@ -162,7 +162,7 @@ def repeated_completions(card: Scorecard) -> Rows:
 
 def _repeated_scores(card: Scorecard, term: str, repeats: Rows) -> Floats:
     """By how much the scores of repeated completions differ; a timeout, which is found elsewhere, is left out."""
-    verdicts = card.verdicts[term]
-    scores = column_of([None if one is None or one.status is Status.TIMEOUT else one.score for one in verdicts])
-    differences = np.abs(scores[repeats[:, 0]] - scores[repeats[:, 1]])
+    counted = [None if one is None or one.status is Status.TIMEOUT else one.score for one in card.verdicts[term]]
+    scores = np.array(counted, dtype=float)
+    differences: Floats = np.abs(scores[repeats[:, 0]] - scores[repeats[:, 1]])
     return differences[~np.isnan(differences)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,7 +12,6 @@ from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
 from trl_grpo_ext.mix.schedule import weight_at
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
@@ -33,6 +32,10 @@ class RewardMix:
 
     Args:
         terms: At least one, each with a name of its own. A gate or a combination may name any other, in any order.
+
+    Attributes:
+        terms: These terms.
+        verifiers: Those that have a verifier, with it; combinations of others have none.
 
     Raises:
         ValueError: for no terms, two with one name, or a gate or combination that names no term, or in a circle.
@@ -63,6 +66,7 @@ class RewardMix:
                 f"Two reward terms have the name {repeated[0]!r}; their metrics would be mixed up. "
                 f"Give each term a name of its own."
             )
+        self.verifiers = [(term, term.verifier) for term in self.terms if term.verifier is not None]
         self._order = _in_order(self.terms)
 
     if not TYPE_CHECKING:  # for a type checker any name would be an attribute
@@ -78,11 +82,6 @@ class RewardMix:
 
     def __repr__(self) -> str:
         return f"RewardMix({list(self.terms)!r})"
-
-    @property
-    def verifiers(self) -> Iterator[tuple[RewardTerm, Verifier]]:
-        """The terms that have a verifier, with it; those that are combinations of others have none."""
-        return ((term, term.verifier) for term in self.terms if term.verifier is not None)
 
     @property
     def weights(self) -> list[float]:

@@ -25,9 +25,8 @@ from trl_grpo_ext.runs.schema import (
     About,
     is_repeated,
     read_about,
-    sample_table,
     session_starts,
-    verdict_table,
+    tables_of,
 )
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import append_lines, written_whole
@@ -95,7 +94,7 @@ class Recorder(RunListener):
             )
             metadata = {ABOUT: json.dumps(asdict(about))}
             # Verdicts first: a reader that finds a sample finds its verdicts too.
-            for kind, table in (("verdicts", verdict_table(card)), ("samples", sample_table(card))):
+            for kind, table in tables_of(card).items():
                 with written_whole(self.folder / f"{kind}-{number:08d}.parquet") as file:
                     pq.write_table(table.replace_schema_metadata(metadata), file)
             self._next = number + 1

@@ -102,21 +102,19 @@ VERDICT_COLUMNS = (
 )
 
 
-def sample_table(card: Scorecard) -> pa.Table:
-    """A row a completion."""
-    cells = [(card, row) for row in range(len(card))]
-    return pa.table({column.name: column.array(cells) for column in SAMPLE_COLUMNS})
-
-
-def verdict_table(card: Scorecard) -> pa.Table:
-    """A row a verdict: first those of the first term."""
-    cells = [
+def tables_of(card: Scorecard) -> dict[str, pa.Table]:
+    """`verdicts`, a row each, first those of the first term; and `samples`, a row a completion."""
+    samples = [(card, row) for row in range(len(card))]
+    verdicts = [
         (card, term, row, verdict)
         for term in card.terms
         for row, verdict in enumerate(card.verdicts[term])
         if verdict is not None
     ]
-    return pa.table({column.name: column.array(cells) for column in VERDICT_COLUMNS})
+    return {
+        "verdicts": pa.table({column.name: column.array(verdicts) for column in VERDICT_COLUMNS}),
+        "samples": pa.table({column.name: column.array(samples) for column in SAMPLE_COLUMNS}),
+    }
 
 
 def _text(value: Any) -> str | None:

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, sample_table, verdict_table
+from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, tables_of
 from trl_grpo_ext.score.completion_file import CompletionFile
 from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
@@ -131,7 +131,8 @@ def verdict_rows(card: Scorecard, first: int) -> pa.Table:
 
     Samples are numbered from 0 over the file, in which `first` were before this batch.
     """
-    verdicts, samples = verdict_table(card), sample_table(card)
+    tables = tables_of(card)
+    verdicts, samples = tables["verdicts"], tables["samples"]
     rows = verdicts["sample"]
     found = {column.name: verdicts[column.name] for column in OF_VERDICTS}
     found |= {column.name: samples[column.name].take(rows) for column in OF_SAMPLES}

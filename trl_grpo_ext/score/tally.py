@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from trl_grpo_ext.figures.terms import cause_of, grouped, term_figures
-from trl_grpo_ext.scorecard import Scorecard, column_of
+from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
@@ -75,7 +76,7 @@ class Tally:
         self.void += sum(card.void)
         columns = zip(*card.verdicts.values(), strict=True)
         self.failed += sum(any(one is not None and one.blame is Blame.GRADER for one in row) for row in columns)
-        self.totals += grouped(card, column_of(card.totals))
+        self.totals += grouped(card, np.array(card.totals, dtype=float))
         for term in card.terms:
             self.terms.setdefault(term, TermTally()).add(card, term, lines)
 
