@@ -20,12 +20,11 @@ import pyarrow.parquet as pq
 
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.schema import (
     ABOUT,
     About,
-    is_repeated,
     read_about,
-    session_starts,
     tables_of,
 )
 from trl_grpo_ext.scorecard import Scorecard
@@ -114,7 +113,9 @@ class Recorder(RunListener):
 
     def _thin_out(self, number: int, step: int | None) -> None:
         if not self._trained:
-            self._opening = OPENING_BATCHES - self._trained_before(step)
+            parts = RecordedRun(self.folder.parent).parts("train")
+            earlier = sum(about.session < self._session and about.step is not None for _, about in parts)
+            self._opening = OPENING_BATCHES - earlier
         is_opening = self._trained < self._opening
         self._recent.append(_Recent(number, step, is_kept=is_opening or self._trained % self.keep_every == 0))
         self._trained += 1
@@ -149,17 +150,6 @@ class Recorder(RunListener):
             self._trained = 0
             self._recent.clear()
         return self._next
-
-    def _trained_before(self, step: int | None) -> int:
-        """How many training batches on disk, of earlier sessions, count beside a session that began at this step."""
-        abouts = [_readable_about(path) for _, path in self._parts() if path.name.startswith("samples")]
-        earlier = [
-            (about.session, about.step)
-            for about in abouts
-            if about is not None and about.mode == "train" and about.step is not None and about.session < self._session
-        ]
-        starts = session_starts(earlier if step is None else [*earlier, (self._session, step)])
-        return sum(not is_repeated(session, when, starts) for session, when in earlier)
 
 
 @dataclass(slots=True)
