@@ -26,6 +26,7 @@ _HOW = {
         "container, a seccomp profile that allows the landlock_ calls."
     ),
     "seccomp": "x86-64 or arm64, and a container runtime that lets a process filter its own system calls.",
+    "clone": "In a container, a seccomp profile that allows clone with new namespaces.",
     "unshare": (
         "User namespaces: sysctl kernel.unprivileged_userns_clone=1, and user.max_user_namespaces above 0; on Ubuntu "
         "23.10 and later, sysctl kernel.apparmor_restrict_unprivileged_userns=0; in Docker, a seccomp profile that "

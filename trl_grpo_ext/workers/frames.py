@@ -75,11 +75,16 @@ def _no_constant(name: str) -> Any:
 
 
 # The values in a message are trees: a cycle has become a reference before it gets here.
-_encode = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
+to_json = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
 _parse = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
-def _decode(text: str) -> Any:
+def from_json(text: str) -> Any:
+    """The value of one message, in fewer steps than `json.loads`: what they touch, a forked process copies.
+
+    Raises:
+        ValueError: if it is not JSON, of which `FrameError` is one kind.
+    """
     value, end = _parse(text)
     if end != len(text):
         raise FrameError("more than one message in a frame")
@@ -111,7 +116,7 @@ class Channel:
         Raises:
             TypeError, ValueError, RecursionError: for a message that is not JSON; nothing is written then.
         """
-        self.send_bytes(_encode(message).encode(), deadline)
+        self.send_bytes(to_json(message).encode(), deadline)
 
     def send_bytes(self, body: bytes, deadline: Deadline | None = None) -> None:
         """Write one message, in one system call where the kernel takes it whole.
@@ -143,7 +148,7 @@ class Channel:
         """
         body = self.receive_bytes(deadline)
         try:
-            return _decode(body.decode())
+            return from_json(body.decode())
         except FrameError:
             raise
         except RecursionError:
@@ -226,7 +231,7 @@ class Inbox:
         size = int.from_bytes(self._buffer[:_HEADER], "big")
         if len(self._buffer) < _HEADER + size:
             return None
-        message: dict[str, Any] = _decode(self._buffer[_HEADER : _HEADER + size].decode())
+        message: dict[str, Any] = from_json(self._buffer[_HEADER : _HEADER + size].decode())
         del self._buffer[: _HEADER + size]
         return message
 

@@ -35,7 +35,7 @@ from trl_grpo_ext.sandbox.inside.rehearsal import rehearse
 from trl_grpo_ext.sandbox.walls import kernel
 from trl_grpo_ext.sandbox.walls.jail import Cell
 from trl_grpo_ext.sandbox.walls.namespaces import PackageFinder, check_packages, hide_host, set_up
-from trl_grpo_ext.workers.frames import Channel, reset_signals
+from trl_grpo_ext.workers.frames import Channel, from_json, reset_signals, to_json
 
 MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 16
@@ -94,11 +94,7 @@ class Forker:
         self._walls: dict[tuple[object, ...], list[kernel.PreparedCall]] = {}
         self._poller = select.poll()
         self._poller.register(control, select.POLLIN)
-        self._leaving: list[kernel.PreparedCall] = []
-        self._returning: list[kernel.PreparedCall] = []
-        if cell.namespaces:
-            self._leaving.append(kernel.call("unshare", kernel.CLONE_NEWPID))
-            self._returning.append(kernel.call("setns", os.pidfd_open(os.getpid()), kernel.CLONE_NEWPID))
+        self._fork = kernel.forking(kernel.CLONE_NEWPID) if cell.namespaces else os.fork
 
     def serve(self) -> None:
         """Take orders until the trainer is gone."""
@@ -123,7 +119,7 @@ class Forker:
             return False
         if not message:
             return False
-        order = json.loads(message)
+        order = from_json(message.decode())
         if "spawn" in order:
             self._spawn(order["spawn"], descriptors)
         if "end" in order:
@@ -137,21 +133,18 @@ class Forker:
             placed = [] if child["kind"] == "program" else [-1, -1, -1]
             placed += itertools.islice(left, child["descriptors"])
             prepared.append((child["kind"], self._walls_of(child["kind"], child["limits"], tuple(placed))))
-        born = [self._fork(kind, calls) for kind, calls in prepared]
+        born = []
+        for kind, calls in prepared:
+            pid = self._fork()
+            if pid == 0:
+                _live(self._cell, calls, kind)
+            born.append(pid)
         for child, pid in zip(children, born, strict=True):
             watch = os.pidfd_open(pid)
             self._children[watch] = Child(child["id"], pid, watch, child["kind"], child["limits"])
             self._poller.register(watch, select.POLLIN)
         for descriptor in descriptors:
             os.close(descriptor)
-
-    def _fork(self, kind: str, calls: list[kernel.PreparedCall]) -> int:
-        kernel.perform(self._leaving)
-        pid = os.fork()
-        if pid == 0:
-            _live(self._cell, calls, kind)
-        kernel.perform(self._returning)  # the next child's process tree begins here again, not in this one's
-        return pid
 
     def _walls_of(self, kind: str, limits: dict[str, Any], placed: tuple[int, ...]) -> list[kernel.PreparedCall]:
         key = kind, *limits.values(), *placed
@@ -184,7 +177,7 @@ class Forker:
 
     def _tell(self, answer: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the trainer is gone, which the next poll shows
-            self._control.send(json.dumps(answer).encode())
+            self._control.send(to_json(answer).encode())
 
 
 def _live(cell: Cell, calls: list[kernel.PreparedCall], kind: str) -> NoReturn:
