@@ -9,9 +9,10 @@ Shapes: N samples, K terms, G groups of at most M members.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from operator import is_
 from typing import Any, Literal
 
@@ -216,15 +217,7 @@ class Scorecard:
 
     def first(self, size: int) -> Scorecard:
         """This scorecard with at most `size` samples, the first."""
-        return replace(
-            self,
-            samples=self.samples[:size],
-            verdicts={term: column[:size] for term, column in self.verdicts.items()},
-            values={term: column[:size] for term, column in self.values.items()},
-            gated={term: column[:size] for term, column in self.gated.items()},
-            others=None if self.others is None else self.others[:size],
-            advantages=None if self.advantages is None else self.advantages[:size],
-        )
+        return _with_columns([self], lambda parts: parts[0][:size])
 
     def without_pictures(self) -> Scorecard:
         """This scorecard with texts in the place of pictures; the same object if it has none."""
@@ -244,17 +237,18 @@ class Scorecard:
 
 def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
     """One scorecard of several that have the same terms, such as those of all ranks, in order."""
+    return _with_columns(cards, lambda parts: tuple(chain.from_iterable(parts)))
+
+
+def _with_columns(cards: Sequence[Scorecard], made_of: Callable[[list[Any]], tuple[Any, ...]]) -> Scorecard:
+    """A scorecard of which each column is made of those of some cards with the same terms."""
     first = cards[0]
     return replace(
         first,
-        samples=_join(card.samples for card in cards),
-        verdicts={term: _join(card.verdicts[term] for card in cards) for term in first.terms},
-        values={term: _join(card.values[term] for card in cards) for term in first.terms},
-        gated={term: _join(card.gated[term] for card in cards) for term in first.terms},
-        others=None if first.others is None else _join(card.others or () for card in cards),
-        advantages=None if first.advantages is None else _join(card.advantages or () for card in cards),
+        samples=made_of([card.samples for card in cards]),
+        verdicts={term: made_of([card.verdicts[term] for card in cards]) for term in first.terms},
+        values={term: made_of([card.values[term] for card in cards]) for term in first.terms},
+        gated={term: made_of([card.gated[term] for card in cards]) for term in first.terms},
+        others=None if first.others is None else made_of([card.others for card in cards]),
+        advantages=None if first.advantages is None else made_of([card.advantages for card in cards]),
     )
-
-
-def _join(parts: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
-    return tuple(item for part in parts for item in part)
