@@ -70,20 +70,12 @@ def _names_of_mocks() -> frozenset[str]:
     return frozenset({*dir(mock.MagicMock()), *dir(mock.AsyncMock())})
 
 
-def _get(target: Any, name: Any) -> Any:
-    return getattr(target, _checked_name(target, name))
-
-
 def _set(target: Any, name: Any, value: Any) -> None:
     if callable(getattr(type(target), _checked_name(target, name), None)):
         raise AttributeError(f"the method {name!r} of a test's object is not to be replaced")
     if _is_mock(target) and isinstance(value, Stub):
         raise AttributeError(f"{name!r} of a mock is not to be an object of the program, which would answer for it")
     setattr(target, name, value)
-
-
-def _delete(target: Any, name: Any) -> None:
-    delattr(target, _checked_name(target, name))
 
 
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
@@ -112,9 +104,9 @@ def _signature(target: Any) -> list[tuple[Any, ...]]:
 
 USES: dict[str, Callable[..., Any]] = {
     "call": operator.call,
-    "get": _get,
+    "get": lambda target, name: getattr(target, _checked_name(target, name)),
     "set": _set,
-    "delete": _delete,
+    "delete": lambda target, name: delattr(target, _checked_name(target, name)),
     "special": _special,
     "signature": _signature,
     "start": tasks.start,

@@ -117,19 +117,13 @@ def _environ(changed: dict[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _seed(value: Any) -> None:
-    import random
-
-    random.seed(value)
-
-
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "get": getattr,
     "set": setattr,
     "delete": delattr,
     "dir": dir,
     "getitem": lambda target, key: target[key],
-    "seed": _seed,
+    "seed": lambda value: importlib.import_module("random").seed(value),
     "eq": lambda one, other: bool(one == other),
     "hash": hash,
     "str": str,

@@ -13,7 +13,7 @@ import os
 import resource
 import sys
 from traceback import walk_tb
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from trl_grpo_ext.workers.frames import Channel
@@ -21,12 +21,8 @@ from trl_grpo_ext.workers.frames import Channel
 FILENAME = "solution.py"
 PRINTED = 64 << 10
 """The most characters that a call may print; the rest is dropped."""
-EXIT_ERROR = 1
-"""An exception ended the program."""
-EXIT_COMPILE_ERROR = 101
-"""It is not Python."""
-EXIT_MEMORY = 102
-"""It ran out of memory."""
+EXIT_ERROR, EXIT_COMPILE_ERROR, EXIT_MEMORY = 1, 101, 102
+"""The statuses of a program that an exception ended, that is not Python, and that ran out of memory."""
 
 _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _MAX_DETAIL = 300
@@ -91,17 +87,9 @@ def describe(error: BaseException) -> str:
         message = str(error)[:_MAX_DETAIL]
     except Exception:
         message = ""
-    line = _line(error.__traceback__)
+    lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == FILENAME]
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return f"{text} (line {line})" if line else text
-
-
-def _line(trace: TracebackType | None) -> int:
-    line = 0
-    for frame, number in walk_tb(trace):
-        if frame.f_code.co_filename == FILENAME:
-            line = number
-    return line
+    return f"{text} (line {lines[-1]})" if lines else text
 
 
 class Capture(io.TextIOWrapper):

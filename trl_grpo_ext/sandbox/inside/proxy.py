@@ -23,21 +23,7 @@ from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
 MAX_NESTING = 40
-_PLAIN = {
-    "bytes",
-    "complex",
-    "dict",
-    "float",
-    "frozenset",
-    "handle",
-    "int",
-    "later",
-    "list",
-    "ref",
-    "set",
-    "str",
-    "tuple",
-}
+_PLAIN = "bytes complex dict float frozenset handle int later list ref set str tuple"
 """The tags of what leaves nothing behind in Python: no class, no module and no cache of the library."""
 
 _RESULTS = {
@@ -160,7 +146,7 @@ class ProgramProxy:
         """Ask nothing from now on; whether nothing came but plain data and functions, each in answer to a request."""
         alone = self.fault is None and not self.changed_library and not self._translation.has_classes
         self._note("killed", "the run is over")
-        return alone and self._tags <= _PLAIN
+        return alone and self._tags <= {*_PLAIN.split()}
 
     def check_silence(self) -> None:
         """End the run if the program has spoken without being asked."""

@@ -44,33 +44,11 @@ _STACK_BYTES = 8 << 20  # what Linux gives a process by default
 _KEPT_WALLS = 16  # by kind, limits and descriptors, of which there are few
 # Loaded before the fork: programs use them often, and loading them costs more than the rest of a run. Not threading or
 # random: what these do after every fork costs more than that.
-PRELOADED = (
-    "array",
-    "bisect",
-    "cmath",
-    "contextlib",
-    "copy",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "enum",
-    "fractions",
-    "functools",
-    "heapq",
-    "io",
-    "itertools",
-    "json",
-    "math",
-    "numbers",
-    "operator",
-    "re",
-    "string",
-    "textwrap",
-    "time",
-    "traceback",
-    "types",
-    "typing",
+_PRELOADED = (
+    "array bisect cmath contextlib copy dataclasses datetime decimal enum fractions functools heapq io itertools json "
+    "math numbers operator re string textwrap time traceback types typing"
 )
+PRELOADED = tuple(_PRELOADED.split())
 
 
 @dataclass(slots=True)

@@ -38,11 +38,6 @@ class Container(NamedTuple):
     head: Callable[[Any], Any] | None = None
 
 
-def _factory(value: Any) -> Any:
-    made_by = value.default_factory
-    return made_by if _may_make(made_by) else None
-
-
 def _may_make(factory: Any) -> bool:
     """Whether a dict may have that factory. With a class of the program the test would seem to make the objects."""
     return not isinstance(factory, type) or factory in TYPE_NAMES
@@ -76,7 +71,9 @@ CONTAINERS: dict[str, Container] = {
     "dict": Container(dict),
     "OrderedDict": Container(OrderedDict),
     "Counter": Container(Counter),
-    "defaultdict": Container(_empty_defaultdict, _factory),
+    "defaultdict": Container(
+        _empty_defaultdict, lambda value: value.default_factory if _may_make(value.default_factory) else None
+    ),
     "set": Container(set),
     "bytearray": Container(bytearray),
     "deque": Container(lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen),

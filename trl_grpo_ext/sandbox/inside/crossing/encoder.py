@@ -39,9 +39,13 @@ class Encoder:
         shared: What both ends know by number.
         other: Writes objects that are not plain data; the other end's `other` reads them.
         first: Asked before an instance of a subclass of a plain type is flattened; None to flatten it.
+
+    Attributes:
+        depth: How deeply the value that is written now is nested.
+        queue: The containers of which what they hold follows in `rest`.
     """
 
-    __slots__ = ("_first", "_other", "_queue", "depth", "shared")
+    __slots__ = ("_first", "_other", "depth", "queue", "shared")
 
     def __init__(
         self,
@@ -53,7 +57,7 @@ class Encoder:
         self._other = other
         self._first = first
         self.depth = 0
-        self._queue: list[Any] = []
+        self.queue: list[Any] = []
 
     def encode(self, value: Any) -> Json:
         """The JSON for `value`. What is nested too deeply for JSON, and new instances, follow in `rest`."""
@@ -94,10 +98,6 @@ class Encoder:
         finally:
             self.depth -= 1
 
-    def announce(self, value: Any) -> None:
-        """Have what a container holds follow in `rest`."""
-        self._queue.append(value)
-
     def write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
         """Put into a message what is sent by it, and what has changed; nothing if that cannot be written."""
         mark = len(self.shared.containers.objects)
@@ -108,8 +108,8 @@ class Encoder:
                     [self.shared.containers.number(value), write_contents(self, value)] for value in changed
                 ]
                 self.shared.remember(changed)
-            if self._queue:  # grows meanwhile: what follows may announce more
-                message["rest"] = [write_contents(self, value) for value in self._queue]
+            if self.queue:  # grows meanwhile
+                message["rest"] = [write_contents(self, value) for value in self.queue]
         except BaseException:
             self.shared.containers.truncate(mark)
             raise
@@ -161,7 +161,7 @@ def _type(encoder: Encoder, value: type) -> Json:
 def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
     """A reference if the other end has a container already; else it has from now on.
 
-    What is nested deeply, or has attributes, is only announced, and what it holds follows.
+    What is nested deeply, or has attributes, is only named, and what it holds follows.
     """
     known = encoder.shared.containers
     number = known.number(value)
@@ -171,7 +171,7 @@ def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
     head = None if head_of is None else encoder.encode(head_of(value))
     known.add(value)
     if encoder.depth >= DEEP or tag == "instance":
-        encoder.announce(value)
+        encoder.queue.append(value)
         return {"later": [tag, head]}
     held = write_contents(encoder, value)
     if tag == "list":
