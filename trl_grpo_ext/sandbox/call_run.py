@@ -23,16 +23,9 @@ _PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, 
 REPORT_BYTES = 8 << 20  # what a judge may say of one program
 MOST_RUNS = 64  # of one judge
 
-LOST_JUDGE = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")
-"""The result of a test whose judge could not cope with what the program sent."""
-
 
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
-    """Run the tests against the program.
-
-    Raises:
-        LostError, IsolationError: if the sandbox fails.
-    """
+    """Run the tests against the program; raises LostError or IsolationError if the sandbox fails."""
     limits = judge_limits(job.limits)
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(2) for end in socket.socketpair()]
@@ -104,11 +97,7 @@ class Report:
         self.results: list[TestResult] = []
 
     def take(self, frames: Iterable[dict[str, Any]]) -> None:
-        """Take messages of the judge.
-
-        Raises:
-            LostError: if one is of another run.
-        """
+        """Take messages of the judge; raises LostError if one is of another run."""
         for frame in frames:
             if frame["run"] != self._run or self.clean:
                 raise LostError("the judge speaks of another run")
@@ -162,8 +151,7 @@ def _follow(zygote: Zygote, job: Job, report: Report, program: int, judge: Judge
 def follow(zygote: Zygote, judge: int, job: Job, report: Report, inbox: Inbox, step: Callable[[], None]) -> TestResult:
     """Follow a judge to the end of its report, a step at a time; the result of the test that it is cut short in.
 
-    Raises:
-        LostError: if something outside killed it.
+    Raises LostError if something outside killed it.
     """
     try:
         while not (report.complete or inbox.ended):
@@ -172,7 +160,7 @@ def follow(zygote: Zygote, judge: int, job: Job, report: Report, inbox: Inbox, s
         return over.result
     if not report.complete:
         check_killed(await_exit(zygote, judge), judge_limits(job.limits))
-    return LOST_JUDGE
+    return TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")  # by what the program sent
 
 
 def _ending(zygote: Zygote, program: int, limits: Limits) -> TestResult | None:

@@ -13,7 +13,7 @@ from trl_grpo_ext.support.budget import BUDGET_SPENT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one run of a program may use; beyond it the run ends, and the verdict says so.
+    """What one run of a program may use, finite numbers above 0; beyond it the run ends, and the verdict says so.
 
     Attributes:
         wall_seconds: Wall time for a whole suite of tests, from the moment the program may run.
@@ -22,9 +22,6 @@ class Limits:
         processes: Processes and threads at a time.
         output_kb: What one run may print, in KiB.
         disk_mb: What it may keep in its private temporary folder, in MiB; without namespaces it has none.
-
-    Raises:
-        ValueError: for a limit that is not a finite number above 0.
     """
 
     wall_seconds: float = 5.0
@@ -121,14 +118,7 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A program, the tests that it must pass, and what it may use.
-
-    Attributes:
-        program: Python source, as the model wrote it.
-        suite: The tests.
-        limits: What the program may use.
-        stop_at_first: Whether to stop at the first test that does not pass.
-    """
+    """A program as the model wrote it, its tests, what it may use, and whether to stop at the first that fails."""
 
     program: str
     suite: Suite

@@ -60,11 +60,7 @@ class LocalSandbox:
 
     @functools.cached_property
     def isolation(self) -> Isolation:
-        """The walls that programs run behind; found by trying attacks when it is first asked for.
-
-        Raises:
-            IsolationError: if not even the weakest hold.
-        """
+        """The walls that programs run behind, found by trying attacks; raises IsolationError if none hold."""
         try:
             return best_isolation()
         except IsolationError as error:
@@ -76,11 +72,7 @@ class LocalSandbox:
             return Isolation.NONE
 
     def check(self) -> str:
-        """The walls that programs run behind, such as `"namespaces+landlock+seccomp"`.
-
-        Raises:
-            IsolationError, LostError: if programs cannot be run.
-        """
+        """The walls that programs run behind, by name; raises IsolationError or LostError if they cannot be run."""
         with self._zygotes.lend():
             return self.isolation.value
 

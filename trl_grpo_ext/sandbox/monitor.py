@@ -28,11 +28,7 @@ _MEMORY_SLACK = 64 << 20  # the pages of the zygote and the judge
 
 
 class LimitError(Exception):
-    """The program has used up what it may use.
-
-    Attributes:
-        result: Of the test during which that happened.
-    """
+    """The program has used up what it may use: `result` is that of the test during which that happened."""
 
     def __init__(self, result: TestResult) -> None:
         super().__init__(result)
@@ -60,9 +56,7 @@ class Monitor:
     def await_ready(self, inbox: Inbox) -> dict[str, Any]:
         """The first frame of a child, the last thing that it says before a program may run.
 
-        Raises:
-            IsolationError: if it says that it could not be jailed.
-            LostError: if it says nothing.
+        Raises IsolationError if it says that it could not be jailed, and LostError if it says nothing.
         """
         self.add(inbox.descriptor)
         frame = inbox.next()
@@ -89,8 +83,7 @@ class Monitor:
     def wait(self) -> set[int]:
         """The descriptors on which something can be done; what the zygote says is taken in.
 
-        Raises:
-            LimitError: when the time is up, or too much memory is in use.
+        Raises LimitError when the time is up, or too much memory is in use.
         """
         while True:
             now = time.monotonic()
@@ -131,10 +124,7 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
     """See whether a process was killed from outside, for one that cannot kill itself and that its program cannot kill.
 
     That is every judge, and a program that is the first process of a process tree. The kernel kills these too, but only
-    for the memory or the processor time that they have used.
-
-    Raises:
-        LostError: if so.
+    for the memory or the processor time that they have used. Raises LostError if so.
     """
     if left is None or os.waitstatus_to_exitcode(left.status) != -signal.SIGKILL:
         return

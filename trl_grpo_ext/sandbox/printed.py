@@ -27,11 +27,7 @@ _BLANK = " \t\v\f\r"
 def first_difference(printed: bytes, expected: str) -> str:
     r"""A short line that says where a program printed something else; empty if it printed what it should.
 
-    Linear in the length of both.
-
-    Args:
-        printed: The bytes; those that are no UTF-8 equal no text.
-        expected: The text.
+    Bytes that are no UTF-8 equal no text. Linear in the length of both.
 
     | printed | expected | same |
     |---|---|---|

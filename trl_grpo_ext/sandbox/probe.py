@@ -97,9 +97,7 @@ class AttackResult:
 def probe(isolation: Isolation) -> list[AttackResult]:
     """Try every attack on programs behind these walls.
 
-    Raises:
-        IsolationError: if this machine cannot put the walls up; the message says which.
-        LostError: if the sandbox itself failed.
+    Raises IsolationError, which says which wall this machine cannot put up, or LostError if the sandbox itself failed.
     """
     zygote = Zygote(isolation)
     try:
@@ -151,10 +149,9 @@ def _targets() -> Iterator[dict[str, object]]:
 
 @functools.cache
 def best_isolation() -> Isolation:
-    """The strongest walls that hold on this machine; found once a process.
+    """The strongest walls that hold on this machine, found once a process.
 
-    Raises:
-        IsolationError: if none do; the message says what is missing and how to get it.
+    Raises IsolationError if none do; it says what is missing and how to get it.
     """
     missing = []
     for isolation in (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK):

@@ -26,11 +26,7 @@ _HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)
 
 
 def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
-    """Run the program on each case, one after another; the wall time is for all of them together.
-
-    Raises:
-        LostError, IsolationError: if the sandbox fails.
-    """
+    """Run the program on each case; raises LostError or IsolationError if the sandbox fails."""
     return run_each(job, suite, lambda case, seconds: _run_case(zygote, job, case, seconds))
 
 

@@ -52,14 +52,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A process that judges programs, one after another.
-
-    Attributes:
-        number: The child's.
-        control: What it is told by, and reports by.
-        limits: That it runs under.
-        runs: How many it has judged.
-    """
+    """A child that judges programs, under these limits: its socket to the trainer, and how many it has judged."""
 
     number: int
     control: socket.socket

@@ -139,12 +139,7 @@ _printed = Capture(PRINTED)  # made before the fork, which costs each child less
 
 
 def serve(control: int, rpc: int) -> None:
-    """Load the program that comes by `control`, then answer the judge's calls until it closes `rpc`.
-
-    Args:
-        control: The channel to the trainer, which is told that the program is about to run.
-        rpc: The channel to the judge, which is told first whether the program was loaded.
-    """
+    """Tell the trainer, by `control`, that its program is about to run; load it, and answer the judge by `rpc`."""
     trainer = Channel(control)
     trainer.send({"ready": True})
     source = trainer.receive()["program"]

@@ -25,11 +25,7 @@ def file_of(number: int) -> str:
 
 
 def compile_tests(setup: str, tests: Sequence[str]) -> TestCode:
-    """Compile them.
-
-    Raises:
-        BadTestsError: if they are not Python.
-    """
+    """Compile them; raises BadTestsError if they are not Python."""
     return _compile(setup, SETUP_FILE), [_compile(test, file_of(number)) for number, test in enumerate(tests)]
 
 
@@ -76,10 +72,6 @@ class Tests:
 
     @functools.cached_property
     def compiled(self) -> TestCode:
-        """The setup and the tests as code, made when first asked for unless it came with them.
-
-        Raises:
-            BadTestsError: if they are not Python.
-        """
+        """The code that came with them, else made when first asked for; raises BadTestsError if they are not Python."""
         packed = self._order.get("code")
         return unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])

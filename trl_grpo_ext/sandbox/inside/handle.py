@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any
+from enum import IntEnum
+from typing import Any, Protocol
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
 from trl_grpo_ext.sandbox.inside.crossing.specials import (
@@ -24,10 +25,48 @@ from trl_grpo_ext.sandbox.inside.crossing.specials import (
     OF_PLAIN_RESULTS,
     UNARY,
 )
-from trl_grpo_ext.sandbox.inside.standing import Standing, State
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
 _FIRST_PULLS = 8
+
+
+class Requester(Protocol):
+    """What a stand-in asks; see `proxy`, which imports what it makes."""
+
+    quiet: bool
+    has_made: bool
+    asked: int
+
+    def request(self, operation: str, /, *values: Any, **named: Any) -> Any: ...
+
+    def get(self, target: Any, name: str) -> Any: ...
+
+
+class Standing(IntEnum):
+    """Where an object of the program comes from, which decides what it is asked."""
+
+    RESULT = 0
+    COMPUTED = 1
+    """The result of an operator on objects that the test has made, or a constant of a class, such as `Color.RED`."""
+    MADE = 2
+    """The test has made it: it called a class, by a name with a capital letter."""
+
+
+class State:
+    """What the judge knows of one object of the program."""
+
+    __slots__ = ("ahead", "born", "driver", "hash", "name", "number", "pulls", "remote", "standing")
+
+    def __init__(self, remote: Requester, number: int, name: str) -> None:
+        self.remote = remote
+        self.number = number
+        self.name = name
+        self.standing = Standing.RESULT
+        self.born = remote.asked  # by which request it became known
+        self.hash: int | None = None
+        self.ahead: deque[tuple[Any, BaseException | None]] = deque()
+        self.pulls = 0
+        self.driver: Any = None
 
 
 class Stub:
@@ -79,20 +118,18 @@ class Handle(Stub):
         return int(state.hash)
 
     def __str__(self) -> str:
-        remote = self._remote_state.remote
-        return describe(self) if remote.quiet else str(remote.request("str", self))
+        return _text(self, "str")
 
     def __repr__(self) -> str:
-        remote = self._remote_state.remote
-        return describe(self) if remote.quiet else str(remote.request("repr", self))
+        return _text(self, "repr")
 
     def __format__(self, spec: str) -> str:
         return str(self._remote_state.remote.request("format", self, spec))
 
 
-def describe(stand_in: Stub) -> str:
-    """What to call an object of the program without asking it."""
-    return f"<{stand_in._remote_state.name}>"
+def _text(self: Stub, kind: str) -> str:
+    state = self._remote_state
+    return f"<{state.name}>" if state.remote.quiet else str(state.remote.request(kind, self))
 
 
 def name_of(target: Any) -> str:

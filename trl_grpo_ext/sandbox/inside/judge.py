@@ -7,6 +7,7 @@ rebuilt from plain data.
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import gc
 import os
@@ -25,7 +26,6 @@ from trl_grpo_ext.sandbox.inside.handle import name_of
 from trl_grpo_ext.sandbox.inside.patching import share_changes
 from trl_grpo_ext.sandbox.inside.program import Capture
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
-from trl_grpo_ext.sandbox.inside.solution_module import SolutionModule
 from trl_grpo_ext.workers.frames import Channel
 
 MESSAGES_IN_ALL = 16
@@ -40,10 +40,9 @@ _nowhere = Capture(0)  # made before the fork, which costs each child less
 
 
 def judge(control: int) -> None:
-    """Judge each program that is asked for by `control`, one after another, until it ends.
+    """Judge each program that the trainer asks for by `control`, one after another, until it ends.
 
-    Args:
-        control: From and to the trainer. Before each order comes the channel to the program, which may send anything.
+    Before each order comes the channel to the program, which may send anything.
     """
     trainer, ends = socket.socket(fileno=control), list[int]()
     sys.setrecursionlimit(_RECURSION_LIMIT)
@@ -134,6 +133,42 @@ def _new_namespace(program: ProgramProxy) -> dict[str, Any]:
     sys.modules["tests"] = module
     sys.modules["solution"] = SolutionModule(program)
     return module.__dict__
+
+
+class SolutionModule(ModuleType):
+    """What `import solution` gives the tests."""
+
+    def __init__(self, program: ProgramProxy) -> None:
+        super().__init__("solution")
+        self.__dict__["_remote"] = program
+
+    def __getattr__(self, name: str) -> Any:
+        program: ProgramProxy = self.__dict__["_remote"]
+        if name == "__all__":
+            return _unbound(program.request("public"))
+        found = [] if name.startswith("__") else program.look_up([name])[name]
+        if not found:
+            raise AttributeError(f"module 'solution' has no attribute {name!r}", name=name, obj=self)
+        return found[0]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            self.__dict__["_remote"].request("set_name", name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self.__dict__["_remote"].request("delete_name", name)
+
+
+def _unbound(public: list[str]) -> list[str]:
+    """The names that `from solution import *` brings: none that stands for something where it is written.
+
+    Otherwise a program could replace `print`, `math` or a helper of the tests.
+    """
+    frame = sys._getframe(2)
+    taken = {*dir(builtins), *frame.f_globals, *frame.f_locals}
+    return [name for name in public if type(name) is str and name not in taken]
 
 
 def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:

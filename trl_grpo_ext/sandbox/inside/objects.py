@@ -32,15 +32,7 @@ _BUILTINS = dict(vars(__import__("builtins")))
 
 
 class Objects:
-    """The program's objects that the judge knows by number, and the tests' that the program has.
-
-    Args:
-        call_back: Uses an object of the tests.
-        namespace: The program's global names.
-
-    Attributes:
-        described: The classes that the judge has been told of.
-    """
+    """The program's objects that the judge knows by number, the classes that it was told of, and the tests' objects."""
 
     def __init__(self, call_back: CallBack, namespace: dict[str, Any]) -> None:
         self.described: list[type] = []

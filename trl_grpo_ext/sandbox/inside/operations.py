@@ -59,10 +59,6 @@ def _size(item: Any) -> int:
 _tasks = Tasks()
 
 
-def _special(target: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
-    return getattr(type(target), name)(target, *args, **kwargs)
-
-
 def _inherited(target: Any, owner: type, name: str) -> Any:
     """What `super()` finds in `owner` or above."""
     kinds = type(target).__mro__
@@ -138,7 +134,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "start": _tasks.start,
     "step": _tasks.step,
     "cancel": _tasks.cancel,
-    "special": _special,
+    "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(target, *args, **kwargs),
     "inherited": _inherited,
     "library": _library,
     "patch": _patch,

@@ -35,11 +35,7 @@ class CompileError(Exception):
 
 
 def compile_program(source: str) -> CodeType:
-    """The code of a program.
-
-    Raises:
-        CompileError: if it is not Python, whatever the compiler makes of it.
-    """
+    """The code of a program; raises CompileError if it is not Python, whatever the compiler makes of it."""
     try:
         return compile(source, FILENAME, "exec", dont_inherit=True)
     except SyntaxError as error:

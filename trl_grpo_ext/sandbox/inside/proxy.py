@@ -26,20 +26,12 @@ MAX_NESTING = 40
 _PLAIN = "bytes complex dict float frozenset handle int later list ref set str tuple"
 """The tags of what leaves nothing behind in Python: no class, no module and no cache of the library."""
 
-_RESULTS = {
-    "dir": list,
-    "eq": bool,
-    "format": str,
-    "start": int,
-    "step": tuple,
-    "subclass": int,
-    "hash": int,
-    "isinstance": bool,
-    "issubclass": bool,
-    "names": list,
-    "next": tuple,
-    "repr": str,
-    "str": str,
+_RESULTS: dict[str, type] = {
+    **dict.fromkeys(("eq", "isinstance", "issubclass"), bool),
+    **dict.fromkeys(("hash", "start", "subclass"), int),
+    **dict.fromkeys(("format", "repr", "str"), str),
+    **dict.fromkeys(("dir", "names"), list),
+    **dict.fromkeys(("next", "step"), tuple),
 }
 
 
@@ -213,7 +205,7 @@ class ProgramProxy:
         else:
             value = decoder.decode(message["value"])
             if adopted is not None:  # what else has changed may hold the class
-                self._translation.adopt(adopted, checked(value, int))
+                self._translation.classes[checked(value, int)] = adopted
         self._finish(decoder, message, [value, vars(error) if error is not None else None])
         return value, error
 

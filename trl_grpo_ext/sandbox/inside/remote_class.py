@@ -14,8 +14,7 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.classes import description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.sandbox.inside.crossing.specials import ALL, EQUALITY, FORWARDED
-from trl_grpo_ext.sandbox.inside.handle import Handle, Stub, bind, drive, special
-from trl_grpo_ext.sandbox.inside.standing import Requester, Standing, State
+from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub, bind, drive, special
 
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
@@ -185,7 +184,7 @@ class RemoteAttribute:
 def make_class(
     remote: Requester, number: int, name: str, full: list[str], bases: list[type], names: list[str], flags: list[str]
 ) -> RemoteClass:
-    """The stand-in for a class.
+    """The stand-in for a class; raises TypeError if there is no such class.
 
     Args:
         remote: The program.
@@ -196,9 +195,6 @@ def make_class(
         names: What the class defines.
         flags: `library`: it is Python's own, as that of generators. `unhashable`. `function`: they bind like functions.
             Abstract classes of Python's collections that it inherits from, by name.
-
-    Raises:
-        TypeError: if there is no such class.
     """
     plain = any(not issubclass(base, Handle) for base in bases)
     members: dict[str, Any] = {} if plain else {"__slots__": ()}

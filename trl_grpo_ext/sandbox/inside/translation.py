@@ -22,9 +22,8 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     plain_scalar,
 )
 from trl_grpo_ext.sandbox.inside.given import is_data_class, specials_of
-from trl_grpo_ext.sandbox.inside.handle import Handle, Stub
+from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub
 from trl_grpo_ext.sandbox.inside.remote_class import ErrorStub, RemoteClass, class_of_functions, make_class
-from trl_grpo_ext.sandbox.inside.standing import Requester, Standing, State
 
 _MAX_NAME = 100
 _MAX_BASES = 16
@@ -54,6 +53,7 @@ class Translation:
 
     Attributes:
         given: The tests' functions and objects that the program may use, by number.
+        classes: The program's, by number, and those of the tests that it has made as well.
         has_classes: Whether there are stand-ins for classes of the program.
     """
 
@@ -63,12 +63,8 @@ class Translation:
         self._exceptions = Exceptions(self._write_class, self._read_class)
         self._program = program
         self._objects: dict[int, Any] = {}
-        self._classes: dict[int, RemoteClass] = {}
+        self.classes: dict[int, RemoteClass] = {}
         self.has_classes = False
-
-    def adopt(self, kind: Any, number: int) -> None:
-        """Take a class of the tests that the program has made as well for its class `number`."""
-        self._classes[number] = kind
 
     def first(self, encoder: Encoder, value: Any) -> Json | None:
         """The JSON for what the program has already."""
@@ -200,17 +196,17 @@ class Translation:
 
     def _class(self, data: Json) -> RemoteClass:
         number, *described = checked(data, list)
-        if checked(number, int) not in self._classes:
+        if checked(number, int) not in self.classes:
             if described == ["function"]:
-                return self._classes.setdefault(number, class_of_functions(self._program, number))
+                return self.classes.setdefault(number, class_of_functions(self._program, number))
             self.has_classes = True
             name, qualified, bases, names, flags = described
             parents = [base for each in checked(bases, list)[:_MAX_BASES] if (base := self._base(each)) is not None]
             if not all(type(each) is str for each in (name, *qualified, *names, *flags)):
                 raise MalformedError("no name of a class")
             made = make_class(self._program, number, name[:_MAX_NAME], qualified, parents, names, flags)
-            self._classes[number] = made
-        return self._classes[number]
+            self.classes[number] = made
+        return self.classes[number]
 
     def _base(self, data: Json) -> type | None:
         ((tag, payload),) = checked(data, dict).items()

@@ -181,11 +181,7 @@ _ROLES: dict[str, Callable[[], None]] = {
 
 
 def _prepared(config: dict[str, Any]) -> Cell:
-    """Put up the walls of this process, and do once what each child would have to.
-
-    Raises:
-        OSError: if this machine does not allow it.
-    """
+    """Put up the walls of this process, and do once what each child would have to; raises OSError if it may not."""
     # Before the walls are up: afterwards Python's library may be out of reach.
     for name in PRELOADED:
         importlib.import_module(name)

@@ -90,11 +90,7 @@ def _installed_in(folder: str) -> Iterator[str]:
 
 
 def make_private_root(readable: Readable) -> None:
-    """Make a new root, with nothing in it but what may be read, read-only, and enter it.
-
-    Raises:
-        OSError: if this process may not mount.
-    """
+    """Make a new root, with nothing in it but what may be read, read-only, and enter it; OSError if forbidden."""
     shown = [path + "/" for path in (*readable.paths, *readable.shown)]
     folders = [os.path.realpath(each) for each in _MOUNT_POINTS if os.path.isdir(each)]
     folder = next(each for each in folders if not any(path.startswith(each + "/") for path in shown))

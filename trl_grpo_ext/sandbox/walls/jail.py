@@ -77,11 +77,7 @@ class Cell:
         return [*null, *places[1:]] if descriptors[0] < 0 else places
 
     def lock(self, calls: Iterable[kernel.PreparedCall]) -> None:
-        """Put this process, a fresh child, into its jail.
-
-        Raises:
-            OSError: if a wall cannot be put up.
-        """
+        """Put this process, a fresh child, into its jail; raises OSError if a wall cannot be put up."""
         kernel.perform(calls)
         if self.namespaces:
             return

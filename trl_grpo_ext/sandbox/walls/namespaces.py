@@ -25,12 +25,7 @@ FIRST_SPARE_USER = 2_000_000_000
 def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
     """Put up the walls that children share, and prepare theirs. In a new process tree, it returns in a child.
 
-    Args:
-        config: What the trainer has ordered.
-        base_bytes: Memory that this process has mapped.
-
-    Raises:
-        OSError: if this machine lacks what was asked for.
+    This process has mapped `base_bytes` of memory. Raises OSError if this machine lacks what the trainer has ordered.
     """
     version = filesystem.landlock_abi() if config["landlock"] else 0
     if config["landlock"] and not version:
@@ -62,13 +57,9 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
 
 
 def enter_namespaces(readable: filesystem.Readable) -> int | None:
-    """Go into namespaces of one's own; the children of this process will be in a new process tree.
+    """Go into namespaces of one's own, where children are in a new process tree; raises OSError if that is forbidden.
 
-    Returns:
-        The user that children must become, None if they may stay who this process is.
-
-    Raises:
-        OSError: if this machine does not allow it.
+    Returns the user that children must become, None if they may stay who this process is.
     """
     kinds = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
     # Root's processes are not counted against the limit of processes, so root's children become nobody.
@@ -141,11 +132,7 @@ def _spare_user() -> int | None:
 
 
 class PackageFinder:
-    """Finds packages whose own folders may be read, but not the folder that they are installed in.
-
-    Args:
-        folders: Those of the packages. One that cannot be read after all is not found.
-    """
+    """Finds packages whose own folders may be read, but not the folder that they are installed in."""
 
     def __init__(self, folders: list[str]) -> None:
         self._folders = {os.path.basename(folder): folder for folder in folders}

@@ -163,14 +163,11 @@ def _checked(own_world: bool) -> dict[str, list[Instruction]]:
 
 
 def build(*, own_world: bool) -> bytes:
-    """The filter's program.
+    """The filter's program; raises OSError on a machine whose calls are not known here.
 
     Args:
         own_world: Whether the process has its own file system and process tree. Without, it may not fork, may signal
             only itself (see `for_process`), and may not change what Landlock does not guard, such as files' modes.
-
-    Raises:
-        OSError: on a machine whose calls are not known here.
     """
     if kernel.MACHINE not in _ARCHITECTURE:
         raise OSError(f"seccomp: the system calls of {kernel.MACHINE} are not known here")

@@ -15,12 +15,7 @@ _QUICK_STEPS = 3
 
 
 def awaited(ask: Callable[..., Any], *start: Any) -> Generator[None, None, Any]:
-    """The `__await__` of a stand-in, whose object the other end runs a slice at a time.
-
-    Args:
-        ask: Asks the other end: to `start`, to `step` on or to `cancel`.
-        start: What it is to begin with.
-    """
+    """The `__await__` of a stand-in: `ask` has the other end `start` its object, `step` on with it, or `cancel`."""
     number = ask("start", *start)
     ended = False
     try:

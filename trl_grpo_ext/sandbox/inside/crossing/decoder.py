@@ -36,11 +36,7 @@ class Decoder:
         self._queue: list[Any] = []
 
     def decode(self, data: Json) -> Any:
-        """The value that `data` stands for.
-
-        Raises:
-            MalformedError: if it stands for none.
-        """
+        """The value that `data` stands for; raises MalformedError if it stands for none."""
         kind = type(data)
         if kind is list:
             new = self.enter([])
@@ -93,11 +89,7 @@ class Decoder:
         return self.enter(kind.empty() if kind.head is None else kind.empty(self.decode(head)))
 
     def finish(self, message: dict[str, Json]) -> list[Any]:
-        """Read the rest of a message, whose values have been read, and change what the other end has changed.
-
-        Returns:
-            The changed objects.
-        """
+        """Read the rest of a message, whose values have been read; the objects that the other end has changed."""
         changed = [self._change(*each) for each in checked(message.get("changed", []), list)]
         rest = iter(checked(message.get("rest", []), list))
         for value in self._queue:  # grows meanwhile

@@ -48,12 +48,7 @@ class Counterpart:
 
 
 class Exceptions:
-    """How one end writes and reads exceptions.
-
-    Args:
-        write_class: Writes a class that is not Python's.
-        read_class: Reads one that the other end has written so.
-    """
+    """How one end writes and reads exceptions; it is given how to write and read classes that are not Python's."""
 
     def __init__(self, write_class: Callable[[Encoder, type], Json], read_class: Callable[[Json], type]) -> None:
         self._write_class = write_class
@@ -95,13 +90,7 @@ class Exceptions:
         return None if error is None or depth >= _MAX_LINKS else self.encode_error(error, encoder, None, depth + 1)
 
     def decode_error(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type] = lambda kind: kind) -> Any:
-        """The exception that `encode_error` wrote at the other end, and its number.
-
-        Args:
-            data: The JSON, without its tag.
-            decoder: Reads the values in it.
-            kind_of: The class to use in place of one.
-        """
+        """The exception that the other end's `encode_error` wrote, and its number; of the class `kind_of` its class."""
         kind, message, args, number, names, attributes, links, members = checked(data, list)
         made = [self.decode_error(_untagged(each), decoder, kind_of)[0] for each in checked(members, list)]
         values = None if args is None else decoder.decode_all(args)

@@ -68,11 +68,7 @@ def checked(data: Json, kind: type) -> Any:
 
 
 def reading(read: Callable[..., Any], *data: Any) -> Any:
-    """What `read(*data)` returns; whatever it raises is `MalformedError`.
-
-    Raises:
-        MalformedError: if the data stand for no value.
-    """
+    """What `read(*data)` returns; whatever it raises is `MalformedError`."""
     try:
         return read(*data)
     except MalformedError:
