@@ -179,6 +179,36 @@ def uni(): b'\\xff'.decode()
     assert_all_pass(program, *tests, names="Base Bad f g os_error key look_up leave uni")
 
 
+def test_what_an_exception_and_its_cause_hold_is_not_mixed_up() -> None:
+    program = """
+class Bad(Exception): pass
+first, second = Bad('a'), Bad('b')
+first.held, second.held = [1], [2]
+def f(): raise second from first
+def kept(): return first.held, second.held
+def again(n):
+    first.held = [n]
+    raise first
+"""
+    test = """
+try: f()
+except Bad as error:
+    error.held.append(3)
+    error.__cause__.held.append(4)
+assert kept() == ([1, 4], [2, 3])
+"""
+    once_more = """
+found = []
+for number in (5, 6):
+    try: again(number)
+    except Bad as error: found.append((error, error.held))
+assert found[0][0] is found[1][0] and [held for _, held in found] == [[5], [6]]
+found[1][1].append(7)
+assert kept()[0] == [6, 7]
+"""
+    assert_all_pass(program, test, once_more, names="Bad f kept again")
+
+
 def test_what_a_call_prints_reaches_the_tests_standard_output() -> None:
     program = "import sys\nprint('at import')\ndef f(x): print(x); sys.stdout.buffer.write(b'!'); return input"
     test = (

@@ -25,6 +25,7 @@ STATUS_SECONDS = 1.0  # to learn how a program ended that has ended
 TICK_SECONDS = 0.05  # how often a run that takes long is looked at
 _USUAL_DESCRIPTORS = 16  # of a process; those beyond count as full sockets
 _MEMORY_SLACK = 64 << 20  # the pages of the zygote and the judge
+_SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
 
 
 class LimitError(Exception):
@@ -138,20 +139,13 @@ def read_exit(left: Exit, limits: Limits) -> TestResult:
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and left.cpu_seconds >= 0.9 * limits.cpu_seconds):
         return TestResult(ending=Ending.TIMEOUT, detail=f"over {limits.cpu_seconds:g} s of processor time")
     if code < 0:
-        return TestResult(ending=Ending.KILLED, detail=f"ended by {_signal_name(-code)}")
+        name = _SIGNALS.get(-code, f"signal {-code}")
+        return TestResult(ending=Ending.KILLED, detail=f"ended by {name}")
     if code == EXIT_MEMORY:
         return over_memory(limits)
     if code == EXIT_COMPILE_ERROR:
         return TestResult(ending=Ending.COMPILE_ERROR)
     return TestResult(ending=Ending.ERROR, detail=f"the program exited with status {code}")
-
-
-def _signal_name(number: int) -> str:
-    """Its name; most real-time signals have none."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def over_time(limits: Limits) -> TestResult:

@@ -17,7 +17,7 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, descriptio
 from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as
-from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Counterpart, Exceptions
+from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Counterpart, Exceptions, renew
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -168,13 +168,15 @@ class Objects:
         raise MalformedError(tag)
 
     def _read_error(self, decoder: Decoder, data: Json) -> Any:
-        number, known = data[3], decoder.shared.errors.objects
-        if type(number) is int and number < len(known):
-            return known[number]
         error, number = self._exceptions.decode_error(data, decoder)
-        if number is not None:
+        known = decoder.shared.errors.objects
+        if number is None:
+            return error
+        if number < len(known):
+            renew(known[number], error)
+        else:
             decoder.shared.errors.add(error)
-        return error
+        return known[number]
 
     def _read_given(self, decoder: Decoder, number: int, name: str, specials: list[str], *named: Json) -> TestObject:
         if number not in self._given:

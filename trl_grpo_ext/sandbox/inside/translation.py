@@ -11,7 +11,7 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, write_container
-from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN, BUILTIN_NAMES, Exceptions
+from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN, BUILTIN_NAMES, Exceptions, renew
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -174,10 +174,12 @@ class Translation:
         return new
 
     def _error(self, decoder: Decoder, data: Json) -> Any:
-        known = self._objects.get(data[3]) if type(data[3]) is int else None
+        error, number = self._exceptions.decode_error(data, decoder, _guarded)
+        known = self._objects.get(number) if type(number) is int else None
+        if isinstance(known, BaseException):
+            renew(known, error)
         if known is not None:
             return self._returned(known)
-        error, number = self._exceptions.decode_error(data, decoder, _guarded)
         if isinstance(error, ErrorStub):
             self._with_state(error, checked(number, int), type(error).__name__)
         elif number is not None:

@@ -68,21 +68,20 @@ class Exceptions:
 
     def encode_error(self, error: BaseException, encoder: Encoder, number: int | None = None, depth: int = 0) -> Json:
         """The JSON for an exception; with `number`, one that the other end may send back as itself."""
-        kind = _sendable(type(error))
         attributes = _attributes(error)
-        args = encoder.encode_all(error.args) if _are_few_and_plain(error.args) else None
-        links = [self._link(error.__cause__, encoder, depth), self._link(error.__context__, encoder, depth)]
-        members = [self.encode_error(each, encoder, None, depth + 1) for each in _members(error)]
+        group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, _GROUP) else ()
+        links = (error.__cause__, error.__context__)
+        # In the order in which they are read, so that both ends number alike what they hold.
         return {
             "error": [
-                self.encode_class(kind, encoder),
+                [self.encode_error(each, encoder, None, depth + 1) for each in group],
+                self.encode_class(_sendable(type(error)), encoder),
                 encoder.encode(_message(error)),
-                args,
                 number,
+                encoder.encode_all(error.args) if _are_few_and_plain(error.args) else None,
                 list(attributes),
                 encoder.encode_all(attributes.values()),
-                [*links, bool(error.__suppress_context__)],
-                members,
+                [*(self._link(each, encoder, depth) for each in links), bool(error.__suppress_context__)],
             ]
         }
 
@@ -91,7 +90,7 @@ class Exceptions:
 
     def decode_error(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type] = lambda kind: kind) -> Any:
         """The exception that the other end's `encode_error` wrote, and its number; of the class `kind_of` its class."""
-        kind, message, args, number, names, attributes, links, members = checked(data, list)
+        members, kind, message, number, args, names, attributes, links = checked(data, list)
         made = [self.decode_error(_untagged(each), decoder, kind_of)[0] for each in checked(members, list)]
         values = None if args is None else decoder.decode_all(args)
         error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), values, made)
@@ -106,6 +105,13 @@ class Exceptions:
                 BaseException.__setattr__(error, name, self.decode_error(_untagged(link), decoder, kind_of)[0])
         error.__suppress_context__ = bool(suppressed)
         return error, number
+
+
+def renew(known: BaseException, error: BaseException) -> None:
+    """Make of an exception that has come before what it is now."""
+    vars(known).update(vars(error))
+    for name in ("args", "__cause__", "__context__", "__suppress_context__"):
+        BaseException.__setattr__(known, name, getattr(error, name))
 
 
 def _untagged(data: Json) -> Json:
@@ -141,10 +147,6 @@ def _sendable(kind: type[BaseException]) -> type[BaseException]:
     if _GROUP and issubclass(kind, _GROUP):
         return next(base for base in kind.__mro__ if base in BUILTIN_NAMES)
     return kind
-
-
-def _members(error: BaseException) -> list[BaseException]:
-    return list(error.exceptions)[:_MAX_MEMBERS] if isinstance(error, _GROUP) else []
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
