@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from trl_grpo_ext import Sample, Verdict, verifier
+from trl_grpo_ext import Sample, Status, Verdict, verifier
 
 
 @verifier(isolated=True, timeout=1.0)
@@ -28,7 +28,7 @@ def in_worker(sample: Sample) -> bool | Verdict | None:
         case "memory":
             return len(bytearray(64 << 30)) > 0
         case "pid":
-            return Verdict.from_record({"status": "correct", "score": 1.0, "answer": str(os.getpid())})
+            return Verdict(status=Status.CORRECT, score=1.0, answer=str(os.getpid()))
     return sample.text == "right"
 
 

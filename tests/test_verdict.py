@@ -86,7 +86,7 @@ def test_a_verdict_survives_json() -> None:
     verdict = Verdict(
         status=Status.PARTIAL, score=0.5, answer="½", reason="test_3_failed", seconds=0.25, details={"rule": "boxed"}
     )
-    assert Verdict.from_record(json.loads(json.dumps(verdict.to_record()))) == verdict
+    assert Verdict(**json.loads(json.dumps(verdict.to_record()))) == verdict
 
 
 def test_left_out_is_what_nobody_is_to_blame_for() -> None:

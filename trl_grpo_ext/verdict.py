@@ -109,7 +109,7 @@ class Verdict:
         return self.status is Status.SKIPPED and self.blame is Blame.POLICY
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values, the inverse of `from_record`."""
+        """A dict of plain JSON values; `Verdict(**record)` is the verdict again."""
         return {  # written out, since a batch has thousands of verdicts and `asdict` is slow
             "status": str(self.status),
             "score": self.score,
@@ -119,11 +119,6 @@ class Verdict:
             "seconds": self.seconds,
             "details": dict(self.details),
         }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Verdict:
-        """The verdict that `to_record` was called on."""
-        return cls(**record)
 
 
 def grader_error(reason: str, *, seconds: float = 0.0, error: str = "") -> Verdict:

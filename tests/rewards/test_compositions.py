@@ -224,7 +224,7 @@ def test_the_details_tell_what_each_verifier_said_and_the_seconds_add_up() -> No
 def test_the_verdict_is_a_record_like_any_other(whole: Any) -> None:
     verdict = of(whole, a=0.5, b=1)
     record = verdict.to_record()
-    assert Verdict.from_record(record).to_record() == record
+    assert Verdict(**record).to_record() == record
     assert pickle.loads(pickle.dumps(verdict)) == verdict
 
 

@@ -141,7 +141,7 @@ class FunctionReward(Verifier):
         arguments = (self.module, self.attribute, *_as_trl_calls(samples))
         (result,) = shared_pool().run([Call(target=f"{__name__}:call_reward", arguments=arguments)], timeout=seconds)
         if result.failure is None:
-            return [Verdict.from_record(record) for record in result.value]
+            return [Verdict(**record) for record in result.value]
         if result.failure in (Failure.TIMEOUT, Failure.WAITED):
             return grader_error("hangs", seconds=result.seconds)
         return grader_error(f"raised_{result.detail or result.failure}", error=result.error)

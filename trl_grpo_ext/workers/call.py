@@ -60,7 +60,7 @@ class CallResult:
         """The verdict of a call whose value is a verdict's record."""
         match self.failure:
             case None:
-                return Verdict.from_record(self.value | {"seconds": self.seconds})
+                return Verdict(**(self.value | {"seconds": self.seconds}))
             case Failure.TIMEOUT:
                 return Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=self.seconds)
             case Failure.WAITED:  # the completion kept nothing busy, and earns no 0 for a service that is down
