@@ -152,9 +152,9 @@ def test_no_answer_is_not_one_more_answer_and_what_could_not_be_read_is_none() -
     unread = verdict(0, answer="gibberish", status=Status.UNPARSEABLE)
     column = [verdict(1, answer="4"), unread, verdict(0, answer="5"), verdict(1, answer="4"), *scores(0, 0, 0, 0)]
     assert [read_answer(one) for one in (None, *column[:3])] == [None, "4", None, "5"]
-    card = card_of({"right": column}, [1.0])
-    assert figure(card, "answers/distinct") == 2
-    assert figure(card, "answers/given") == 3 / 8
+    card = card_of({"right": [*column, *[verdict(1, answer="7")] * 4]}, [1.0])
+    assert figure(card, "answers/distinct") == 1.5
+    assert figure(card, "answers/given") == 7 / 12
 
 
 def test_advantages_that_are_rounding_are_none() -> None:
