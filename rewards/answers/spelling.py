@@ -39,8 +39,8 @@ _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", 
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 _QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
 _PRIMES = re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?((?:\\prime\s?)+)\})")
-# What each such number has in it, how it is written, and how it is written most often.
-_NUMBERS: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+# What each such part has in it, how it is written, and how it is written most often.
+_USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     # 2516 (base 8)
     ("base", re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?"), r"\1_{\2}"),
     ("0x", re.compile(r"(?<![\w.])0x([\dA-Fa-f]+)(?![\w.])"), r"\1_{16}"),
@@ -61,6 +61,15 @@ _NUMBERS: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]
     # {x | x > 1}
     ("｜", re.compile("｜"), "|"),
     ("|", re.compile(r"(?<![\\\w}^_])\{(\s*[a-z]\s*\|[^{}]+)\}"), r"\\{\1\\}"),
+    # Two parts of an answer in other languages
+    (r"\text{ ", re.compile(r"\\text\{\s+(?:y|e|et|und|en|och|и|和)\s+\}"), r"\\text{ and }"),
+    (r"\text{ ", re.compile(r"\\text\{\s+(?:o|ou|oder|или|或)\s+\}"), r"\\text{ or }"),
+    # A unit vector
+    (
+        r"\hat",
+        re.compile(r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\s\\?([ijk])(?:math)?(?![A-Za-z]))"),
+        r"\\mathbf{\1\2}",
+    ),
     ("half", re.compile(r"(?<![\w.])(\d+) and (?:a|one)[ -]half\b"), r"\1 1/2"),
 )
 # `]0; 1[`, an open interval
@@ -105,7 +114,7 @@ def spelled(text: str) -> str:
         text = _QUAD.sub(r"\g<0> ", text)
     if "mod" in text:
         text = _MODULO.sub(r"\\pmod{\1}", text)
-    text = _numbers(text)
+    text = _as_usual(text)
     if "]" in text or "[" in text:
         text = _OUTWARD.sub(_inward, text)
     if "prime" in text:
@@ -117,9 +126,9 @@ def spelled(text: str) -> str:
     return text
 
 
-def _numbers(text: str) -> str:
-    r"""The text with the commas, bases, periods and units of its numbers as they are most often written."""
-    for sign, written, usual in _NUMBERS:
+def _as_usual(text: str) -> str:
+    r"""The text with the commas, bases, periods and units of its numbers, and more, as they are most often written."""
+    for sign, written, usual in _USUAL:
         if sign in text:
             text = written.sub(usual, text)
     return text.replace("{:}", ":")

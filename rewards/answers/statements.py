@@ -218,20 +218,27 @@ class Statements(Quantities):
             else:
                 amount = Apply("*", (amount, Number(Fraction(scale))))
         measured = self._unit()
-        match amount:
-            case Apply("deg", (inner,)):
-                letter = self.next.text if self.sees("symbol") or self.sees("word") else ""
-                amount, measured = inner, unit("deg")
-                if letter in _TEMPERATURES:
-                    self.take()
-                    measured = _TEMPERATURES[letter]
-            case Apply("*", (Apply("deg", (inner,)), Symbol("C" | "F" as letter))):
-                amount, measured = inner, _TEMPERATURES[letter]
+        amount, measured = self._degrees(amount) or (amount, measured)
         if measured != NONE:
             amount = self._with_smaller_parts(amount, measured)
         counted = self._count()
         measured = next((one for one in (measured, before, counted) if one != NONE), NONE)
         return Quantity(amount, measured) if measured != NONE else amount
+
+    def _degrees(self, amount: Node) -> tuple[Node, Unit] | None:
+        """What stands before a degree sign, and its unit with the letter behind it; None without such a sign."""
+        match amount:
+            case Apply("-", (inner,)) if found := self._degrees(inner):
+                return negative(found[0]), found[1]
+            case Apply("deg", (inner,)):
+                letter = self.next.text if self.sees("symbol") or self.sees("word") else ""
+                if letter not in _TEMPERATURES:
+                    return inner, unit("deg")
+                self.take()
+                return inner, _TEMPERATURES[letter]
+            case Apply("*", (Apply("deg", (inner,)), Symbol("C" | "F" as letter))):
+                return inner, _TEMPERATURES[letter]
+        return None
 
     def _is_tail(self) -> bool:
         """Whether what follows only says which letters are any numbers: `for all integers k`."""

@@ -8,9 +8,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, get_args
 
+from trl_grpo_ext.rewards.answers.choices import letter
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.rewards.answers.hedges import is_hedged
 from trl_grpo_ext.rewards.answers.phrases import formal, informal
+from trl_grpo_ext.rewards.answers.quantities import known_words
 from trl_grpo_ext.rewards.answers.reader import MAX_CHARS, read
 from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delimiters
 from trl_grpo_ext.rewards.answers.tree import Number, Opaque
@@ -45,9 +47,12 @@ _UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")  # of at lea
 _LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
 _OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
 MAX_OPTION = 200  # characters
+_THOUSAND = 1000
+_COUNTED = re.compile(r"([^A-Za-z]*\d[\d.,]*)(?:\s|~|\\[ ,;])*(?:\\text\{\s*)?([^\W\d_]{3,})\s*\}?")
 # The answer in a JSON object. A parser would refuse LaTeX, whose backslashes are often not doubled.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
 _COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")  # 3,75, in which no thousands are set apart
+_POINTS = re.compile(r"^[^\d,.]*\d{1,3}(?:\.\d{3})+(?=[^\d,.]*$)")  # 12.500
 # A word, or an alphabet, of a language that writes decimals with a comma.
 _OF_COMMAS = re.compile(
     r"[\u0400-\u04ff]|\b(?:ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
@@ -100,7 +105,7 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     ]
     if any(problem for _, _, problem in taken):
         return FinalAnswer(problem=next(problem for _, _, problem in taken if problem))
-    read_as = {_on_one_line(answer): mark for answer, mark, _ in taken}
+    read_as = {_without_counted(_on_one_line(answer), prompt): mark for answer, mark, _ in taken}
     if not all(map(_says_something, read_as)):
         return FinalAnswer(problem="no_answer" if "text" in found.marks else "empty_answer")
     if any(len(answer) > MAX_CHARS for answer in read_as):
@@ -126,15 +131,31 @@ def _with_unit(answer: str, completion: str) -> str:
 def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
     """The answers with a point for a decimal comma, where all golds are numbers and the text is in such a language.
 
+    A point between thousands goes, where all golds are that large.
+
     Examples:
         >>> with_points(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75").answers
         ('3.75',)
+        >>> with_points(FinalAnswer(("12.500",), ("text",)), ["12500"], "Es sind 12.500 und").answers
+        ('12500',)
     """
-    if not (any(map(_COMMA.search, found.answers)) and _OF_COMMAS.search(text)):
+    if not (any(_COMMA.search(one) or _POINTS.search(one) for one in found.answers) and _OF_COMMAS.search(text)):
         return found
-    if not all(isinstance(read(gold).node, Number) for gold in golds):
+    said = [read(gold).node for gold in golds]
+    if not all(isinstance(gold, Number) for gold in said):
         return found
-    return replace(found, answers=tuple(_COMMA.sub(r"\1.\2", answer) for answer in found.answers))
+    answers = [_COMMA.sub(r"\1.\2", answer) for answer in found.answers]
+    if all(isinstance(gold, Number) and abs(gold.value) >= _THOUSAND for gold in said):
+        answers = [_POINTS.sub(lambda point: point[0].replace(".", ""), answer) for answer in answers]
+    return replace(found, answers=tuple(answers))
+
+
+def _without_counted(answer: str, prompt: str) -> str:
+    """A number without the word behind it that the question asks for, where no list of words has it: `205 Minuten`."""
+    counted = _COUNTED.fullmatch(answer)
+    if counted is None or counted[2].casefold() in known_words("negating") or not read(answer).stray:
+        return answer
+    return counted[1] if re.search(rf"\b{counted[2]}\b", prompt, re.IGNORECASE) else answer
 
 
 def _on_one_line(answer: str) -> str:
@@ -216,14 +237,32 @@ def option_said(gold: str, answer: str, prompt: str) -> str:
         >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
         ('2', '')
     """
-    if len(gold) != 1 or not "A" <= gold <= "J" or _LED.match(answer):
+    return "" if len(gold) != 1 or _LED.match(answer) else _option(gold, prompt)
+
+
+def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
+    r"""What the question has under the letters that are answered, where no gold is a letter.
+
+    Examples:
+        >>> with_options(FinalAnswer(("(B)",), ("boxed",)), ["2"], "Which is prime? (A) 1 (B) 2 (C) 4").answers
+        ('2',)
+    """
+    if not found.answers or any(letter(gold) or _LED.match(gold) for gold in golds):
+        return found
+    said = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
+    return replace(found, answers=tuple(said)) if len({*said}) == len(said) else found
+
+
+def _option(label: str, prompt: str) -> str:
+    """What a question has under a letter, A to J; empty if it has no such list."""
+    if len(label) != 1 or not "A" <= label <= "J":
         return ""
     labels = list(_LABEL.finditer(prompt))
-    letters = "".join(label[1] for label in labels)
+    letters = "".join(found[1] for found in labels)
     first = letters.rfind("A")  # of the list that comes last
-    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or gold not in letters[first:]:
+    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or label not in letters[first:]:
         return ""
-    begin, *after = labels[letters.index(gold, first) :]
+    begin, *after = labels[letters.index(label, first) :]
     end = after[0].start() if after else len(prompt)
     said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
     return "" if "\n" in said or len(said) > MAX_OPTION else said

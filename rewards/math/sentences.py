@@ -34,8 +34,12 @@ _THEREFORE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.),?
 _AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 _REPEATED = re.compile(
-    r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$", re.IGNORECASE
+    r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
+    r"|\s(?:from|of|out of|with|at|on)\s(?:the\s)?(\d[\d,.]*(?:\s[a-z]+){1,2}?)"
+    r"(?:\s(?:each|apiece|in all|in total))?[\s.!]*$",
+    re.IGNORECASE,
 )
+_MAX_REPEATED = 3
 _YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)  # at the start of what a text says
 # A question for it: the words themselves, or a verb before all else.
 _YES_OR_NO = re.compile(
@@ -46,6 +50,18 @@ _YES_OR_NO = re.compile(
 _SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
 _LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
+# `option B, the median, is the correct choice`, `Richtig ist Antwort C`: one letter, and a word that says it is right.
+_CHOSEN = re.compile(r"\b(?i:option|choice|answer|antwort|opci[oó]n|opção|réponse|opzione)\s+\(?([A-J])\b(?!['’])")
+_RIGHT = re.compile(r"\b(?:correct|right|best|richtig|correct[ao]|bonne|corret[ao]|giusta)\b", re.IGNORECASE)
+_NOT = re.compile(
+    r"\b(?:not|never|in(?:correct|correcta)|wrong|falsch|nicht|no|ni|pas|except|than|neither|nor)\b|n['’]t\b", re.I
+)
+_ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
+_FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
+# A list, which ends a text, of what a line before it announces.
+_LISTED = re.compile(r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z")
+_ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
+_NAMED_UNIT = re.compile(r"[\s*]+([A-Za-z]{4,20})\b")  # "in" is a word
 # A word after which a sentence may say its value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
     r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
@@ -94,9 +110,12 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if is_value(plain) and not _THEREFORE.search(plain):
         return plain, "whole_text", ""
+    if listed := _listed(plain):
+        return listed, "last_expression", ""
     answered = _YES.match(plain)
-    if answered and _YES_OR_NO.search(prompt):
-        return answered[1], "last_expression", ""
+    begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None  # and an explanation below it
+    if first := begun or (answered if _YES_OR_NO.search(prompt) else None):
+        return first[1], "last_expression", ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = _without_repeated(_CALCULATION.sub("", line), prompt)
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
@@ -112,13 +131,29 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     return last, "last_expression", problem
 
 
+def _listed(text: str) -> str:
+    """The values of a list that ends a text, as one answer; empty without one, or if it tells of several names."""
+    found = _LISTED.search(text)
+    if found is None:
+        return ""
+    items = [strip_delimiters(item[1].strip(" *.;,")) for item in _ITEM.finditer(found[1])]
+    names = {item.partition("=")[0].strip() for item in items}
+    if not all(is_value(item) and _SIGN.search(item) for item in items) or (len(names) > 1 and "=" in found[1]):
+        return ""
+    return ", ".join(items)
+
+
 def _without_repeated(line: str, prompt: str) -> str:
     """A line without what it repeats of the question at its end: "7 dozens of eggs in 4 weeks"."""
-    repeated = _REPEATED.search(line)
-    if repeated is None or repeated[1].casefold() not in prompt.casefold():
-        return line
-    before = line[: repeated.start()]
-    return before if any(map(str.isdigit, before)) else line
+    for _ in range(_MAX_REPEATED):
+        repeated = _REPEATED.search(line)
+        if repeated is None or (repeated[1] or repeated[2]).casefold() not in prompt.casefold():
+            break
+        before = line[: repeated.start()]
+        if not any(map(str.isdigit, before)):
+            break
+        line = before
+    return line
 
 
 def _in_words(sentence: str) -> str:
@@ -134,6 +169,9 @@ def _value_that_is(sentence: str) -> str:
     sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
     if chosen := _OPTION.match(sentence):
         return chosen[1]
+    named = [chosen[1] for chosen in _CHOSEN.finditer(sentence)]
+    if len(set(named)) == 1 and _RIGHT.search(sentence) and not _NOT.search(sentence):
+        return named[0]
     _, *said_last = _IS.split(sentence)
     name = said_last[-1].strip(" *_`.") if said_last else ""
     if in_words(re.split(r"[\s-]+", name.casefold())) or _NAME.fullmatch(name):  # forty-two; the fastest is Evelyn
@@ -215,8 +253,10 @@ def _last_value(line: str) -> str:
     if len(kept) > 1:
         return line[kept[0].start() : kept[-1].end()]
     value = next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")
-    with_unit = line[kept[0].start() :].strip(" .!*") if kept else ""
-    return with_unit if value != with_unit and _has_unit(with_unit) else value
+    behind = _NAMED_UNIT.match(line, kept[0].end()) if kept else None
+    ends = [len(line), *([behind.end()] if behind else ())]
+    measured = [line[kept[0].start() : end].strip(" .!*") for end in ends] if kept else []
+    return next((text for text in measured if text != value and _has_unit(text)), value)
 
 
 def _has_unit(text: str) -> bool:

@@ -29,6 +29,7 @@ from trl_grpo_ext.rewards.math.reading import (
     gold_values,
     math_answer,
     option_said,
+    with_options,
     with_points,
 )
 from trl_grpo_ext.sample import Sample, last_message
@@ -171,7 +172,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode, prompt=prompt)
         if found.problem:
             return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
-        found = with_points(found, golds, sample.text)
+        found = with_options(with_points(found, golds, f"{prompt} {sample.text}"), golds, prompt)
         pairs = [
             Pair(accepted, answer, self.accepted, self.decimals, echo(answer, accepted, prompt))
             for answer in found.answers
