@@ -82,11 +82,9 @@ def judge_order(job: Job, suite: CallSuite, run: int = 0) -> dict[str, Any]:
 
 
 class Report:
-    """What a judge has said so far of a program.
+    """What a judge has said so far of a program: the results of its first tests, in order.
 
-    Attributes:
-        results: Of the first tests, in order.
-        clean: Whether it has said its last word, and that the run has left nothing in it.
+    It is `clean` once the judge has said its last word, and that the run has left nothing in it.
     """
 
     def __init__(self, job: Job, run: int = 0) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -32,15 +32,11 @@ class Limits:
     disk_mb: int = 16
 
     def __post_init__(self) -> None:
-        for name, value in self.to_record().items():
+        for name, value in asdict(self).items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ValueError(f"The limit {name} is a finite number above 0, got {value!r}.")
             if not isinstance(value, int) and name not in ("wall_seconds", "cpu_seconds"):
                 raise ValueError(f"The limit {name} is a whole number, got {value!r}.")
-
-    def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +175,7 @@ class RunResult:
 
 def run_result_of(tests: tuple[TestResult, ...]) -> RunResult:
     """The outcome of a run with these results: as the first that did not pass."""
-    first = next((test for test in tests if test.ending is not Ending.PASSED), None)
-    if first is None:
-        return RunResult(ending=Ending.PASSED, tests=tests)
+    first = next((test for test in tests if test.ending is not Ending.PASSED), TestResult(ending=Ending.PASSED))
     return RunResult(ending=first.ending, tests=tests, detail=first.detail)
 
 

@@ -49,12 +49,8 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
 def fusion_sandbox(address: str) -> Sandbox:
     """The sandbox of this process at that address, made when it is first asked for. A forked child makes its own.
 
-    Args:
-        address: `sandboxfusion+http://host:port`; several with commas between them share the work, and do that of one
-            that fails.
-
-    Raises:
-        ValueError: for any other address.
+    It is `sandboxfusion+http://host:port`; several, with commas between them, share the work, and do that of one that
+    fails. Raises ValueError for any other address.
     """
     addresses = [part.strip() for part in address.split(",") if part.strip()]
     if not addresses or not all(part.startswith(FUSION_PREFIX) for part in addresses):

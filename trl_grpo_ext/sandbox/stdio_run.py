@@ -21,8 +21,7 @@ _ERROR_BYTES = 1 << 14  # of what a program prints to standard error
 _CHUNK = 1 << 16
 _READS, _PAUSE_SECONDS = 64, 0.005  # after so many reads, a pause before each: what is printed meanwhile comes in one
 Ends = tuple[FileIO, FileIO, FileIO]  # to write its standard input, and to read its output and its errors
-# After these, every later case would end alike.
-_HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)
+_HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)  # after these, every later case would end alike
 
 
 def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:

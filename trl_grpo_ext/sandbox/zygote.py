@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.machinery import PathFinder
 from io import FileIO
 from pathlib import Path
@@ -63,13 +63,9 @@ class Judge:
 class Zygote(ChildProcess):
     """One warm process that forks jailed children. To kill it ends everything in its process tree.
 
-    Args:
-        isolation: The walls that its children get.
-        packages: Folders of packages that they may import, besides Python's own library and an installed numpy.
-
-    Raises:
-        IsolationError: if this machine does not have these walls; the message says which is missing.
-        LostError: if it could not start.
+    Its children get the walls of `isolation`, and may import what is in the folders `packages`, besides Python's own
+    library and an installed numpy. Raises IsolationError if this machine lacks a wall, which the message names, and
+    LostError if it could not start.
     """
 
     def __init__(self, isolation: Isolation, packages: Sequence[str] = ()) -> None:
@@ -121,7 +117,7 @@ class Zygote(ChildProcess):
         """
         numbers = [next(self._numbers) for _ in wanted]
         order = [
-            {"id": number, "kind": kind, "limits": limits.to_record(), "descriptors": len(files)}
+            {"id": number, "kind": kind, "limits": asdict(limits), "descriptors": len(files)}
             for number, (kind, limits, files) in zip(numbers, wanted, strict=True)
         ]
         passed = [file for _, _, files in wanted for file in files]

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
-from trl_grpo_ext.sandbox.inside.crossing.specials import ALL, DATA_CLASS
+from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, DATA_CLASS
 from trl_grpo_ext.sandbox.inside.crossing.values import MISSING, of_module
 from trl_grpo_ext.sandbox.inside.handle import Stub
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
-from trl_grpo_ext.sandbox.inside.crossing.specials import (
+from trl_grpo_ext.sandbox.inside.crossing.classes import (
     ADDITIVE,
     BINARY,
     CONTAINS,

@@ -15,7 +15,6 @@ import reprlib
 import resource
 import socket
 import sys
-from collections.abc import Iterator
 from opcode import opname
 from traceback import walk_tb
 from types import CodeType, ModuleType
@@ -34,7 +33,6 @@ MESSAGES_IN_ALL = 16
 _RECURSION_LIMIT = 4000
 _MORE_KB = 8 << 10  # that a judge which is kept may have come to need
 _KEPT_SECONDS = 0.5  # of processor time, after which it is not
-
 
 _nowhere = Capture(0)  # made before the fork, which costs each child less
 
@@ -78,7 +76,10 @@ def _judge(trainer: Channel, rpc: int, born_kb: int) -> None:
     most = tests.message_bytes
     program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most), tests.sources)
     try:
-        for number, (ending, detail) in enumerate(_results(tests, program)):
+        setup, snippets = tests.compiled
+        namespace, early = _prepare(program, setup, tests)
+        for number, test in enumerate(snippets):
+            ending, detail = early or _run(program, test, dict(namespace))
             report = {"run": tests.run, "test": number, "ending": ending, "detail": detail}
             last = number + 1 == len(tests.tests) or (tests.stop_at_first and ending != "passed")
             trainer.send(report | {"clean": program.end() and _is_small(born_kb)} if last else report)
@@ -92,14 +93,6 @@ def _is_small(born_kb: int) -> bool:
     """Whether this process still needs little: the memory of a judge is counted with that of its program."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_maxrss - born_kb < _MORE_KB and used.ru_utime + used.ru_stime < _KEPT_SECONDS
-
-
-def _results(tests: Tests, program: ProgramProxy) -> Iterator[tuple[str, str]]:
-    """How each test ends, and why."""
-    setup, snippets = tests.compiled
-    namespace, early = _prepare(program, setup, tests)
-    for test in snippets:
-        yield early or _run(program, test, dict(namespace))
 
 
 def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:

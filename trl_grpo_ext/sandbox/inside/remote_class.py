@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.classes import description
+from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
-from trl_grpo_ext.sandbox.inside.crossing.specials import ALL, EQUALITY, FORWARDED
 from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub, bind, drive, special
 
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}

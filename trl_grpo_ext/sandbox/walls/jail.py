@@ -50,7 +50,7 @@ class Cell:
         """The calls that put a child into its jail, once its descriptors are in their places; for `lock`.
 
         Args:
-            limits: As `Limits.to_record` gives them.
+            limits: `job.Limits` as a dict.
             descriptors: How many it has. All others are closed.
             keeps_files: Whether it may write to the scratch folder, if that is its own.
         """

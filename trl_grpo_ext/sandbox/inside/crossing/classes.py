@@ -1,7 +1,11 @@
-"""Classes that the other end is to make.
+"""Classes that the other end is to make, and the special methods that may cross, by what they are for.
 
 The program's end describes a class, so that the judge can make one that stands for it; see `remote_class`. Of a class
 of the tests that inherits from one of the program's, the judge's end orders the program to make its own.
+
+What a special method is for decides who may answer it. The program may always say what its object holds, since that is
+compared elsewhere. Whether an object is smaller, contains, or adds up to something is a judgement, and the program
+may make it only of objects that the test itself has made; see `handle.Standing`.
 """
 
 from __future__ import annotations
@@ -13,11 +17,51 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.encoder import is_plain_type
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES
-from trl_grpo_ext.sandbox.inside.crossing.specials import ALL
 from trl_grpo_ext.sandbox.inside.crossing.values import TYPE_NAMES, Json
 
 OWN_MODULES = frozenset({"solution", "__main__", "tests"})
 _MOST_NAMES = 500
+
+
+def _dunders(names: str) -> frozenset[str]:
+    return frozenset(f"__{name}__" for name in names.split())
+
+
+_BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or"
+
+STRUCTURE = _dunders(
+    "call getitem setitem delitem missing len iter next reversed bytes enter exit aiter anext aenter aexit await "
+    "str repr format bool"
+)
+"""What an object holds and does."""
+
+ORDER = _dunders("lt le gt ge")
+BINARY = _dunders(" ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")]))
+ADDITIVE = _dunders("add sub radd rsub iadd isub")
+"""Arithmetic by which a test compares with a tolerance."""
+UNARY = _dunders("neg pos abs invert int float complex index round trunc floor ceil")
+CONTAINS = "__contains__"
+
+JUDGED = ORDER | BINARY | UNARY | {CONTAINS}
+"""What is asked only of objects that the test has made, or computed from such."""
+
+EQUALITY = _dunders("eq ne hash")
+ALL = STRUCTURE | JUDGED | EQUALITY
+
+OF_PLAIN_RESULTS = _dunders("call enter exit str repr format")
+"""What a returned object that is also a list, a number and so on may answer; all else is read from what it holds."""
+
+DATA_CLASS = _dunders(
+    "init repr str eq hash post_init setattr delattr getstate setstate replace match_args slots dict weakref doc "
+    "module qualname annotations dataclass_fields dataclass_params firstlineno static_attributes"
+)
+"""What a class may define whose objects are no more than their attributes."""
+
+FORWARDED = _dunders(
+    "name qualname doc dict annotations wrapped members code defaults kwdefaults closure self func "
+    "dataclass_fields dataclass_params abstractmethods signature notes field_defaults slots"
+) | {"__match_args__"}
+"""The special attributes that are the program's to answer; all others are the stand-in's own."""
 
 
 def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
