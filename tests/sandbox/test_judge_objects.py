@@ -173,6 +173,7 @@ def uni(): b'\\xff'.decode()
         "try: key()\nexcept KeyError as e: assert e.args == ('k',)\nelse: assert False",
         "try: look_up('é')\nexcept KeyError as e: assert e.args == ('é',)\nelse: assert False",
         "try: look_up(2**70)\nexcept KeyError as e: assert e.args == (2**70,)\nelse: assert False",
+        "try: look_up((1, b'x'))\nexcept KeyError as e: assert e.args == ((1, b'x'),)\nelse: assert False",
         "try: leave()\nexcept SystemExit as e: assert e.code == 3\nelse: assert False",
         "try: uni()\nexcept UnicodeDecodeError: pass\nelse: assert False",
     )

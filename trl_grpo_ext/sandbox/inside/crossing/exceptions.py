@@ -71,6 +71,7 @@ class Exceptions:
         attributes = _attributes(error)
         group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, _GROUP) else ()
         links = (error.__cause__, error.__context__)
+        plain = len(error.args) <= _MAX_ARGS and all(map(_is_plain, error.args))
         # In the order in which they are read, so that both ends number alike what they hold.
         return {
             "error": [
@@ -78,7 +79,7 @@ class Exceptions:
                 self.encode_class(_sendable(type(error)), encoder),
                 encoder.encode(_message(error)),
                 number,
-                encoder.encode_all(error.args) if _are_few_and_plain(error.args) else None,
+                encoder.encode_all(error.args) if plain else None,
                 list(attributes),
                 encoder.encode_all(attributes.values()),
                 [*(self._link(each, encoder, depth) for each in links), bool(error.__suppress_context__)],
@@ -126,7 +127,7 @@ def _rebuild(
         group: BaseException = cls(text, members[:_MAX_MEMBERS])
         return group
     values = (text,) if args is None else tuple(args)
-    if not all(type(value) in _PLAIN for value in values):
+    if not all(map(_is_plain, values)):
         raise MalformedError("arguments of an exception")
     try:
         error = cls.__new__(cls, *values)
@@ -166,6 +167,8 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def _are_few_and_plain(args: tuple[Any, ...]) -> bool:
-    plain = all(type(value) in _PLAIN and (type(value) is not str or len(value) <= MAX_MESSAGE) for value in args)
-    return plain and len(args) <= _MAX_ARGS
+def _is_plain(value: Any) -> bool:
+    """Whether an argument of an exception is a text that is not long, another scalar, bytes, or a tuple of such."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return type(value) in (*_PLAIN, bytes) and (type(value) is not str or len(value) <= MAX_MESSAGE)
