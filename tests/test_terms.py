@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from planted import Column, samples_of
+from windows import window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.logged import verdict_figures
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix import Affine, Clip, Gate, Schedule, Sign, Table, Threshold, first, minimum, piecewise, product
@@ -139,12 +142,29 @@ def test_a_table_reads_the_reason_first_then_the_status() -> None:
     assert values == [-1.0, -0.5, -0.1, 0.0]
 
 
-@pytest.mark.parametrize("shape", [lambda value, verdict: math.inf, lambda value, verdict: 1 / 0, Affine(1e308, 1e308)])
-def test_a_shape_that_makes_no_finite_number_leaves_the_row_void(shape: Any, caplog: Any) -> None:
+@pytest.mark.parametrize(
+    ("shape", "error"),
+    [
+        (lambda value, verdict: math.nan, "the shape of `a` returned nan"),
+        (lambda value, verdict: None, "the shape of `a` returned None"),
+        (lambda value: value, "the shape of `a` raised TypeError: "),
+        (lambda value, verdict: 1 / 0, "the shape of `a` raised ZeroDivisionError: "),
+        (Affine(1e308, 1e308), "the shape of `a` returned inf"),
+    ],
+)
+def test_a_shape_that_makes_no_finite_number_is_the_graders_fault(shape: Any, error: str, caplog: Any) -> None:
     with caplog.at_level(logging.CRITICAL):
-        card = score(term("a", shape=shape), a=[10.0])
-    assert card.values["a"] == (None,)
-    assert card.void == (True,)
+        card = score(term("a", shape=shape), a=[10.0] * 8)
+    assert card.values["a"] == (None,) * 8
+    assert card.void == (True,) * 8
+    verdict = card.verdicts["a"][0]
+    assert verdict is not None
+    assert (verdict.blame, verdict.reason) == (Blame.GRADER, "shape_failed")
+    assert verdict.details["error"].startswith(error)
+    told = CHECKS["grader_trouble"](window_of([card] * 4))
+    assert isinstance(told, Finding)
+    assert error in told.sentence
+    assert told.action.startswith("Mend the shape of `a`")
 
 
 def test_the_unscored_void_the_row_or_count_zero_or_end_the_run_as_asked() -> None:

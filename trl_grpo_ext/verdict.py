@@ -14,6 +14,8 @@ from enum import StrEnum
 from numbers import Real
 from typing import Any
 
+SHAPE_FAILED = "shape_failed"  # the reason of a verdict whose term has a shape that made no finite number of the score
+
 
 class Status(StrEnum):
     """What the verifier found."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
@@ -15,7 +15,8 @@ from trl_grpo_ext.protocol import warn_once
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
-from trl_grpo_ext.verdict import Status, Verdict, grader_error
+from trl_grpo_ext.support.text import error_text
+from trl_grpo_ext.verdict import SHAPE_FAILED, Status, Verdict, grader_error
 
 # Every rank's items, in the order of the ranks, and the place where this rank's begin.
 Gather = Callable[[list[Any]], tuple[list[Any], int]]
@@ -67,7 +68,8 @@ def judge_term(
         verdicts = [next(judged) if meant else None for meant in applies]
     values, gated = [None if verdict is None else verdict.score for verdict in verdicts], [False] * len(samples)
     if term.shapes:
-        values = [_shaped(term, verdict) for verdict in verdicts]
+        shaped = [_shaped(term, verdict) for verdict in verdicts]
+        verdicts, values = [verdict for verdict, _ in shaped], [value for _, value in shaped]
     if gating is not None and isinstance(term.gate, Gate):
         values, gated = _gated(term.gate, values, gating.values)
     if term.on_unscored == "zero":
@@ -107,18 +109,23 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
     return term.verifier.guarded_batch(term.verifier.judge_samples, samples)
 
 
-def _shaped(term: RewardTerm, verdict: Verdict | None) -> float | None:
-    """The score after the term's shapes; None where there is none."""
+def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, float | None]:
+    """The verdict, and its score after the term's shapes; a shape that makes no finite number is the grader's fault."""
     value = None if verdict is None else verdict.score
     if verdict is None or value is None or verdict.left_out:
-        return value
+        return verdict, value
     try:
         for shape in term.shapes:
             value = shape(value, verdict)
-        return float(value) if math.isfinite(value) else None
+        if value is not None and math.isfinite(value):
+            return verdict, float(value)
+        what = f"returned {value}"
     except Exception as error:  # a shape may be a user's function
         warn_once(f"shape of {term.name}", error)
-        return None
+        what = f"raised {error_text(error)}"
+    details = {**verdict.details, "error": f"the shape of `{term.name}` {what}"}
+    failed = replace(grader_error(SHAPE_FAILED), answer=verdict.answer, seconds=verdict.seconds, details=details)
+    return failed, None
 
 
 def _gated(

@@ -35,7 +35,7 @@ class RewardTerm:
         when: The rows of the dataset that it is for, a mapping of columns to a value or a list of values; all rows by
             default. On others it has no verdict.
         shape: What becomes of the score: a shape or a list of them, applied in order. One that makes no finite number
-            leaves the sample without a value.
+            is the grader's fault: the sample could not be judged.
         on_unscored: What becomes of a sample that could not be judged, by the grader's or the data's fault, while the
             term has weight: `"void_row"` takes it out of training, `"zero"` counts as 0, `"raise"` ends the run.
         only: `"eval"` for a term that judges evaluations and does not run while training, as its cost is too high for

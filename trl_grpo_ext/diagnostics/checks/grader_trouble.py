@@ -13,7 +13,7 @@ from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.text import on_one_line
-from trl_grpo_ext.verdict import Blame, Status
+from trl_grpo_ext.verdict import SHAPE_FAILED, Blame, Status
 
 # Of a term's verdicts. Ours, tried in tests/test_fault_injection.py (timeouts, or failures, for one action).
 WARN, CRITICAL = 0.02, 0.10
@@ -33,11 +33,15 @@ def failures(window: Window) -> CheckResult:
     if found is None:
         return None
     kinds = failures_of(window.of_term(found.term), _is_failure)
-    spent = sum(count for (*_, reason), count in kinds.items() if reason == BUDGET_SPENT)
+    spent, unshaped = (
+        sum(count for (*_, reason), count in kinds.items() if reason == code) for code in (BUDGET_SPENT, SHAPE_FAILED)
+    )
     late = sum(count for (_, status, _), count in kinds.items() if status is Status.TIMEOUT)
     kind = "timeouts" if 2 * late > found.count else "failures of the grader"
     if 2 * spent > found.count:
         action = "Raise judging_budget well above the time that a batch takes."
+    elif 2 * unshaped > found.count:
+        action = f"Mend the shape of `{found.term}`: it takes a score and its verdict, and returns a finite number."
     elif 2 * late > found.count:
         action = (
             "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest "
