@@ -274,6 +274,22 @@ def test_the_reason_of_a_flood_is_that_of_the_primary_verdicts() -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["helper"], "`NameError: name 'helper' is not defined`"),
+        (["add", "sub", "mul"], "`NameError: name ... is not defined`"),
+    ],
+)
+def test_a_name_that_is_not_defined_is_told_where_all_lack_the_same(names: list[str], told: str) -> None:
+    def lacks(name: str) -> Verdict:
+        why = f"NameError: name '{name}' is not defined"
+        return Verdict(status=Status.INCORRECT, score=0.0, reason="test_1_error", details={"why": why})
+
+    cards = [batch({"tests": [lacks(names[row % len(names)]) for row in range(32)]}, step=step) for step in range(8)]
+    assert told in found(window_of(cards), "dead_groups").sentence
+
+
+@pytest.mark.parametrize(
     ("code", "settings"),
     [
         ("grader_trouble", {"status": Status.ERROR, "score": None, "blame": Blame.GRADER}),

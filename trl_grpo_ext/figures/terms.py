@@ -19,7 +19,7 @@ from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 SAME_SCORE = 0.1  # scores closer than that are the same: a model that judges is not exact; ours
 
-MOST_CAUSE = 80  # characters; ours
+MOST_WHY = 160  # characters; ours
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
 NO_REPEATS: Rows = np.empty((0, 2), dtype=np.intp)
@@ -39,7 +39,7 @@ class TermFigures:
     error: str  # what an exception has said in one of these, and where; empty if none has
     unread: Mapping[str, int]  # how many verdicts are unparseable, by reason
     reasons: Mapping[str, int]  # how many verdicts have a score, by reason
-    causes: Mapping[str, int]  # how many verdicts that are not right say the same of why, what they quote left out
+    causes: Mapping[str, int]  # how many verdicts that are not right say the same of why
     answers: int  # the verdicts with an extracted answer
     compared: int  # those of them where the primary verdict has one too
     same: int  # those of them where it is the same one
@@ -83,7 +83,7 @@ def term_figures(
         error=next((one.details["error"] for one in failures if "error" in one.details), ""),
         unread=Counter(verdict.reason for verdict in not_right if verdict.status is Status.UNPARSEABLE),
         reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
-        causes=Counter(map(cause_of, not_right)),
+        causes=Counter(map(why_of, not_right)),
         answers=sum(verdict.answer is not None for verdict in verdicts),
         compared=len(answers),
         same=sum(own == primary for own, primary in answers),
@@ -102,9 +102,19 @@ def term_figures(
     )
 
 
-def cause_of(verdict: Verdict) -> str:
-    """Why a completion is not right, in its verdict's words, without what they quote: `NameError: name '' is ...`."""
-    return _QUOTED.sub("''", verdict.details.get("why", verdict.reason))[:MOST_CAUSE]
+def why_of(verdict: Verdict) -> str:
+    """Why a completion is not right, in its verdict's words: `NameError: name 'solve' is not defined`."""
+    return verdict.details.get("why", verdict.reason)[:MOST_WHY]
+
+
+def without_names(why: str) -> str:
+    """What verdicts that differ only in names and numbers have in common.
+
+    Examples:
+        >>> without_names("NameError: name 'solve' is not defined")
+        'NameError: name ... is not defined'
+    """
+    return _QUOTED.sub("...", why)
 
 
 def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trl_grpo_ext.figures.terms import cause_of, grouped, term_figures
+from trl_grpo_ext.figures.terms import grouped, term_figures, why_of, without_names
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.text import on_one_line
@@ -39,11 +39,12 @@ class TermTally:
         figures = term_figures(card, term)
         self.weight = figures.weight
         self.statuses.update(figures.statuses)
-        self.reasons.update(figures.causes)
+        for why, count in figures.causes.items():
+            self.reasons[without_names(why)] += count
         self.scores += figures.scores
         for line, verdict in zip(lines, card.verdicts[term], strict=False):  # no lines where there is no file
             if verdict is not None and verdict.score is None and not verdict.left_out:
-                at_fault = self.lines.setdefault(cause_of(verdict), [])
+                at_fault = self.lines.setdefault(without_names(why_of(verdict)), [])
                 if len(at_fault) < MOST_LINES:
                     at_fault.append(line)
 

@@ -24,6 +24,7 @@ from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat, is_stuck
 from trl_grpo_ext.diagnostics.window import CheckResult, Window, finds
+from trl_grpo_ext.figures.terms import without_names
 from trl_grpo_ext.group_outcome import GroupOutcome
 
 # Of the groups. Ours, set by benchmarks/false_alarms.py; above rl-doctor's 0.5, since hard data starts so.
@@ -76,10 +77,14 @@ def _misread(window: Window) -> float:
 
 
 def _cause(window: Window) -> str:
-    """What nearly all primary verdicts that are not right say of why; empty where they differ, or say nothing."""
-    causes = most_common([facts.causes for term in primary_terms(window) for facts in window.of_term(term)])
-    count = sum(number for _, number in causes)
-    return causes[0][0] if causes and causes[0][1] >= ONE_CAUSE * count else ""
+    """What nearly all primary verdicts that are not right say of why, without names and numbers in which they differ.
+
+    Empty where they differ otherwise, or say nothing.
+    """
+    whys = most_common([facts.causes for term in primary_terms(window) for facts in window.of_term(term)])
+    alike = most_common([{without_names(why): count} for why, count in whys])
+    least = ONE_CAUSE * sum(count for _, count in whys)
+    return next((why for why, count in (*whys[:1], *alike[:1]) if count >= least), "")
 
 
 def _why(agreeing: float, cause: str) -> str:
