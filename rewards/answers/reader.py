@@ -32,6 +32,7 @@ _TELLING = frozenset("no not all every any each none odd even prime only composi
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
+_LONE_DOLLAR = re.compile(r"\A(\s*-?\s*)\$(?=\s*\d[^$]*\Z)")  # that no other closes: it is money
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(?:\\?text\{)?\s*([ap]\.?\s?m\.?)?\s*\}?", re.IGNORECASE)
 
 
@@ -68,7 +69,7 @@ def read(text: str) -> Answer:
         return Answer(Number(Fraction(text)))
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
-    plain = _CLOSING.sub("", plain)
+    plain = _LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", plain))
     known = _date_or_time(plain)
     if known:
         return Answer(known)

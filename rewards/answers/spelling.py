@@ -70,6 +70,9 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
         re.compile(r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\s\\?([ijk])(?:math)?(?![A-Za-z]))"),
         r"\\mathbf{\1\2}",
     ),
+    # 5 p.m.
+    ("m.", re.compile(r"(?<=\d)(\s*(?:\\text\{\s*)?)([apAP])\.\s?([mM])\b\.?"), r"\1 \2\3"),
+    (r"\therefore", re.compile(r"\\therefore(?![A-Za-z])"), ""),
     ("half", re.compile(r"(?<![\w.])(\d+) and (?:a|one)[ -]half\b"), r"\1 1/2"),
 )
 # `]0; 1[`, an open interval

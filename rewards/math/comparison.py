@@ -109,6 +109,8 @@ class Comparison:
             gold, answer = set_in_words(gold), set_in_words(answer)
         if isinstance(gold, Words) or isinstance(answer, Words):
             return same_words(gold, answer)
+        if gold == Symbol("EmptySet") and not is_region(answer) and not _is_inequality(answer):
+            return isinstance(answer, Collection) and not answer.items  # a value is one, though it may not be real
         if any(isinstance(one, Relation) or is_region(one) for one in (gold, answer)):
             return self._same_statements(gold, answer)
         return self._same_plain(gold, answer)
@@ -143,6 +145,9 @@ class Comparison:
     def same_amounts(self, gold: Node, answer: Node) -> bool:
         """Whether two amounts are equal, in their units; a percentage is also the number before its sign."""
         (asked, of), (given, by) = measured(gold), measured(answer)
+        of_percent, by_percent = (isinstance(one, Apply) and one.name == "%" for one in (asked, given))
+        if of_percent != by_percent and (by if of_percent else of) != NONE:
+            return False
         if of != by and NONE not in (of, by):
             if of.measures != by.measures:
                 return False
@@ -281,3 +286,7 @@ class Comparison:
 def _is_of_several(node: Node) -> TypeGuard[Relation]:
     """Whether a node is a relation of several variables."""
     return isinstance(node, Relation) and len(node.signs) == 1 and len(symbols(node)) > 1
+
+
+def _is_inequality(node: Node) -> bool:
+    return isinstance(node, Relation) and "=" not in node.signs

@@ -24,6 +24,8 @@ from trl_grpo_ext.workers.pool import judge_in_workers
 _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")  # a gold such as `A, C` and `AC`
 _OUT_OF = re.compile(r"^(\d+) out of (?:the )?(\d+)\b(?=\D*$)")
+_CLOCK = re.compile(r"(\d{1,2})(:\d{2})?\s*(?:\\text\{\s*)?(?:([ap])\.?\s?m\b\.?)?\s*\}?", re.IGNORECASE)
+_NOON = 12
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.work"
 
@@ -161,8 +163,13 @@ def _led(text: str) -> tuple[str, str] | None:
 def _unlabelled(pair: Pair) -> Pair:
     """The pair without the label of an option before its answer, unless its gold is one: `(C) 9/2` for 9/2.
 
-    `3 out of 8` is 3 where the gold is an integer, and else a fraction.
+    `3 out of 8` is 3 where the gold is an integer, and else a fraction. Of two times, `am` counts if both have it.
     """
+    gold, said = _CLOCK.fullmatch(pair.gold), _CLOCK.fullmatch(pair.answer)
+    if gold and said and (gold[3] or said[3]) and all(0 < int(time[1]) <= _NOON for time in (gold, said)):
+        halves = [f" {time[3]}m" if gold[3] and said[3] else "" for time in (gold, said)]
+        times = [f"{time[1]}{time[2] or ':00'}{half}" for time, half in zip((gold, said), halves, strict=True)]
+        return pair._replace(gold=times[0], answer=times[1])
     led = _led(pair.answer)
     if led and not _choice(pair.gold):
         return pair._replace(answer=led[1])

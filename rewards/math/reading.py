@@ -15,7 +15,7 @@ from trl_grpo_ext.rewards.answers.phrases import formal, informal
 from trl_grpo_ext.rewards.answers.quantities import known_words
 from trl_grpo_ext.rewards.answers.reader import MAX_CHARS, read
 from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delimiters
-from trl_grpo_ext.rewards.answers.tree import Number, Opaque
+from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity
 from trl_grpo_ext.rewards.answers.units import is_unit
 from trl_grpo_ext.rewards.answers.verifier import gold_texts
 from trl_grpo_ext.rewards.math.sentences import (
@@ -55,7 +55,7 @@ _COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")  # 3,75
 _POINTS = re.compile(r"^[^\d,.]*\d{1,3}(?:\.\d{3})+(?=[^\d,.]*$)")  # 12.500
 # A word, or an alphabet, of a language that writes decimals with a comma.
 _OF_COMMAS = re.compile(
-    r"[\u0400-\u04ff]|\b(?:ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
+    r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
     re.IGNORECASE,
 )
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
@@ -141,7 +141,7 @@ def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAns
     """
     if not (any(_COMMA.search(one) or _POINTS.search(one) for one in found.answers) and _OF_COMMAS.search(text)):
         return found
-    said = [read(gold).node for gold in golds]
+    said = [node.amount if isinstance(node := read(gold).node, Quantity) else node for gold in golds]
     if not all(isinstance(gold, Number) for gold in said):
         return found
     answers = [_COMMA.sub(r"\1.\2", answer) for answer in found.answers]

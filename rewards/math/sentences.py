@@ -71,6 +71,7 @@ _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.D
 _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")  # of mathematics
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
+_STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
 )
@@ -106,7 +107,8 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
     It is all of the text, or what its last line says.
     """
-    plain = _BOLD.sub("", answer[-MAX_TAIL_CHARS:]).strip()
+    tail = answer[-MAX_TAIL_CHARS:].strip()
+    plain = _BOLD.sub("", tail).strip()
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if is_value(plain) and not _THEREFORE.search(plain):
         return plain, "whole_text", ""
@@ -116,6 +118,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None  # and an explanation below it
     if first := begun or (answered if _YES_OR_NO.search(prompt) else None):
         return first[1], "last_expression", ""
+    stressed = _STRESSED.findall(tail.rpartition("\n")[2])
+    if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):  # 20 is **25%** of 80
+        return stressed[0], "last_expression", "hedged" if is_hedged(_SENTENCE_STOP.split(plain)[-1]) else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = _without_repeated(_CALCULATION.sub("", line), prompt)
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]

@@ -15,10 +15,12 @@ from trl_grpo_ext.rewards.answers.verifier import (
     NOT_TEXT,
     GoldVerifier,
     agreed,
+    gold_texts,
     is_not_text,
     unreadable,
     wrong,
 )
+from trl_grpo_ext.rewards.math.beside import with_words
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
 from trl_grpo_ext.rewards.math.reading import (
@@ -32,6 +34,7 @@ from trl_grpo_ext.rewards.math.reading import (
     with_options,
     with_points,
 )
+from trl_grpo_ext.rewards.math.sentences import is_sentence
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
@@ -59,7 +62,8 @@ class MathVerifier(BatchVerifier, GoldVerifier):
     any will do.
 
     Args:
-        column: The gold's column; by default `solution`, else `answer`, whichever the row has.
+        column: The gold's column; by default `solution`, else `answer`, whichever the row has. If it has both, `answer`
+            where `solution` is sentences without a box or `####`.
         mode: Which rule finds the answer; `auto`, `boxed`, `boxed_only`, `answer_tag`, `final_answer_phrase` or
             `last_number`. See docs/math.md.
         timeout: Seconds that comparing one answer may take in its worker before that is killed.
@@ -116,7 +120,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose gold cannot be read, takes too long, or does not equal itself."""
-        values = [first_value(row, self.gold_columns) for row in rows]
+        values = list(map(self._gold, rows))
         golds = [() if is_not_text(value) else gold_values(value) for value in values]
         verdicts = judge_golds([text for row in golds for text in row], self.timeout)
         reasons = (_gold_problem(value, row, verdicts) for value, row in zip(values, golds, strict=True))
@@ -159,8 +163,16 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         """The finder's name for this verifier's rule."""
         return RULES[self.mode]
 
+    def _gold(self, row: Mapping[str, Any]) -> Any:
+        """The cell of the gold: `answer` where `solution` is sentences, as of worked solutions that mark no answer."""
+        gold = first_value(row, self.gold_columns)
+        answer = None if self.column else row.get("answer")
+        if answer is None or not isinstance(gold, str) or not gold_texts(answer):
+            return gold
+        return answer if any(map(is_sentence, gold_values(gold))) else gold
+
     def _read(self, sample: Sample, started: float) -> Verdict | _Question:
-        gold = first_value(sample.row, self.gold_columns)
+        gold = self._gold(sample.row)
         if gold is None:
             return skipped("gold_missing")
         if is_not_text(gold):
@@ -173,6 +185,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         if found.problem:
             return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
         found = with_options(with_points(found, golds, f"{prompt} {sample.text}"), golds, prompt)
+        found = with_words(found, golds, sample.text)
         pairs = [
             Pair(accepted, answer, self.accepted, self.decimals, echo(answer, accepted, prompt))
             for answer in found.answers
