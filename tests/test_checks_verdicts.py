@@ -273,6 +273,17 @@ def test_the_reason_of_a_flood_is_that_of_the_primary_verdicts() -> None:
     assert "mostly `no_boxed`" in found(window, "unparseable_flood").sentence
 
 
+def test_groups_that_are_all_wrong_are_told_with_an_answer_beside_its_gold() -> None:
+    answers = ["44"] * 5 + ["45"] * 3 + [str(row) for row in range(24)]
+    wrong = [replace(WRONG, answer=answer, details={"gold": "row-0"}) for answer in answers]
+    cards = [batch({"answer": wrong}, step=step) for step in range(8)]
+    assert found(window_of(cards), "dead_groups").sentence.endswith("answered `44`, and the gold is `row-0`.")
+    agreeing = [batch({"answer": wrong[:1] * 32}, step=step) for step in range(8)]
+    assert found(window_of(agreeing), "bad_data").sentence.endswith("answered `44`, and the gold is `row-0`.")
+    told_by_none = [batch({"answer": [0] * 32}, step=step) for step in range(8)]
+    assert "the gold is" not in found(window_of(told_by_none), "dead_groups").sentence
+
+
 @pytest.mark.parametrize(
     ("names", "told"),
     [

@@ -105,6 +105,12 @@ def compare_with_gold(agreeing: float) -> str:
     )
 
 
+def told_gold(batches: Sequence[BatchFigures]) -> str:
+    """An answer of the latest group that nobody has solved, beside its gold; empty where no verdict tells the gold."""
+    answer, gold = next((batch.wrong_answer for batch in reversed(batches) if batch.wrong_answer), ("", ""))
+    return f" For example, a completion answered `{answer}`, and the gold is `{gold}`." if answer else ""
+
+
 # Of the completions that could be. Ours, tried in tests/test_diagnosis_cases.py (temperature 0).
 SAME_TEXT = 0.98
 

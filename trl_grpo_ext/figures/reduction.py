@@ -38,11 +38,13 @@ from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import prompt_key
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
+from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
 # TRL computes in single precision: the advantage of a sample at the mean of its group is this close to 0.
 NO_ADVANTAGE = 1e-6
 UNREAD = (Status.UNPARSEABLE, Status.TIMEOUT)  # verdicts that say nothing of the answer
+MOST_ANSWER = 60  # characters of an answer, or of a gold, that is told; ours
 TOTAL_DIGITS = 6  # after the point: totals that differ by less are equal
 
 
@@ -74,6 +76,9 @@ class BatchFigures:
     wrong_groups: int  # the groups without a right member, even if a lesser term tells them apart
     # Those of them in which most members give the same answer, as they do where it is the gold answer that is wrong.
     agreeing_wrong_groups: int
+    # Of the group without a right member in which most members agree: their answer, and the gold; None if no verdict
+    # tells the gold.
+    wrong_answer: tuple[str, str] | None
     secondary_groups: int  # the live groups in which the primary term does not differ
     cancelled_groups: int  # the live groups in which terms differ and all totals are equal, so that nothing is taught
     # Their share of the sum of absolute advantages; None before advantages are known, or if all are 0.
@@ -170,9 +175,10 @@ def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
     return float(found.mean()) if found.size else None
 
 
-def _wrong_groups(card: Scorecard) -> dict[str, int]:
-    """How many groups nobody has solved, and what is known of why: the counts of `BatchFigures`."""
+def _wrong_groups(card: Scorecard) -> dict[str, Any]:
+    """How many groups nobody has solved, and what is known of why: the counts of `BatchFigures`, and an example."""
     counts = dict.fromkeys(("misread_groups", "wrong_groups", "agreeing_wrong_groups"), 0)
+    beside_gold: Counter[tuple[str, str]] = Counter()  # how many of a group gave this answer instead of this gold
     for rows, outcome in zip(card.members, card.outcomes, strict=True):
         verdicts = [card.primary[row] for row in rows]
         if outcome is GroupOutcome.ALL_WRONG:
@@ -183,7 +189,10 @@ def _wrong_groups(card: Scorecard) -> dict[str, int]:
             counts["wrong_groups"] += 1
             answers = Counter(answer for verdict in verdicts if (answer := read_answer(verdict)) is not None)
             counts["agreeing_wrong_groups"] += len(rows) > 1 and 2 * max(answers.values(), default=0) > len(rows)
-    return counts
+            golds = {one.details["gold"] for one in verdicts if one is not None and "gold" in one.details}
+            beside_gold |= Counter({(answer, gold): count for answer, count in answers.items() for gold in golds})
+    most = next((pair for pair, _ in beside_gold.most_common(1)), ())
+    return {**counts, "wrong_answer": tuple(on_one_line(text, MOST_ANSWER) for text in most) or None}
 
 
 def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estimate]:

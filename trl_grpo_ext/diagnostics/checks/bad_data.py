@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import Failure, agreeing_share, failures_of, group_count, percent, worst_share
+from trl_grpo_ext.diagnostics.batches import (
+    Failure,
+    agreeing_share,
+    failures_of,
+    group_count,
+    percent,
+    told_gold,
+    worst_share,
+)
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
@@ -59,7 +67,7 @@ def doubtful_gold(window: Window) -> CheckResult:
         severity=Severity.CRITICAL if prevails else Severity.INFO,
         sentence=(
             f"The gold may be wrong, or of other rows: in {percent(agreed / groups)} of the groups most completions "
-            f"agree on an answer that is not the gold, and wrong answers usually scatter."
+            f"agree on an answer that is not the gold, and wrong answers usually scatter.{told_gold(window.batches)}"
         ),
         numbers={"agreed": agreed / groups, "of_wrong_groups": agreeing},
         action="Compare answers and gold of a few of these groups by hand, and look for rows that have moved.",

@@ -18,6 +18,7 @@ from trl_grpo_ext.diagnostics.batches import (
     names,
     percent,
     primary_terms,
+    told_gold,
 )
 from trl_grpo_ext.diagnostics.checks import inert_term
 from trl_grpo_ext.diagnostics.example import safe_reason
@@ -56,7 +57,7 @@ def all_wrong(window: Window) -> CheckResult:
         severity=Severity.critical_if(wrong >= WRONG_CRITICAL),
         sentence=(
             f"{percent(wrong)} of the groups are all wrong and teach nothing; {percent(live)} are live"
-            f"{_why(agreeing, cause)}."
+            f"{_why(agreeing, cause)}.{told_gold(window.batches)}"
         ),
         numbers={"all_wrong": wrong, "agreeing": agreeing, "live": live, "groups": group_count(window.batches)},
         action=(UNDEFINED_NAME if cause.startswith("NameError") else "")
