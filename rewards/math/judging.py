@@ -26,6 +26,9 @@ _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")  # a gold such as 
 _OUT_OF = re.compile(r"^(\d+) out of (?:the )?(\d+)\b(?=\D*$)")
 _CLOCK = re.compile(r"(\d{1,2})(:\d{2})?\s*(?:\\text\{\s*)?(?:([ap])\.?\s?m\b\.?)?\s*\}?", re.IGNORECASE)
 _NOON = 12
+_MAX_ELEMENTS = 80
+_LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
+_ELEMENTS = re.compile(r"(?=\D*\d)(?:\(?[A-Z][a-z]?\d*(?:\)\d*)?){1,20}")
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.work"
 
@@ -131,6 +134,8 @@ def _judge_at_once(pair: Pair, started: float) -> Verdict | None:
     gold, answer = pair.gold, pair.answer
     if gold.rstrip(". ").split() == answer.rstrip(". ").split() or (len(gold) == 1 and answer.strip("(). ") == gold):
         return _compared("", answer, "text", started)
+    if (elements := _elements(gold)) and elements == _elements(answer):
+        return _compared("", answer, "text", started)
     label = _choice(gold)
     if label:
         return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice", started)
@@ -144,6 +149,12 @@ def _judge_at_once(pair: Pair, started: float) -> Verdict | None:
     except UndecidedError:
         return None
     return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number", started)
+
+
+def _elements(text: str) -> str:
+    """A chemical formula without what lowers its numbers, `H2SO4`; empty for any other text."""
+    plain = _LOWERED.sub("", spelled(text)) if len(text) <= _MAX_ELEMENTS else ""
+    return plain if _ELEMENTS.fullmatch(plain) else ""
 
 
 def _letters(text: str) -> list[str]:

@@ -48,6 +48,7 @@ _LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)
 _OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
 MAX_OPTION = 200  # characters
 _THOUSAND = 1000
+_MAX_COUNTED = 60  # characters
 _COUNTED = re.compile(r"([^A-Za-z]*\d[\d.,]*)(?:\s|~|\\[ ,;])*(?:\\text\{\s*)?([^\W\d_]{3,})\s*\}?")
 # The answer in a JSON object. A parser would refuse LaTeX, whose backslashes are often not doubled.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
@@ -152,7 +153,7 @@ def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAns
 
 def _without_counted(answer: str, prompt: str) -> str:
     """A number without the word behind it that the question asks for, where no list of words has it: `205 Minuten`."""
-    counted = _COUNTED.fullmatch(answer)
+    counted = _COUNTED.fullmatch(answer) if len(answer) <= _MAX_COUNTED else None
     if counted is None or counted[2].casefold() in known_words("negating") or not read(answer).stray:
         return answer
     return counted[1] if re.search(rf"\b{counted[2]}\b", prompt, re.IGNORECASE) else answer
