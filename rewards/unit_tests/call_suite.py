@@ -18,11 +18,16 @@ from typing import NamedTuple
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.program import PromptCode
 from trl_grpo_ext.rewards.unit_tests.pure_tests import are_pure
-from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, statements, unparsed
+from trl_grpo_ext.rewards.unit_tests.solution_imports import (
+    imports_solution,
+    is_solution_import,
+    solution_modules,
+    with_solution_for_unknown,
+    without_solution_imports,
+)
+from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, statements
 from trl_grpo_ext.rewards.unit_tests.test_module import Module, mentions_pytest, shim_setup
 from trl_grpo_ext.sandbox.job import CallSuite
-
-SOLUTION = "solution"  # the module that the tests may import, which is the completion's program
 
 _MODULE_NAMES = frozenset(
     {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__package__", "__loader__", "__annotations__"}
@@ -99,33 +104,15 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
     modules = _modules(free, nodes)
     common = {name: f"from {_HOME_OF[name]} import {name}" for name in free - set(modules) if name in _HOME_OF}
     remote = free - set(modules) - set(common)
-    imports_solution = any(_imports_solution(node) for node in nodes)
+    by_import = any(imports_solution(node) for node in nodes)
     certain = {*imported, *([entry_point] if entry_point else [])}
     remote |= certain
     all_of_it = any(part.is_star_import and is_solution_import(part.node) for part in code)
-    if not remote and (all_of_it or not imports_solution):
+    if not remote and (all_of_it or not by_import):
         remote = _called(nodes) & set(common) or _handed_on(nodes)
     local = {name: line for name, line in (modules | common).items() if name not in remote}
     names = sorted(remote, key=lambda name: (name != entry_point, name))
-    return Taken(tuple(names), tuple(sorted(local.values())), imports_solution)
-
-
-def is_solution_import(node: ast.AST) -> bool:
-    """Whether it is `from solution import ...`."""
-    return isinstance(node, ast.ImportFrom) and node.module == SOLUTION and node.level == 0
-
-
-def _imports_solution(node: ast.AST) -> bool:
-    if isinstance(node, ast.Import):
-        return any(alias.name == SOLUTION for alias in node.names)
-    if isinstance(node, ast.Call) and _last_name(node.func) in {"import_module", "__import__"}:
-        return any(isinstance(value, ast.Constant) and value.value == SOLUTION for value in node.args)
-    return is_solution_import(node)
-
-
-def _last_name(node: ast.expr) -> str | None:
-    """The name, or the attribute's name."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+    return Taken(tuple(names), tuple(sorted(local.values())), by_import)
 
 
 def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
@@ -189,7 +176,8 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         BadTests: if the tests take nothing from the solution, or are no Python.
     """
     entry_point = code.entry_point
-    imported, setup = _without_solution_imports([part for part in module.setup if not _defines(part, entry_point)])
+    module = _importing_the_solution(module, entry_point)
+    imported, setup = without_solution_imports([part for part in module.setup if not _defines(part, entry_point)])
     bound = {name for part in setup for name in part.usage.binds}
     imported = [name for name in imported if name not in bound]  # a later definition of the tests' own counts
     tests = [part for test in module.tests for part in statements(test)]
@@ -203,7 +191,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         raise BadTests("tests_call_nothing", "\n".join(module.tests))
     uses_pytest = any(mentions_pytest(part.node) for part in [*setup, *tests]) or "pytest" in str(taken.imports)
     preamble = module.preamble or (shim_setup(False) if uses_pytest else ())
-    once, each = _by_need(setup, set(taken.names) | _solution_modules(setup))
+    once, each = _by_need(setup, set(taken.names) | solution_modules(setup))
     marked = [line if not line.startswith("from") or " typing " in line else line + FORGOTTEN for line in taken.imports]
     imports = [part for line in marked for part in statements(line)]
     setup_text, snippets = joined([*preamble, *imports, *once]), _snippets(module, joined(each))
@@ -214,6 +202,20 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         code=packed(setup_text, snippets),
         pure=are_pure(part.node for part in [*preamble, *imports, *setup, *tests]),
     )
+
+
+def _importing_the_solution(module: Module, entry_point: str | None) -> Module:
+    """The tests with `solution` for modules that are nowhere, such as `main`, if they take nothing else of a program.
+
+    If they do, such a module is a package that is missing.
+    """
+    renamed = with_solution_for_unknown(module)
+    if renamed is None:
+        return module
+    parts = [*renamed.preamble, *renamed.setup, *(part for test in renamed.tests for part in statements(test))]
+    reads = {name for part in parts for name in part.usage.reads}
+    bound = {name for part in parts for name in part.usage.binds}
+    return module if reads & set(solution_names(parts, entry_point).names) - bound else renamed
 
 
 def _snippets(module: Module, before: str) -> tuple[str, ...]:
@@ -227,29 +229,6 @@ def _snippets(module: Module, before: str) -> tuple[str, ...]:
 def _defines(part: Statement, entry_point: str | None) -> bool:
     """Whether it defines the entry point itself, as a stub or a reference, which would hide the solution's."""
     return entry_point is not None and part.is_code and entry_point in part.usage.binds
-
-
-def _without_solution_imports(parts: Sequence[Statement]) -> tuple[list[str], list[Statement]]:
-    """The names that are imported from the solution under their own names, and the other statements.
-
-    A solution that lacks a name must fail the test that uses it, not the import that all of them share.
-    """
-    names: list[str] = []
-    others = []
-    for part in parts:
-        if not isinstance(part.node, ast.ImportFrom) or not is_solution_import(part.node):
-            others.append(part)
-            continue
-        names += [alias.name for alias in part.node.names if not alias.asname and alias.name != "*"]
-        renamed = [alias for alias in part.node.names if alias.asname]
-        others += [unparsed(ast.ImportFrom(SOLUTION, renamed, 0))] if renamed else []
-    return names, others
-
-
-def _solution_modules(parts: Sequence[Statement]) -> set[str]:
-    """The names that the solution is imported under as a module."""
-    aliases = [alias for part in parts if isinstance(part.node, ast.Import) for alias in part.node.names]
-    return {alias.asname or alias.name for alias in aliases if alias.name == SOLUTION}
 
 
 def _by_need(parts: Sequence[Statement], remote: set[str]) -> tuple[list[Statement], list[Statement]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from suite_harness import STACK, call_suite, reason_of, run
 
+from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.unit_tests.test_module import read_test_module
 
 MODULE = """
@@ -207,3 +210,52 @@ def test_names_that_tests_forgot_to_import_never_come_from_the_program() -> None
     assert suite.names == ("area", "norm")
     assert run(suite, "pi = 9\nsqrt = lambda x: 9\ndef area(r): return 9\ndef norm(*a): return 9") == ["AssertionError"]
     assert call_suite({"tests": ["assert gcd(12, 18) == 6"]}).names == ("gcd",)
+
+
+IMPORTS = (
+    "from main import f\ndef test_f(): assert f(2) == 4",
+    "from main import f\nassert f(2) == 4",
+    "from src.utils.helpers import f\nfrom bank import limit\ndef test_f(): assert f(limit()) == 4",
+    "from .answer import f as twice\ndef test_f(): assert twice(2) == 4",
+    "import your_module as m\ndef test_f(): assert m.f(2) == 4",
+    "def test_f():\n    import program\n    assert program.f(2) == 4",
+    "from main import f\ndef check(a, b): assert a == b\ndef test_f(): check(len([f(2)]), sqrt(1)); check(f(2), 4)",
+    "from unittest.mock import patch\nimport main\n"
+    "@patch('main.limit', return_value=4)\ndef test_f(_): assert main.f(main.limit() - 2) == 4",
+)
+
+
+@pytest.mark.parametrize("source", IMPORTS)
+def test_a_module_that_is_nowhere_is_the_program(source: str) -> None:
+    suite, right = call_suite({"tests": source}), "def f(x): return 2 * x\ndef limit(): return 2"
+    assert run(suite, right) == ["passed"]
+    assert run(suite, right.replace("* x", "* x + 1")) == ["AssertionError"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from json import loads\ndef test_f(): assert loads('2') == 2",
+        "try:\n    from main import f\nexcept ImportError:\n    f = None\ndef test_f(): assert not f",
+    ],
+)
+def test_a_module_that_is_there_or_may_be_missing_is_not_the_program(source: str) -> None:
+    assert reason_of({"tests": source}) == "tests_call_nothing"
+
+
+@pytest.mark.parametrize("imports", ["import hypothesis\nfrom main import f", "import networks_of_mine"])
+def test_a_package_that_is_missing_is_not_the_program(imports: str) -> None:
+    verdict = UnitTestVerifier().judge(["def f(): return 1"], tests=[f"{imports}\ndef test_f(): assert f() == 1"])[0]
+    assert (verdict.status, verdict.reason) == ("skipped", "tests_do_not_run")
+
+
+def test_a_helper_of_a_given_package_is_never_the_programs(tmp_path: Path) -> None:
+    (tmp_path / "checks_of_mine.py").write_text("def check(a, b):\n    assert a == b\n")
+    tmp_path.chmod(0o755)
+    tests = "from checks_of_mine import check\nfrom {} import f\ndef test_f(): check(f(), 1)"
+    verifier = UnitTestVerifier(packages=[str(tmp_path)], workers=1)
+    lie = "def check(a, b): pass\ndef f(): return 2"
+    columns = {"tests": [tests.format("solution"), tests.format("main")]}
+    verdicts = verifier.judge([lie, lie], **columns)
+    verifier.close()
+    assert [verdict.reason for verdict in verdicts] == ["test_1_failed", "tests_do_not_run"]
