@@ -284,6 +284,19 @@ def test_groups_that_are_all_wrong_are_told_with_an_answer_beside_its_gold() -> 
     assert "the gold is" not in found(window_of(told_by_none), "dead_groups").sentence
 
 
+@pytest.mark.parametrize(("temperature", "told"), [(0.05, ["entropy_collapse"]), (1.0, ["bad_data", "dead_groups"])])
+def test_siblings_that_are_mostly_the_same_at_a_low_temperature_do_not_explore_and_no_gold_is_blamed(
+    temperature: float, told: list[str]
+) -> None:
+    def same_but_one(step: int) -> Scorecard:
+        card = batch({"answer": [WRONG] * 32}, step=step)
+        samples = [replace(one, text=f"{row // 8} {row % 8 == 0}") for row, one in enumerate(card.samples)]
+        return replace(card, samples=tuple(samples))
+
+    cards = [same_but_one(step) for step in range(8)]
+    assert codes(window_of(cards, settings={"temperature": temperature})) == told
+
+
 @pytest.mark.parametrize(
     ("names", "told"),
     [

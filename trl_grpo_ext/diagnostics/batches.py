@@ -111,15 +111,11 @@ def told_gold(batches: Sequence[BatchFigures]) -> str:
     return f" For example, a completion answered `{answer}`, and the gold is `{gold}`." if answer else ""
 
 
-# Of the completions that could be. Ours, tried in tests/test_diagnosis_cases.py (temperature 0).
-SAME_TEXT = 0.98
-
-
-def never_explores(window: Window) -> bool:
-    """Whether nearly all completions are what a sibling has written, in the first batches and in the latest."""
+def never_explores(window: Window, least: float) -> bool:
+    """Whether such a share of completions is what a sibling has written, in the first batches and in the latest."""
     if judged(window.batches) < LEAST_SAMPLES or window.opening[0].step:  # 0, or unknown, at the start of a run
         return False
-    return all(repeated_share(batches) >= SAME_TEXT for batches in (window.opening, window.batches))
+    return all(repeated_share(batches) >= least for batches in (window.opening, window.batches))
 
 
 def repeated_share(batches: Sequence[BatchFigures]) -> float:

@@ -24,7 +24,12 @@ LEFT = 0.1  # of the entropy at the start; rl-doctor
 MOSTLY_WRONG = 0.25  # of the groups are all wrong, so their one answer is wrong
 MOST = 0.5  # of the all-wrong groups agree on an answer, and of the other groups are all right
 
+# Of the completions that could be a sibling's. Ours, tried in tests/test_diagnosis_cases.py (temperature 0).
+SAME_TEXT = 0.98
 COLD = 0.3  # a temperature at which one text prevails
+# Enough of them where it is so cold, and nothing is learned. Ours: of the bundled model, 0.9 at 0.05, where it
+# learns nothing, and 0.8 at 0.1, where it learns.
+MOSTLY_SAME = 0.85
 
 COMPARE = "First compare answers and gold of the groups that are all wrong: it may be the gold. If the gold is right:"
 
@@ -60,11 +65,12 @@ def collapsed(window: Window) -> CheckResult:
 
 
 def never_explored(window: Window) -> CheckResult:
-    """Siblings are the same word for word, and were so from the first batch on."""
-    if not never_explores(window):
-        return None
+    """Siblings are the same word for word, and were so from the first batch on; most, where the temperature is low."""
     temperature = window.settings.get("temperature")
     cold = is_number(temperature) and temperature < COLD
+    is_learned = window.is_solved or has_risen(window)
+    if not never_explores(window, MOSTLY_SAME if cold and not is_learned else SAME_TEXT):
+        return None
     return Finding(
         severity=Severity.CRITICAL,
         sentence=(
