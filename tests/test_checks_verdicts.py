@@ -298,6 +298,18 @@ def test_siblings_that_are_mostly_the_same_at_a_low_temperature_do_not_explore_a
 
 
 @pytest.mark.parametrize(
+    ("on_unscored", "told"),
+    [("void_row", "they are left out of training."), ("zero", "they count as 0, as on_unscored is `zero`.")],
+)
+def test_what_becomes_of_rows_without_gold_is_told_as_it_is(on_unscored: Any, told: str) -> None:
+    term = RewardTerm(name="answer", verifier=Planted("answer"), on_unscored=on_unscored)
+    rows = [{"answer": None if row < 16 else row % 2} for row in range(32)]
+    samples = [Sample(text=str(place), row=row, group=place // 8) for place, row in enumerate(rows)]
+    window = window_of([RewardMix([term]).score(samples)] * 4)
+    assert found(window, "bad_data").sentence.endswith(told)
+
+
+@pytest.mark.parametrize(
     ("names", "told"),
     [
         (["helper"], "`NameError: name 'helper' is not defined`"),

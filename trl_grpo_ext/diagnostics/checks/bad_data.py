@@ -31,12 +31,15 @@ def unjudged(window: Window) -> CheckResult:
     found = worst_share(window, lambda facts: failures_of([facts], _is_of_data).total(), WARN, CRITICAL)
     if found is None or not found.in_force:
         return None
-    (_, status, reason), _ = failures_of(window.of_term(found.term), _is_of_data).most_common(1)[0]
+    facts = window.of_term(found.term)
+    (_, status, reason), _ = failures_of(facts, _is_of_data).most_common(1)[0]
+    is_zero = all(one.covered == one.verdicts for one in facts)  # each has a value, though some have no score
     return Finding(
         severity=found.severity(CRITICAL),
         sentence=(
             f"The data, not the model: {percent(found.share)} of the completions have nothing that `{found.term}` "
-            f"could judge them against, mostly `{safe_reason(reason) or status}`; they are left out of training."
+            f"could judge them against, mostly `{safe_reason(reason) or status}`; they "
+            + ("count as 0, as on_unscored is `zero`." if is_zero else "are left out of training.")
         ),
         numbers={"share": found.share, "failed": found.count},
         action=RETURNS.format(term=found.term)
