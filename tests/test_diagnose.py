@@ -52,6 +52,14 @@ def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
     assert diagnosis.examples == diagnosis.causes == ()
 
 
+def test_a_run_of_plain_functions_says_why_no_completion_was_recorded(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [])
+    settings = {"reward_functions": ["short"], "verifiers": {}}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert "plain functions, which give no verdicts" in diagnose(run).sentence
+    assert "`@verifier`" in diagnose(run).sentence
+
+
 def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
     diagnosis = diagnose(recorded(tmp_path, [card(0.5, 0.25, 0.75, 0.0)]))
     assert diagnosis.sentence == "It is too early to tell: the score of `answer` is 0.38 in the only batch."

@@ -84,6 +84,11 @@ def _is_beside(cause: Finding, *, does_well: bool) -> bool:
 
 def _without_batches(window: Window) -> str:
     evaluation = evaluation_ends(window)
+    if evaluation is None and window.settings.get("reward_functions") and not window.settings.get("verifiers"):
+        return (
+            "There is nothing to go by: the rewards are plain functions, which give no verdicts, so no completion was "
+            "recorded. Make each one a verifier by `@verifier`, or train with verifiers of trl_grpo_ext.rewards."
+        )
     if evaluation is None:
         return "There is nothing to go by: no completion was recorded."
     return f"Nothing was trained: there are evaluations only, the last with a score of {evaluation.shown[1]}."
