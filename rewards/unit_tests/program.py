@@ -23,6 +23,7 @@ _TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
 PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
 _MARKDOWN_TAGS = frozenset({"markdown", "md"})
 
+_BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
 _FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)", re.DOTALL)
 _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
 _CODE_START = re.compile(r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE)
@@ -43,11 +44,11 @@ class FencedBlock:
 def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     r"""The program in an answer, which is what follows a completion's thinking; None if there is none.
 
-    The last block that is tagged as Python, else the last block whatever its tag, else, without a fence, all of it, up
-    to MBPP's `[DONE]`. Of several blocks, those that define none of `names`, what the tests call, only show its use.
-    Blocks that hold nothing but white space are passed over. A block that is never closed ends with the text. Of an
-    indented fence, as in a list, the indentation is taken off its lines too. A program's own indentation stays: it
-    may be the body of a function, see `complete_program`.
+    The last block that is tagged as Python, else the last block whatever its tag, else, without a fence, all of it,
+    or what stands between MBPP's `[BEGIN]` and `[DONE]`. Of several blocks, those that define none of `names`, what
+    the tests call, only show its use. Blocks that hold nothing but white space are passed over. A block that is never
+    closed ends with the text. Of an indented fence, as in a list, the indentation is taken off its lines too. A
+    program's own indentation stays: it may be the body of a function, see `complete_program`.
 
     Examples:
         >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
@@ -58,7 +59,7 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     text = text.replace("\r\n", "\n")
     found = fenced_blocks(text)
     if not found:
-        return _without_blank_lines(text.partition("\n[DONE]")[0])
+        return _without_blank_lines(_BEGIN.split(text.partition("\n[DONE]")[0])[-1])
     filled = [block for block in found if block.code.strip()]
     chosen = [block for block in filled if block.is_python] or filled
     if len(chosen) > 1:

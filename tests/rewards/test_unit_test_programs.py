@@ -33,6 +33,8 @@ from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_pr
         (f"Say {FENCE}x{FENCE} or\n{FENCE}python\nx = 1\n{FENCE}", "x = 1\n"),
         ("x = 1\n", "x = 1\n"),
         ("x = 1\n[DONE]\nx = 2\n", "x = 1"),
+        ("[BEGIN]\nx = 1\n[DONE]", "x = 1"),
+        ("Here it is:\n[BEGIN]\n    return 1\n[DONE]\n[BEGIN]\nx = 2\n[DONE]", "    return 1"),
         ("\n\n    return 1\n", "    return 1\n"),
         (f"{FENCE}python\n\n{FENCE}", None),
         (" \n ", None),
