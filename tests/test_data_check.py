@@ -88,6 +88,18 @@ def test_a_check_that_takes_a_while_says_how_far_it_has_got(capsys: pytest.Captu
     assert [problem.row for problem in found] == list(range(1, done, 2))
 
 
+def test_every_row_that_a_class_of_ones_own_fails_on_is_listed() -> None:
+    class Dated(Verifier):
+        def verify(self, sample: Sample) -> Verdict:
+            return as_verdict(sample.row["date"][:4] in sample.text)
+
+    own = RewardMix([RewardTerm(name="dated", verifier=Dated())])
+    rows = [{"date": "2001"}, {"date": None}, {"date": "2002"}, {"date": None}]
+    assert check_rows(own, rows) == []
+    found = check_rows(own, rows, thorough=True)
+    assert [(problem.row, problem.reason) for problem in found] == [(1, "raised_TypeError"), (3, "raised_TypeError")]
+
+
 @pytest.mark.parametrize(("golds", "status"), [(["1", "2"], 0), (["1", ""], 1)])
 def test_the_command_ends_with_status_1_if_there_are_any(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], golds: list[str], status: int

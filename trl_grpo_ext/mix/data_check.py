@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.protocol import DataProblem, first_value
+from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.rewards.unit_tests.verifier import reference_program
@@ -110,7 +111,7 @@ def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], th
         meant = [(number, row) for number, row in numbered if term.applies(row)]
         rows = [row for _, row in meant]
         found = verifier.check_rows(rows, thorough=thorough)
-        if thorough and isinstance(verifier, FunctionVerifier):
+        if thorough and _is_own(verifier):
             found = [*found, *_refused(verifier, rows)]
         problems += [replace(problem, row=meant[problem.row][0], term=term.name) for problem in found]
     return problems
@@ -121,8 +122,16 @@ def _is_empty(prompt: Any) -> bool:
     return not (said.strip() if isinstance(said, str) else said)
 
 
-def _refused(verifier: FunctionVerifier, rows: Sequence[Mapping[str, Any]]) -> Iterator[DataProblem]:
-    """The rows that a function fails on, or says of that they cannot be judged; it knows no other way to say so."""
+def _is_own(verifier: Verifier) -> bool:
+    """Whether it is a user's, and has no way of its own to say which rows it cannot judge."""
+    is_shipped = type(verifier).__module__.startswith("trl_grpo_ext.") and not isinstance(verifier, FunctionVerifier)
+    return (
+        type(verifier).check_rows is Verifier.check_rows and not is_shipped and not isinstance(verifier, GroupVerifier)
+    )
+
+
+def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]]) -> Iterator[DataProblem]:
+    """The rows that a verifier fails on, or says of that they cannot be judged."""
     verdicts = verifier.judge_samples([sample_of_row(row, NEUTRAL) for row in rows])
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
         if verdict.blame in (Blame.DATA, Blame.GRADER):
