@@ -132,6 +132,7 @@ GOOD = json.dumps(ROWS[0]) + "\n"
     [
         (GOOD * 2 + "{oops\n" + GOOD, [], "line 3: the line is not JSON: Expecting property name"),
         (GOOD + "[1]\n", [], "line 2: the line must be a JSON object with a column `completion`, got a list."),
+        (GOOD + '{"response": "4", "solution": "4"}\n', [], "with --completion. Did you mean `response`?"),
         (GOOD + '{"completon": "4"}\n', [], "line 2: the row has no column `completion`; name the column with"),
         (GOOD + '{"completion": null}\n', [], "line 2: `completion` must be a text or a conversation"),
         (GOOD + '{"completion": "4", "prompt": 3}\n', [], "line 2: `prompt` must be a text or a conversation"),

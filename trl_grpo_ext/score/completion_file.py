@@ -14,6 +14,8 @@ from trl_grpo_ext.support.text import did_you_mean
 
 Row = dict[str, Any]
 
+_USUAL = ("completions", "response", "responses", "output", "generation", "generated_text", "prediction", "text")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionFile:
@@ -97,7 +99,8 @@ def _row(line: bytes, completion: str) -> Row:
     if not isinstance(row, dict):
         raise ValueError(f"the line must be a JSON object with a column `{completion}`, got a {_kind(row)}.")
     if completion not in row:
-        known = did_you_mean(completion, row) if row else "It is empty."
+        usual = next((f"Did you mean `{name}`?" for name in _USUAL if name in row), None)
+        known = usual or did_you_mean(completion, row) if row else "It is empty."
         raise ValueError(f"the row has no column `{completion}`; name the column with --completion. {known}")
     _check_said(row[completion], completion)
     if row.get("prompt") is not None:
