@@ -37,6 +37,7 @@ class Clip:
             raise ValueError("A clip needs a `low`, a `high`, or both.")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"A clip's `low` must not be above its `high`, got {self.low} and {self.high}.")
+        _refuse_constant("clip", "`low` and `high`", is_constant=self.low is not None and self.low == self.high)
 
     def __call__(self, value: float, verdict: Verdict) -> float:
         if self.low is not None:
@@ -60,6 +61,7 @@ class Threshold:
 
     def __post_init__(self) -> None:
         _check_numbers("threshold", at=self.at, above=self.above, below=self.below)
+        _refuse_constant("threshold", "`above` and `below`", is_constant=self.above == self.below)
 
     def __call__(self, value: float, verdict: Verdict) -> float:
         return self.above if value >= self.at else self.below
@@ -82,6 +84,7 @@ class Affine:
 
     def __post_init__(self) -> None:
         _check_numbers("affine", scale=self.scale, offset=self.offset)
+        _refuse_constant("affine", "`scale`", is_constant=self.scale == 0)
 
     def __call__(self, value: float, verdict: Verdict) -> float:
         return self.scale * value + self.offset
@@ -159,4 +162,12 @@ def check_shapes(shape: object) -> tuple[Shape, ...]:
 def _check_numbers(what: str, **numbers: object) -> None:
     for name, number in numbers.items():
         if not is_number(number):
-            raise ValueError(f"A {what}'s `{name}` must be a finite number, got {number!r}.")
+            raise ValueError(f"The shape {what!r} needs a finite number as `{name}`, got {number!r}.")
+
+
+def _refuse_constant(what: str, names: str, *, is_constant: bool) -> None:
+    if is_constant:
+        raise ValueError(
+            f"The shape {what!r} makes one value of every score, so nothing could be learned from its term: "
+            f"change its {names}, or leave the shape out."
+        )
