@@ -95,7 +95,7 @@ class TokenBudgetVerifier(Verifier):
 
     def check_columns(self, columns: Collection[str]) -> None:
         if self.column is not None:
-            required_column(columns, [self.column], verifier=self.__name__)
+            required_column(columns, [self.column], verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose budget is missing or no number of tokens."""

@@ -18,7 +18,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
-from trl_grpo_ext.support.text import Once, error_text
+from trl_grpo_ext.support.text import Once, error_text, nearest
 from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
@@ -213,15 +213,18 @@ def check_lengths(columns: Mapping[str, Any], size: int) -> None:
             raise ValueError(f"The column `{name}` has {len(values)} values for {size} completions; it needs one each.")
 
 
-def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: str) -> None:
+def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: Verifier) -> None:
     """Raise a ValueError unless one of the `wanted` columns is there; `prompt` never is, for a reward function."""
     if not any(column in columns and column != "prompt" for column in wanted):
         have = ", ".join(f"`{column}`" for column in columns) or "none"
         have += "; TRL keeps `prompt` to itself" if "prompt" in wanted else ""
+        others = {*columns} - {"prompt"}
+        near = next((f"Did you mean `{near}`? " for name in wanted if (near := nearest(name, others, 0.75))), "")
+        name = verifier.__name__
         raise ValueError(
-            f"The verifier {verifier!r} needs the dataset column {' or '.join(f'`{name}`' for name in wanted)}, "
-            f"with one value a completion; the columns are: {have}. Name the right one by the verifier's `column`: "
-            f"{{verifier: {verifier}, column: NAME}}."
+            f"The verifier {name!r} needs the dataset column {' or '.join(f'`{each}`' for each in wanted)}, "
+            f"with one value a completion; the columns are: {have}. {near}Name the right one by the verifier's "
+            f'`column`: {{verifier: {name}, column: NAME}}, or in Python {type(verifier).__name__}(column="NAME").'
         )
 
 

@@ -140,7 +140,7 @@ class GoldVerifier(Verifier):
         return (self.column,) if self.column else GOLD_COLUMNS
 
     def check_columns(self, columns: Collection[str]) -> None:
-        required_column(columns, self.gold_columns, verifier=self.__name__)
+        required_column(columns, self.gold_columns, verifier=self)
 
 
 class AnswerVerifier(GoldVerifier, Generic[G]):

@@ -110,7 +110,7 @@ class JsonVerifier(BatchVerifier):
 
     def check_columns(self, columns: Collection[str]) -> None:
         if self.schema_column is not None:
-            required_column(columns, [self.schema_column], verifier=self.__name__)
+            required_column(columns, [self.schema_column], verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose schema is missing or cannot be used."""

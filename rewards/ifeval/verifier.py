@@ -58,7 +58,7 @@ class IFEvalVerifier(Verifier):
             raise ValueError(f"scoring is one of {', '.join(get_args(Scoring))}; got {self.scoring!r}.")
 
     def check_columns(self, columns: Collection[str]) -> None:
-        required_column(columns, (IDS, GROUND_TRUTH), verifier=self.__name__)
+        required_column(columns, (IDS, GROUND_TRUTH), verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose instructions cannot be read, or lack settings."""

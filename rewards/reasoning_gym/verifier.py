@@ -126,9 +126,9 @@ class ReasoningGymVerifier(BatchVerifier):
 
     def check_columns(self, columns: Collection[str]) -> None:
         if self.column or "entry" in columns:
-            required_column(columns, (self.column or "entry",), verifier=self.__name__)
+            required_column(columns, (self.column or "entry",), verifier=self)
         elif not (self.task and "answer" in columns):
-            required_column(columns, ("entry", "metadata"), verifier=self.__name__)
+            required_column(columns, ("entry", "metadata"), verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows without a problem; if `thorough`, those as well whose own answer their scorer does not accept."""

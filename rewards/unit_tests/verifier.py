@@ -162,9 +162,9 @@ class UnitTestVerifier(BatchVerifier):
         return Columns(tests=self.column, entry_point=self.entry_point_column, **others)
 
     def check_columns(self, columns: Collection[str]) -> None:
-        required_column(columns, [name for name in self.columns.alternatives if name], verifier=self.__name__)
+        required_column(columns, [name for name in self.columns.alternatives if name], verifier=self)
         if self.scoring == "groups":
-            required_column(columns, [self.groups_column], verifier=self.__name__)
+            required_column(columns, [self.groups_column], verifier=self)
         _check_once(self.runner())
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:

@@ -93,8 +93,11 @@ def test_the_gold_stands_in_solution_else_answer_else_where_it_is_said() -> None
 
 
 def test_no_gold_column_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(ValueError, match=r"needs the dataset column `solution` or `answer`.*`result`.*`column`"):
-        math_reward([boxed("1")], result=["1"])
+    wanted = r"needs the dataset column `solution` or `answer`.*`result`\. Name .*MathVerifier\(column=\"NAME\"\)"
+    with pytest.raises(ValueError, match=wanted):
+        math_reward([boxed("1")], question=["?"], result=["1"])
+    with pytest.raises(ValueError, match="Did you mean `solution`"):
+        MathVerifier(column="soltion")([boxed("1")], solution=["1"])
 
 
 @pytest.mark.parametrize(
