@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -293,6 +294,7 @@ def test_a_dry_run_trains_on_one_batch_and_keeps_nothing(tmp_path: Path) -> None
     said = run_here("train", "--config", "quickstart", "--dry-run", cwd=tmp_path)
     assert "step 1/1 |" in said.stderr
     assert said.stdout.splitlines()[-1] == "One batch was trained on. Nothing was kept."
+    assert tempfile.gettempdir() not in said.stdout  # what was written there is gone
     assert list(tmp_path.iterdir()) == []
 
 

@@ -109,9 +109,9 @@ def _train(arguments: argparse.Namespace) -> int:
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
     try:
-        summary = run_recipe(recipe, trainer, loading=time.perf_counter() - began)
+        summary = run_recipe(recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run)
     except KeyboardInterrupt:
-        if trainer.accelerator.is_main_process:
+        if trainer.accelerator.is_main_process and not arguments.dry_run:
             _tell_what_is_left(trainer, ["--config", arguments.config, *arguments.flags])
         return INTERRUPTED
     if trainer.run_callback.has_halted:

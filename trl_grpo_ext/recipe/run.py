@@ -134,11 +134,11 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
     return trainer
 
 
-def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> dict[str, Any]:
+def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, keeps: bool = True) -> dict[str, Any]:
     """Train, measure and save; returns the content of the run's `summary.json`.
 
-    `loading` is how many seconds making the trainer has taken. A run that `halt_on` ends is not measured again: its
-    policy may not even generate.
+    `loading` is how many seconds making the trainer has taken, `keeps` whether what is saved will last. A run that
+    `halt_on` ends is not measured again: its policy may not even generate.
     """
     stopwatch = Stopwatch({"loading": loading})
     facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
@@ -167,7 +167,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float) -> 
         diagnosis=diagnosis,
     )
     if trainer.accelerator.is_main_process:
-        _conclude(recipe, summary, diagnosis)
+        _conclude(recipe, summary, diagnosis, keeps=keeps)
         trainer.run_callback.tell(lambda listener: listener.on_summary(summary))
     _close(recipe, trainer)
     if unsaved is not None:
@@ -240,16 +240,17 @@ def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -
     return tally
 
 
-def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis | None) -> None:
-    """Write down and print what the run came to."""
+def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis | None, *, keeps: bool) -> None:
+    """Write down and print what the run came to, and where it is kept."""
     folder = Path(recipe.training.output_dir)
     write_json(folder / SUMMARY, summary)
     reshaped = any(term.gate or term.shapes for term in recipe.mix.terms)
-    print_summary(summary, folder, reshaped=reshaped)
+    print_summary(summary, folder if keeps else None, reshaped=reshaped)
     if diagnosis is not None:
         print_diagnosis(diagnosis, short=True)
     if summary["nothing_learned"]:
-        logger.error("Nothing was learned. %s %s has every verdict.", summary["nothing_learned"], folder / "scorecards")
+        verdicts = f" {folder / 'scorecards'} has every verdict." if keeps else ""
+        logger.error("Nothing was learned. %s%s", summary["nothing_learned"], verdicts)
 
 
 def _close(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:

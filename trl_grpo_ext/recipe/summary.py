@@ -208,11 +208,11 @@ def summarise_run(
     }
 
 
-def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], *, reshaped: bool) -> None:
+def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str] | None, *, reshaped: bool) -> None:
     """Print the gain of each term with its intervals, the lengths and the time.
 
-    `reshaped` is whether a term has a gate or a shape, so that its scores are not the values that the lines of training
-    show.
+    `folder` is where all is kept; None for a run of which nothing is. `reshaped` is whether a term has a gate or a
+    shape, so that its scores are not the values that the lines of training show.
     """
     table = Table(title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left")
     table.add_column("held out")
@@ -229,10 +229,8 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str], *,
         size = f"{summary['prompts']} prompts, {summary['completions']} completions"
         _say(console, f"{size}; {before}in brackets, 95 % intervals.")
     parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
-    _say(
-        console,
-        f"{summary['seconds']:.0f} seconds ({parts}). Model, scorecards, report.html and summary.json: {folder}",
-    )
+    kept = "" if folder is None else f" Model, scorecards, report.html and summary.json: {folder}"
+    _say(console, f"{summary['seconds']:.0f} seconds ({parts}).{kept}")
     if halted := summary["halted_by"]:
         _say(console, f"Halted after step {summary['steps']} by the finding {halted['code']} (halt_on).")
 
