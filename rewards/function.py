@@ -98,7 +98,7 @@ def verifier(
 
     Raises:
         ValueError: for an isolated function that a worker could not import.
-        TypeError: for an `async` function.
+        TypeError: for an `async` function, and for what is no function, such as a `partial`.
 
     Examples:
         >>> @verifier
@@ -109,6 +109,11 @@ def verifier(
     """
 
     def decorate(function: Callable[[Sample], object]) -> FunctionVerifier:
+        if isinstance(function, type) or not hasattr(function, "__qualname__"):
+            raise TypeError(
+                f"@verifier takes a function, and this is a {type(function).__name__}. Write a function that calls it, "
+                f"or a subclass of Verifier for what has settings."
+            )
         if inspect.iscoroutinefunction(function):
             raise TypeError(
                 f"@verifier does not take async functions, and {function.__name__!r} is one. "

@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def test_a_function_that_no_other_process_could_find_says_so_when_pickled() -> N
 
     with pytest.raises(pickle.PicklingError, match="top level of a module"):
         pickle.dumps(local)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_what_is_no_function_is_refused(isolated: bool) -> None:
+    class Callable:
+        def __call__(self, sample: Sample) -> bool:
+            return True
+
+    for judge in (partial(isinstance, Sample), Callable(), Callable):
+        with pytest.raises(TypeError, match="Write a function that calls it, or a subclass of Verifier"):
+            verifier(isolated=isolated)(judge)  # type: ignore[arg-type, unused-ignore]
 
 
 def test_an_isolated_function_inside_a_function_is_refused() -> None:
