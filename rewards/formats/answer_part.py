@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.rewards.answers.said import spoken, visible
 from trl_grpo_ext.rewards.answers.verifier import unreadable
-from trl_grpo_ext.rewards.unit_tests.program import fenced_blocks
+from trl_grpo_ext.rewards.unit_tests.blocks import fenced_blocks
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict

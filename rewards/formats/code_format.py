@@ -13,7 +13,7 @@ from trl_grpo_ext.protocol import BatchVerifier, check_timeout
 from trl_grpo_ext.rewards.answers.said import visible
 from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import answer_part, closed_blocks
-from trl_grpo_ext.rewards.unit_tests.program import PYTHON_TAGS
+from trl_grpo_ext.rewards.unit_tests.blocks import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict

@@ -14,31 +14,15 @@ from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.blocks import PYTHON_TAGS, fenced_blocks, with_helpers
 from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, statements
 from trl_grpo_ext.sample import Prompt
 
 _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
 _TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
 
-PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
-_MARKDOWN_TAGS = frozenset({"markdown", "md"})
-
 _BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
-_FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)", re.DOTALL)
-_TAG = re.compile(r"[{.\s]*([\w+#-]*)")
 _CODE_START = re.compile(r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class FencedBlock:
-    """A fenced block of code: the first word after its fence, in lower case, and what it holds."""
-
-    tag: str
-    code: str
-
-    @property
-    def is_python(self) -> bool:
-        return self.tag in PYTHON_TAGS
 
 
 def extract_program(text: str, names: Collection[str] = ()) -> str | None:
@@ -61,10 +45,12 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     if not found:
         return _without_blank_lines(_BEGIN.split(text.partition("\n[DONE]")[0])[-1])
     filled = [block for block in found if block.code.strip()]
-    chosen = [block for block in filled if block.is_python] or filled
+    chosen = candidates = [block for block in filled if block.is_python] or filled
     if len(chosen) > 1:
         chosen = [block for block in chosen if any(_defines(block.code, name) for name in names)] or chosen
-    return chosen[-1].code if chosen else None
+    if not chosen or _is_indented(chosen[-1].code) or _FUTURE.search(chosen[-1].code):
+        return chosen[-1].code if chosen else None
+    return with_helpers(chosen[-1].code, [block.code for block in candidates if block is not chosen[-1]])
 
 
 def _without_blank_lines(text: str) -> str | None:
@@ -74,54 +60,6 @@ def _without_blank_lines(text: str) -> str | None:
         return None
     start = text.rfind("\n", 0, len(text) - len(program)) + 1
     return text[start:]
-
-
-def fenced_blocks(text: str) -> list[FencedBlock]:
-    """The fenced blocks of a Markdown text, in order.
-
-    A fence that opens a block with a tag also ends the one before it if that was left open. Fences around a whole
-    Markdown document are not seen as fences.
-
-    Examples:
-        >>> fenced_blocks("~~~py\\n1\\n~~~")
-        [FencedBlock(tag='py', code='1\\n')]
-    """
-    found: list[FencedBlock] = []
-    opened: re.Match[str] | None = None
-    lines: list[str] = []
-    for line in text.split("\n"):
-        fence = _fence(line, opened)
-        if fence is None:
-            lines.append(line)
-            continue
-        if opened is not None:
-            found.append(_block(opened, lines))
-        opened = None if opened is not None and not fence[3].strip() else fence
-        lines = []
-    if opened is not None:
-        found.append(_block(opened, lines))
-    return found
-
-
-def _fence(line: str, opened: re.Match[str] | None) -> re.Match[str] | None:
-    """The line's fence, if it opens a block or ends the open one."""
-    fence = _FENCE.match(line)
-    if fence is None or ("`" in fence[3] and fence[2][0] == "`") or _tag(fence) in _MARKDOWN_TAGS:
-        return None
-    if opened is not None and (fence[2][0] != opened[2][0] or len(fence[2]) < len(opened[2])):
-        return None
-    return fence
-
-
-def _tag(fence: re.Match[str]) -> str:
-    tag = _TAG.match(fence[3])
-    return tag[1].lower() if tag else ""
-
-
-def _block(opened: re.Match[str], lines: list[str]) -> FencedBlock:
-    indent = opened[1]
-    code = "\n".join(line.removeprefix(indent) for line in lines) if indent else "\n".join(lines)
-    return FencedBlock(_tag(opened), code if not code or code.endswith("\n") else code + "\n")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from suite_harness import FENCE, STUB
 
-from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_program, fenced_blocks, prompt_code
+from trl_grpo_ext.rewards.unit_tests.blocks import fenced_blocks
+from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_program, prompt_code
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,39 @@ def test_of_several_blocks_the_last_that_defines_what_the_tests_call_is_the_prog
     draft, program, usage = "def f(): ...\n", "def f(): return 1\n", "print(f())\n"
     text = "\n".join(f"{FENCE}python\n{code}{FENCE}\n" for code in (draft, program, usage))
     assert extract_program(text, ["f"]) == program
-    assert extract_program(text, ["g"]) == extract_program(text) == usage
+    assert extract_program(text, ["g"]) == extract_program(text) == program + usage
+
+
+def _fenced(*blocks: str) -> str:
+    return "\n".join(f"{FENCE}python\n{code}{FENCE}\n" for code in blocks)
+
+
+def test_definitions_that_the_program_lacks_come_from_the_other_blocks() -> None:
+    one, two = "import math\nN = 2\ndef sq(x):\n    return x**N\n", "def cube(x):\n    return x * sq(x)\n"
+    program, usage = "def f(x):\n    return cube(x)\n", "assert sq(f(1)) == 1\n"
+    helped = f"{one}{two}{program}"
+    assert extract_program(_fenced(one + "print(sq(2))\n", two, program, usage), ["f"]) == helped
+    assert extract_program(_fenced(one, "def f(x):\n    sq(x)\n"), ["f"]) == f"{one}def f(x):\n    sq(x)\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def f(x):\n    return x\n",
+        "def sq(x): return 1\ndef f(x): return sq(x)\n",
+        "    return sq(x)\n",
+        "from other import sq\ndef f(x): return sq(x)\n",
+        "def f(x): return x.sq(x)\n",
+    ],
+)
+def test_a_program_that_lacks_nothing_and_a_body_stay_as_they_are(program: str) -> None:
+    assert extract_program(_fenced("def sq(x): return x * x\n", program), ["f"]) == program
+
+
+def test_many_blocks_that_help_each_other_are_put_together_in_time() -> None:
+    started = time.monotonic()
+    extract_program(_fenced(*(f"def f{n}(): return f{n - 1}()\n" for n in range(20_000))), ["f19999"])
+    assert time.monotonic() - started < 5
 
 
 @given(st.text(alphabet="`~ \n\tpython<>/think{.}x\r\ud800", max_size=200))

@@ -1,0 +1,114 @@
+"""The fenced blocks of an answer, and a program whose helpers stand in blocks of their own.
+
+Read by their lines, in linear time: a completion is not parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
+_MARKDOWN_TAGS = frozenset({"markdown", "md"})
+
+_FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)", re.DOTALL)
+_TAG = re.compile(r"[{.\s]*([\w+#-]*)")
+_TOP_NAME = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)", re.MULTILINE)
+_NAME = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*[:=])", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
+_MENTION = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_NEXT_STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
+_DEFINITION = re.compile(r"(?:async[ \t]+def|def|class|from|import)[ \t]|@|[A-Z_][A-Z0-9_]*[ \t]*=[^=]")
+
+
+@dataclass(frozen=True, slots=True)
+class FencedBlock:
+    """A fenced block of code: the first word after its fence, in lower case, and what it holds."""
+
+    tag: str
+    code: str
+
+    @property
+    def is_python(self) -> bool:
+        return self.tag in PYTHON_TAGS
+
+
+def fenced_blocks(text: str) -> list[FencedBlock]:
+    """The fenced blocks of a Markdown text, in order.
+
+    A fence that opens a block with a tag also ends the one before it if that was left open. Fences around a whole
+    Markdown document are not seen as fences.
+
+    Examples:
+        >>> fenced_blocks("~~~py\\n1\\n~~~")
+        [FencedBlock(tag='py', code='1\\n')]
+    """
+    found: list[FencedBlock] = []
+    opened: re.Match[str] | None = None
+    lines: list[str] = []
+    for line in text.split("\n"):
+        fence = _fence(line, opened)
+        if fence is None:
+            lines.append(line)
+            continue
+        if opened is not None:
+            found.append(_block(opened, lines))
+        opened = None if opened is not None and not fence[3].strip() else fence
+        lines = []
+    if opened is not None:
+        found.append(_block(opened, lines))
+    return found
+
+
+def _fence(line: str, opened: re.Match[str] | None) -> re.Match[str] | None:
+    """The line's fence, if it opens a block or ends the open one."""
+    fence = _FENCE.match(line)
+    if fence is None or ("`" in fence[3] and fence[2][0] == "`") or _tag(fence) in _MARKDOWN_TAGS:
+        return None
+    if opened is not None and (fence[2][0] != opened[2][0] or len(fence[2]) < len(opened[2])):
+        return None
+    return fence
+
+
+def _tag(fence: re.Match[str]) -> str:
+    tag = _TAG.match(fence[3])
+    return tag[1].lower() if tag else ""
+
+
+def _block(opened: re.Match[str], lines: list[str]) -> FencedBlock:
+    indent = opened[1]
+    code = "\n".join(line.removeprefix(indent) for line in lines) if indent else "\n".join(lines)
+    return FencedBlock(_tag(opened), code if not code or code.endswith("\n") else code + "\n")
+
+
+def with_helpers(program: str, others: Sequence[str]) -> str:
+    """The program behind the definitions of those other blocks that define what it mentions and does not define.
+
+    Examples:
+        >>> print(with_helpers("def f(x): return sq(x)", ["def sq(x): return x * x\\nprint(sq(2))\\n", "f(1)\\n"]))
+        def sq(x): return x * x
+        def f(x): return sq(x)
+    """
+    pieces, missing, bound = [program], _mentions(program), _bound(program)
+    for other in reversed(others):
+        if set(_TOP_NAME.findall(other)) & (missing - bound):
+            pieces.append(_definitions(other))
+            missing |= _mentions(pieces[-1])
+            bound |= _bound(pieces[-1])
+    return "".join(reversed(pieces))
+
+
+def _mentions(code: str) -> set[str]:
+    return set(_MENTION.findall(code))
+
+
+def _bound(code: str) -> set[str]:
+    imported = (name for line in _IMPORT.findall(code) for name in _MENTION.findall(line))
+    return {*(name for pair in _NAME.findall(code) for name in pair), *imported}
+
+
+def _definitions(code: str) -> str:
+    """Its imports, functions, classes and constants; what follows a decorator goes with it."""
+    found = [part for part in _NEXT_STATEMENT.split(code) if _DEFINITION.match(part)]
+    return "".join(part if part.endswith("\n") else f"{part}\n" for part in found)
