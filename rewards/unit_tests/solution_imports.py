@@ -67,21 +67,22 @@ def solution_modules(parts: Sequence[Statement]) -> set[str]:
 
 
 def with_solution_for_unknown(module: Module) -> Module | None:
-    """The tests with `solution` in the place of modules that are nowhere; None if they import none, or `solution`.
+    """The tests with `solution` in the place of a module that is nowhere; None if they import none, or `solution`.
 
+    None too if they import two: one of them may hold the helpers of the tests, for which no program may stand.
     Where programs run there may be more than here, such as given packages. A module that is found there is never the
     program's: the setup then fails, or a program could stand for a helper of the tests.
     """
     parts = [*module.setup, *(part for test in module.tests for part in statements(test))]
     nodes = [node for part in parts for node in ast.walk(part.node)]
     unknown = _Renamed(sorted({name for node in nodes for name in _modules(node) if not _is_known(name)}))
-    if not unknown.names or any(imports_solution(node) for node in nodes):
+    if len(unknown.names) != 1 or any(imports_solution(node) for node in nodes):
         return None
     setup = [unparsed(unknown.visit(node)) for part in module.setup for node in ast.parse(part.text).body]
     tests = [ast.unparse(unknown.visit(ast.parse(test))) for test in module.tests]
     if not unknown.changed:
         return None
-    guard = statements("\n".join(map(_must_be_nowhere, unknown.names)))
+    guard = statements(_must_be_nowhere(unknown.names[0]))
     return replace(module, setup=(*guard, *setup), tests=(*tests,))
 
 

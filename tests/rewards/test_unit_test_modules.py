@@ -215,7 +215,7 @@ def test_names_that_tests_forgot_to_import_never_come_from_the_program() -> None
 IMPORTS = (
     "from main import f\ndef test_f(): assert f(2) == 4",
     "from main import f\nassert f(2) == 4",
-    "from src.utils.helpers import f\nfrom bank import limit\ndef test_f(): assert f(limit()) == 4",
+    "from src.utils.helpers import f\nfrom src.bank import limit\ndef test_f(): assert f(limit()) == 4",
     "from .answer import f as twice\ndef test_f(): assert twice(2) == 4",
     "import your_module as m\ndef test_f(): assert m.f(2) == 4",
     "def test_f():\n    import program\n    assert program.f(2) == 4",
@@ -237,6 +237,7 @@ def test_a_module_that_is_nowhere_is_the_program(source: str) -> None:
     [
         "from json import loads\ndef test_f(): assert loads('2') == 2",
         "try:\n    from main import f\nexcept ImportError:\n    f = None\ndef test_f(): assert not f",
+        "from main import f\nfrom helpers_of_mine import check\ndef test_f(): check(f(2), 4)",
     ],
 )
 def test_a_module_that_is_there_or_may_be_missing_is_not_the_program(source: str) -> None:
@@ -255,7 +256,8 @@ def test_a_helper_of_a_given_package_is_never_the_programs(tmp_path: Path) -> No
     tests = "from checks_of_mine import check\nfrom {} import f\ndef test_f(): check(f(), 1)"
     verifier = UnitTestVerifier(packages=[str(tmp_path)], workers=1)
     lie = "def check(a, b): pass\ndef f(): return 2"
-    columns = {"tests": [tests.format("solution"), tests.format("main")]}
-    verdicts = verifier.judge([lie, lie], **columns)
+    alone = "from checks_of_mine import check\ndef test_f(): check(1, 2)"
+    columns = {"tests": [tests.format("solution"), tests.format("main"), alone]}
+    verdicts = verifier.judge([lie] * 3, **columns)
     verifier.close()
-    assert [verdict.reason for verdict in verdicts] == ["test_1_failed", "tests_do_not_run"]
+    assert [verdict.reason for verdict in verdicts] == ["test_1_failed", "tests_call_nothing", "tests_do_not_run"]
