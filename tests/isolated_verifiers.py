@@ -32,6 +32,12 @@ def in_worker(sample: Sample) -> bool | Verdict | None:
     return sample.text == "right"
 
 
+@verifier(isolated=True, timeout=60.0)
+def right_in_worker(sample: Sample) -> bool:
+    """True for "right", however long the machine takes."""
+    return sample.text == "right"
+
+
 @verifier
 def inline(sample: Sample) -> bool:
     """True for "right"."""

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from child_processes import command_of
-from isolated_verifiers import in_worker
+from isolated_verifiers import in_worker, right_in_worker
 from planted import collected
 
 from trl_grpo_ext import (
@@ -205,11 +205,12 @@ def test_a_clock_that_jumps_changes_no_deadline_and_no_figure(
 ) -> None:
     read, jumps = time.time, iter(range(10**9))
     monkeypatch.setattr(time, "time", lambda: read() + (-1) ** next(jumps) * 86_400.0)  # a day on, a day back
-    assert in_worker(["right", "wrong", "spin"]) == [1.0, 0.0, 0.0]
-    cards, steps, trainer = trained(tiny_model, in_worker, config(), sums["train"])
-    seconds = [verdict.seconds for card in cards for verdict in card.verdicts["in_worker"] if verdict]
+    assert in_worker(["spin"]) == [0.0]
+    assert right_in_worker(["right", "wrong"]) == [1.0, 0.0]
+    cards, steps, trainer = trained(tiny_model, right_in_worker, config(), sums["train"])
+    seconds = [verdict.seconds for card in cards for verdict in card.verdicts["right_in_worker"] if verdict]
     assert len(seconds) == 16
     assert all(0 <= each < 60 for each in seconds)
-    assert [entry["verified/in_worker/incorrect"] for entry in steps] == [1.0, 1.0]
+    assert [entry["verified/right_in_worker/incorrect"] for entry in steps] == [1.0, 1.0]
     assert all(0 <= entry["verified/grader/share_of_step"] <= 1 for entry in steps)
     assert [card.step for card in RecordedRun(trainer.args.output_dir).cards("train")] == [0, 1]

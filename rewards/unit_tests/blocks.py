@@ -90,12 +90,15 @@ def with_helpers(program: str, others: Sequence[str]) -> str:
         def sq(x): return x * x
         def f(x): return sq(x)
     """
-    pieces, missing, bound = [program], _mentions(program), _bound(program)
+    pieces, bound = [program], _bound(program)
+    missing = _mentions(program) - bound
     for other in reversed(others):
-        if set(_TOP_NAME.findall(other)) & (missing - bound):
+        if not missing.isdisjoint(_TOP_NAME.findall(other)):
             pieces.append(_definitions(other))
-            missing |= _mentions(pieces[-1])
-            bound |= _bound(pieces[-1])
+            found = _bound(pieces[-1])
+            bound |= found
+            missing -= found
+            missing |= _mentions(pieces[-1]) - bound
     return "".join(reversed(pieces))
 
 

@@ -79,10 +79,9 @@ def test_a_program_that_lacks_nothing_and_a_body_stay_as_they_are(program: str) 
     assert extract_program(_fenced("def sq(x): return x * x\n", program), ["f"]) == program
 
 
-def test_many_blocks_that_help_each_other_are_put_together_in_time() -> None:
-    started = time.monotonic()
-    extract_program(_fenced(*(f"def f{n}(): return f{n - 1}()\n" for n in range(20_000))), ["f19999"])
-    assert time.monotonic() - started < 5
+def test_many_blocks_that_help_each_other_are_put_together_in_their_order() -> None:
+    blocks = ["def f0(): return 0\n", *(f"def f{n}(): return f{n - 1}()\n" for n in range(1, 20_000))]
+    assert extract_program(_fenced(*blocks), ["f19999"]) == "".join(blocks)
 
 
 @given(st.text(alphabet="`~ \n\tpython<>/think{.}x\r\ud800", max_size=200))
