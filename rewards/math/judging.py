@@ -16,6 +16,7 @@ from trl_grpo_ext.rewards.answers.tree import Number, Words
 from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison, UndecidedError
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
 from trl_grpo_ext.rewards.math.reading import Echo, unspaced
+from trl_grpo_ext.rewards.math.sentences import ELEMENTS
 from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import judge_in_workers
@@ -28,7 +29,6 @@ _CLOCK = re.compile(r"(\d{1,2})(:\d{2})?\s*(?:\\text\{\s*)?(?:([ap])\.?\s?m\b\.?
 _NOON = 12
 _MAX_ELEMENTS = 80
 _LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
-_ELEMENTS = re.compile(r"(?=\D*\d)(?:\(?[A-Z][a-z]?\d*(?:\)\d*)?){1,20}")
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.rewards.math.work"
 
@@ -154,7 +154,7 @@ def _judge_at_once(pair: Pair, started: float) -> Verdict | None:
 def _elements(text: str) -> str:
     """A chemical formula without what lowers its numbers, `H2SO4`; empty for any other text."""
     plain = _LOWERED.sub("", spelled(text)) if len(text) <= _MAX_ELEMENTS else ""
-    return plain if _ELEMENTS.fullmatch(plain) else ""
+    return plain if ELEMENTS.fullmatch(plain) else ""
 
 
 def _letters(text: str) -> list[str]:

@@ -32,7 +32,7 @@ _IS = re.compile(
 )
 _THEREFORE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.),?\s+")
 _AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
-_ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")  # of a chemical formula
+ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")  # of a chemical formula
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 _REPEATED = re.compile(
     r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
@@ -180,9 +180,7 @@ def _value_that_is(sentence: str) -> str:
         return named[0]
     _, *said_last = _IS.split(sentence)
     name = (said_last[-1] if said_last else sentence).strip(" *_`.")
-    is_name = _ELEMENTS.fullmatch(name) or (
-        said_last and _NAME.fullmatch(name)
-    )  # the gas is CO2; the fastest is Evelyn
+    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))  # the gas is CO2; the fastest is Evelyn
     if is_name or (said_last and in_words(re.split(r"[\s-]+", name.casefold()))):  # forty-two
         return name
     bare = "" if FORMULA.search(sentence) else sentence
