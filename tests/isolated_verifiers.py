@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 from trl_grpo_ext import Sample, Status, Verdict, verifier
 
@@ -36,6 +37,16 @@ def in_worker(sample: Sample) -> bool | Verdict | None:
 def right_in_worker(sample: Sample) -> bool:
     """True for "right", however long the machine takes."""
     return sample.text == "right"
+
+
+@verifier(isolated=True, timeout=60.0)
+def meets_three_others(sample: Sample) -> bool:
+    """True as soon as four processes are in it at once, whose pids are in the folder of its text."""
+    folder = Path(sample.text)
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) < 4:
+        time.sleep(0.01)
+    return True
 
 
 @verifier

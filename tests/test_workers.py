@@ -317,8 +317,8 @@ def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(pool: Wo
 
 def test_a_worker_that_stops_reading_does_not_block_whoever_writes_to_it(pool: WorkerPool) -> None:
     pool.run([Call(target="builtins:len", arguments=("x",))], timeout=5.0)
-    for worker in workers_of(os.getpid()):
-        worker.suspend()
+    for worker in pool.workers._alive:  # not the workers of other tests, which would stay stopped
+        os.kill(worker.pid, signal.SIGSTOP)
     full = "x" * (1 << 22)  # more than a pipe holds
     (outcome,) = pool.run([Call(target="builtins:len", arguments=(full,))], timeout=1.0)
     assert outcome.failure is Failure.STARVED
