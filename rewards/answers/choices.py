@@ -131,17 +131,13 @@ def _of_json(answer: str) -> str:
 
 
 def read_choice(answer: str, options: Options) -> Choice:
-    """The option that an answer of any length and content chooses.
+    """The option that an answer of any length and content chooses, as a whole or on its first line.
 
     Examples:
         >>> read_choice("**B**\\n\\nA is wrong.", Options()).labels, read_choice("A or B", Options()).problem
         (frozenset({'B'}), 'several_choices')
     """
-    return _read_lines(_of_json(answer), options)
-
-
-def _read_lines(answer: str, options: Options) -> Choice:
-    """The option that is chosen on the first line, with an explanation below it, or by the text as a whole."""
+    answer = _of_json(answer)
     if len(answer) <= MAX_CHARS and _is_option(plain_text(answer), options):  # whose text may have several lines
         return _read(plain_text(answer), options)
     first, *below = filter(str.strip, answer.split("\n")) if answer.strip() else [""]
@@ -200,8 +196,9 @@ def _read_phrase(plain: str, options: Options) -> Choice:
         return Choice(problem="several_choices") if again else _known(reasoned[1], options)
     upheld = _UPHELD.fullmatch(plain)
     if upheld and (said := options.saying(upheld[1])):
-        again = _is_open(said, upheld[2] or "", options)
-        return Choice(problem="several_choices") if again else Choice(frozenset(said))
+        rest = upheld[2] or ""
+        unsure = _UNSURE.match(rest) or options.another(rest, said) or _claims_another(said, rest, options)
+        return Choice(problem="several_choices") if unsure else Choice(frozenset(said))
     named = _NAMED.fullmatch(plain)
     if named and not _UNSURE.search(named[2]) and not re.search(r"(?<!['\w])[A-Z](?!['\w])", named[2]):
         problem = _problem_after(named[1], named[2], options)
@@ -236,19 +233,10 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
     if begun and not is_own and _ENDED.match(rest, len(begun)):
         return _DIFFER.problem
     rest = rest[len(begun) :] if is_own else rest
-    if _names_another(label, rest, options) or _claims_another({label}, rest, options):
+    others = {match[1] or match[2] for match in _OTHER.finditer(rest.rstrip(".:!) "))}
+    if others & set(options.labels) - {label} or _claims_another({label}, rest, options):
         return "several_choices"
     return "taken_back" if _TAKEN_BACK.match(rest) else ""
-
-
-def _names_another(label: str, rest: str, options: Options) -> bool:
-    others = {match[1] or match[2] for match in _OTHER.finditer(rest.rstrip(".:!) "))}
-    return bool(others & set(options.labels) - {label})
-
-
-def _is_open(labels: Collection[str], rest: str, options: Options) -> bool:
-    """Whether what follows a choice brings another one in."""
-    return bool(_UNSURE.match(rest)) or options.another(rest, labels) or _claims_another(labels, rest, options)
 
 
 def _claims_another(labels: Collection[str], rest: str, options: Options) -> bool:

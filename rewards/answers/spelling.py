@@ -37,10 +37,15 @@ _LOST_AT = re.compile(
 )
 _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
-_QUAD = re.compile(r"\\q?quad(?=[A-Za-z])")
-_PRIMES = re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?((?:\\prime\s?)+)\})")
-# What each such part has in it, how it is written, and how it is written most often.
+# What a text has in it, in which form, and how that is written most often.
 _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    ("quad", re.compile(r"\\q?quad(?=[A-Za-z])"), r"\g<0> "),
+    # (mod 5), and the same in an upright font
+    (
+        "mod",
+        re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)"),
+        r"\\pmod{\1}",
+    ),
     # 2516 (base 8)
     ("base", re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?"), r"\1_{\2}"),
     ("0x", re.compile(r"(?<![\w.])0x([\dA-Fa-f]+)(?![\w.])"), r"\1_{16}"),
@@ -74,13 +79,17 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     ("m.", re.compile(r"(?<=\d)(\s*(?:\\text\{\s*)?)([apAP])\.\s?([mM])\b\.?"), r"\1 \2\3"),
     (r"\therefore", re.compile(r"\\therefore(?![A-Za-z])"), ""),
     ("half", re.compile(r"(?<![\w.])(\d+) and (?:a|one)[ -]half\b"), r"\1 1/2"),
+    (
+        "prime",
+        re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?(?:\\prime\s?)+\})"),
+        lambda found: "'" * found[0].count("prime"),
+    ),
+    ("{:}", re.compile(r"\{:\}"), ":"),
 )
 # `]0; 1[`, an open interval
 _OUTWARD = re.compile(
     r"(?<![\w)}])(?:\\left\s*)?([][])([^][;,]{1,60}?[;,][^][;,]{1,60}?)(?:\\right\s*)?([][])(?!\s*[\w(])"
 )
-# `(mod 5)`, and the same in an upright font.
-_MODULO = re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)")
 _LINES = re.compile(
     r"(?:\\left\s*\\\{\s*)?\\begin\{(?:(cases|aligned|align\*?|gathered|split)|(array)\}\{[lcr]*)\}(?P<lines>.{0,500}?)"
     r"\\end\{(?(1)\1|array)\}(?:\s*\\right\s*\.)?",
@@ -113,28 +122,16 @@ def spelled(text: str) -> str:
         text = _HTML.sub(_from_html, html.unescape(text))
     if "\\\\" in text and r"\begin" not in text:
         text = _DOUBLED.sub("", text)
-    if "quad" in text:
-        text = _QUAD.sub(r"\g<0> ", text)
-    if "mod" in text:
-        text = _MODULO.sub(r"\\pmod{\1}", text)
-    text = _as_usual(text)
+    for sign, written, usual in _USUAL:
+        if sign in text:
+            text = written.sub(usual, text)
     if "]" in text or "[" in text:
         text = _OUTWARD.sub(_inward, text)
-    if "prime" in text:
-        text = _PRIMES.sub(lambda found: "'" * found[0].count("prime"), text)
     if not text.isascii():
         text = _MICRO.sub("µ", without_invisible(text))  # before a unit it is the prefix, elsewhere a Greek letter
         text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
         text = _RAISED.sub(_joined, text)
     return text
-
-
-def _as_usual(text: str) -> str:
-    r"""The text with the commas, bases, periods and units of its numbers, and more, as they are most often written."""
-    for sign, written, usual in _USUAL:
-        if sign in text:
-            text = written.sub(usual, text)
-    return text.replace("{:}", ":")
 
 
 def _inward(found: re.Match[str]) -> str:

@@ -243,7 +243,7 @@ class Comparison:
         asked, given = assigned(gold), assigned(answer)
         if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
             return True
-        if asked and given and not same_name(asked[0], given[0]) and not is_function(gold, answer):
+        if asked and given and not same_name(asked[0], given[0]) and not is_function(asked, given):
             return is_equation(gold) and is_equation(answer) and self.algebra.same_equations(gold, answer)
         if asked and given:
             return self.same(asked[1], of_same_argument(asked, given))

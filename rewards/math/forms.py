@@ -161,9 +161,9 @@ def assigned(node: Node) -> tuple[Node, Node] | None:
             return name, Number(-value, places)  # x - 3 = 0
         case Relation(signs, sides) if set(signs) <= {"=", "~"}:
             first, last = sides[0], sides[-1]
-            if named(first) and not _occurs(first, last):
+            if named(first) and first not in walk(last):
                 return first, last
-            if len(sides) == 2 and named(last) and not isinstance(first, Symbol) and not _occurs(last, first):
+            if len(sides) == 2 and named(last) and not isinstance(first, Symbol) and last not in walk(first):
                 return last, first
             if len(sides) > 2 or isinstance(first, Opaque) or not symbols(first) | symbols(last):
                 return Words(""), last  # 2 + 3 = 5
@@ -225,10 +225,6 @@ def approximated(node: Relation) -> list[Node]:
     return [side for side in node.sides[begin:] if not is_label(side)]
 
 
-def _occurs(name: Node, node: Node) -> bool:
-    return any(one == name for one in walk(node))
-
-
 def of_same_argument(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> Node:
     """The value of a function, with the gold's letter for its argument: `t^2` of `f(t) = t^2` is `x^2` for `f(x)`."""
     match gold[0], answer[0]:
@@ -237,14 +233,10 @@ def of_same_argument(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> Node
     return answer[1]
 
 
-def is_function(gold: Node, answer: Node) -> bool:
-    """Whether two statements give a function, a name for the same thing in each: `y = 2x` and `f(x) = 2x`."""
-    values = [assigned(node) for node in (gold, answer)]
-    names = [value[0] for value in values if value]
-    return any(isinstance(name, Words) or (isinstance(name, Apply) and named(name)) for name in names) or (
-        all(value is not None and symbols(value[1]) for value in values)
-        and len({symbols(value[1]) for value in values if value}) == 1
-    )
+def is_function(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> bool:
+    """Whether two names with their values are of one function: `y = 2x` and `f(x) = 2x`."""
+    is_named = any(isinstance(name, Words) or (isinstance(name, Apply) and named(name)) for name, _ in (gold, answer))
+    return is_named or (bool(symbols(gold[1])) and symbols(gold[1]) == symbols(answer[1]))
 
 
 def is_equation(node: Node) -> TypeGuard[Relation]:

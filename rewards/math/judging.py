@@ -100,9 +100,10 @@ def _is_plain(gold: str) -> bool:
 def _try_at_once(pair: Pair) -> Verdict | None:
     started = time.perf_counter()
     try:
-        return _judge_at_once(pair, started)
+        verdict = _judge_at_once(pair)
     except Exception:  # such as a number with more digits than Python reads; the worker may know better
         return None
+    return verdict and replace(verdict, seconds=time.perf_counter() - started)
 
 
 def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
@@ -129,18 +130,18 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
     return replace(simplest, answer=pair.answer) if simplest.blame is Blame.GRADER else verdict
 
 
-def _judge_at_once(pair: Pair, started: float) -> Verdict | None:
+def _judge_at_once(pair: Pair) -> Verdict | None:
     """The verdict where the types decide, and the worker would say the same; else None."""
     gold, answer = pair.gold, pair.answer
     if gold.rstrip(". ").split() == answer.rstrip(". ").split() or (len(gold) == 1 and answer.strip("(). ") == gold):
-        return _compared("", answer, "text", started)
+        return _compared("", answer, "text")
     if (elements := _elements(gold)) and elements == _elements(answer):
-        return _compared("", answer, "text", started)
+        return _compared("", answer, "text")
     label = _choice(gold)
     if label:
-        return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice", started)
+        return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice")
     if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
-        return _compared("", answer, "choice", started)
+        return _compared("", answer, "choice")
     asked = read(gold)
     if is_prose(asked):  # which can be said in many ways
         return skipped("gold_prose", answer=answer)
@@ -148,7 +149,7 @@ def _judge_at_once(pair: Pair, started: float) -> Verdict | None:
         reason = Judge(Comparison(Algebra(), pair.decimals), pair.accepted, pair.echo).problem(asked, read(answer))
     except UndecidedError:
         return None
-    return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number", started)
+    return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")
 
 
 def _elements(text: str) -> str:
@@ -196,28 +197,26 @@ def _choice(text: str) -> str | None:
     return label if label and "A" <= label <= "J" else None
 
 
-def _chooses(answer: str, label: str) -> bool:
-    """Whether an answer chooses this letter, as it is written or small in brackets, and no other."""
-    is_written = label in answer or f"({label.lower()})" in answer
-    return is_written and read_choice(answer, Options()).labels == {label}
-
-
 def _says_option(answer: str, label: str, gold: tuple[str, str] | None) -> bool:
-    """Whether an answer chooses this letter, or says the text that a gold has beside it, and no other number."""
+    """Whether an answer chooses this letter, or says the text that a gold has beside it, and no other number.
+
+    A letter is chosen as it is written, or small in brackets.
+    """
+    is_written = label in answer or f"({label.lower()})" in answer
+    chooses = is_written and read_choice(answer, Options()).labels == {label}
     if gold is None:
-        return _chooses(answer, label)
+        return chooses
     text, led = read(gold[1]), _led(answer)
     if led and isinstance(text.node, Number) and isinstance(read(led[1]).node, Number):
         return led[0] == label and read(led[1]) == text
-    return _chooses(answer, label) or read(answer) == text
+    return chooses or read(answer) == text
 
 
-def _compared(reason: str, answer: str, compared: str, started: float) -> Verdict:
+def _compared(reason: str, answer: str, compared: str) -> Verdict:
     return Verdict(
         status=Status.INCORRECT if reason else Status.CORRECT,
         score=0.0 if reason else 1.0,
         answer=answer,
         reason=reason,
-        seconds=time.perf_counter() - started,
         details={"compared": f"as {compared}"},
     )

@@ -193,13 +193,9 @@ def _value_that_is(sentence: str) -> str:
         if said.casefold() in _ANSWERS:
             return said
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
-        if whole and is_value(said) and _has_no_words(said):
+        if whole and is_value(said) and not any(isinstance(one, Words) for one in walk(read(said).node)):
             return said
     return ""
-
-
-def _has_no_words(text: str) -> bool:
-    return not any(isinstance(one, Words) for one in walk(read(text).node))
 
 
 def is_paragraph(answer: str) -> bool:

@@ -142,7 +142,9 @@ class MathVerifier(BatchVerifier, GoldVerifier):
                 else position
             )
             if key not in questions:
-                questions[key] = self.guarded(self._question, sample)
+                started = time.perf_counter()
+                question = self.guarded(self._question, sample)
+                questions[key] = replace(question, seconds=time.perf_counter() - started)
             keys.append(key)
         asked = [question for question in questions.values() if isinstance(question, _Question)]
         known = judge_pairs((pair for question in asked for pair in question.pairs), self.timeout)
@@ -151,12 +153,6 @@ class MathVerifier(BatchVerifier, GoldVerifier):
             for key, question in questions.items()
         }
         return [verdicts[key] for key in keys]
-
-    def _question(self, sample: Sample) -> Verdict | _Question:
-        started = time.perf_counter()
-        question = self._read(sample, started)
-        spent = time.perf_counter() - started
-        return replace(question, seconds=spent) if isinstance(question, Verdict) else question
 
     @property
     def answer_from(self) -> AnswerFrom:
@@ -171,7 +167,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
             return gold
         return answer if any(map(is_sentence, gold_values(gold))) else gold
 
-    def _read(self, sample: Sample, started: float) -> Verdict | _Question:
+    def _question(self, sample: Sample) -> Verdict | _Question:
         gold = self._gold(sample.row)
         if gold is None:
             return skipped("gold_missing")
@@ -192,7 +188,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
             for gold in golds
             for accepted in filter(None, (gold, option_said(gold, answer, prompt)))
         ]
-        return _Question(golds, found, pairs, time.perf_counter() - started)
+        return _Question(golds, found, pairs)
 
 
 @dataclass(frozen=True, slots=True)
