@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math-verify
+_MAX_NAME_CHARS = 24  # of `x_1 = ` before a box
 MAX_BOXED_WORDS = 8  # of a box; one with more of them holds steps of the work
 
 _BOX = re.compile(r"\\\\?(?:boxed|fbox)\s*\{")
@@ -16,7 +17,10 @@ _CORRECTED = re.compile(
     r"\b(?:simplifies|equals?|becomes|gives|then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b",
     re.IGNORECASE,
 )
-_PART = re.compile(r"(?:^|\n)[ \t>*#-]{0,8}(?:Part[ \t]*)?[(（]([a-h1-8])[)）]", re.IGNORECASE)
+_PART = re.compile(
+    r"(?:^|\n)[ \t>*#-]{0,8}(?:(?:Part[ \t]*)?[(（]([a-h1-8])[)）]|Part[ \t]+([a-h1-8])[ \t]*[:.*])", re.IGNORECASE
+)
+_NAME = re.compile(r"(?:^|[\s$(,;&])((?:[A-Za-z]|\\[A-Za-z]{2,8})(?:_\{?\w{1,3}\}?)?)\s*&?=\s*$")
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
 _OR = re.compile(r"\b(?:or|oder|ou|o)\b")
 _WORD = re.compile(r"[A-Za-z]{3,}")
@@ -106,7 +110,7 @@ def box_answers(text: str) -> list[Mark]:
 
 def _are_parts(text: str, runs: list[list[Mark]]) -> bool:
     """Whether each box answers another part of the question: `(a)` before the first, `(b)` before the second."""
-    parts = [(part.start(), part[1].lower()) for part in _PART.finditer(text)]
+    parts = [(part.start(), (part[1] or part[2]).lower()) for part in _PART.finditer(text)]
     ends = [0, *(run[-1].end for run in runs)]
     labels = [[label for at, label in parts if end <= at < run[0].start] for end, run in zip(ends, runs, strict=False)]
     said = "".join(found[0] for found in labels if len(set(found)) == 1)
@@ -120,8 +124,17 @@ def names_parts(labels: str) -> bool:
 
 def _joined(text: str, run: list[Mark]) -> Mark:
     gaps = text[run[0].end : run[-1].start]
-    contents = dict.fromkeys(box.content.strip() for box in run)
+    contents = dict.fromkeys(_named(text, run))
     return Mark(run[0].start, run[-1].end, (" or " if _OR.search(gaps) else ", ").join(contents))
+
+
+def _named(text: str, run: list[Mark]) -> list[str]:
+    r"""What several boxes hold, with the names before them if all have one: `x = \boxed{1}` and `y = \boxed{2}`."""
+    contents = [box.content.strip() for box in run]
+    names = [_NAME.search(text, max(0, box.start - _MAX_NAME_CHARS), box.start) for box in run]
+    if len({*contents}) == 1 or not all(names) or any("=" in content for content in contents):
+        return contents
+    return [f"{name[1]} = {content}" for name, content in zip(names, contents, strict=True) if name]
 
 
 def is_working(content: str) -> bool:

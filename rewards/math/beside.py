@@ -1,7 +1,7 @@
-"""The words beside an answer in a text, for golds that have words of their own: `8:00 AM`, `July 4`, `a 20% loss`.
+"""What stands beside an answer in a text, for golds of several parts, and for golds that have words of their own.
 
-What a sentence says is read without its words, so `8:00 PM` would equal `8:00 AM`. Here the words come back, and the
-comparison decides.
+An answer is the last box alone, and what a sentence says is read without its words: `8:00 PM` would equal `8:00 AM`.
+Here the other boxes and the words come back, and the comparison decides.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.rewards.answers.finder import FinalAnswer
+from trl_grpo_ext.rewards.answers.marks import box_answers
 from trl_grpo_ext.rewards.answers.reader import read
+from trl_grpo_ext.rewards.answers.said import after_thinking
 from trl_grpo_ext.rewards.answers.spelling import without_text_commands
+from trl_grpo_ext.rewards.answers.tree import Collection
 
 # Words of a gold that the reader takes for a time of day, or for what a number counts.
 _TELLING = frozenset(("am", "pm", "loss", "losses", "gains", "profits"))
@@ -25,7 +28,29 @@ _BETWEEN = re.compile(
 _WORD = re.compile(r"[^\W\d_]+")
 _HALF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?\s?m\b\.?", re.IGNORECASE)
 _BEHIND = re.compile(r"[\s*$)}]{0,4}(?<![\w.])((?:[^\W\d_]+\s?){1,3})")
+_ENDS_LINE = re.compile(r"[\s$.,;*)\\\]]*(?:\n|$)")
+_CORRECTED = re.compile(r"\b(?:wait|no|not|but|actually|instead|rather|sorry|check|correct\w*)\b", re.IGNORECASE)
 _BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")  # a name or a month, which does not begin the sentence
+
+
+def with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+    r"""The boxes that end lines, together, where a gold has as many parts as there are, and none is corrected.
+
+    Examples:
+        >>> said = "The minimum is \\boxed{2}.\nThe maximum is \\boxed{7}."
+        >>> with_parts(FinalAnswer(("7",), ("boxed",)), ["2, 7"], said).answers
+        ('2, 7',)
+    """
+    if found.marks != ("boxed",):
+        return found
+    said = after_thinking(text) or ""
+    boxed = box_answers(said)
+    sizes = {len(node.items) for node in (read(gold).node for gold in golds) if isinstance(node, Collection)}
+    if len(boxed) < 2 or len(boxed) not in sizes or _CORRECTED.search(said, boxed[0].end):
+        return found
+    if not all(_ENDS_LINE.match(said, box.end) for box in boxed):
+        return found
+    return replace(found, answers=(", ".join(box.content for box in boxed),))
 
 
 def with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:

@@ -20,7 +20,7 @@ from trl_grpo_ext.rewards.answers.verifier import (
     unreadable,
     wrong,
 )
-from trl_grpo_ext.rewards.math.beside import with_words
+from trl_grpo_ext.rewards.math.beside import with_parts, with_words
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
 from trl_grpo_ext.rewards.math.reading import (
@@ -181,7 +181,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         if found.problem:
             return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
         found = with_options(with_points(found, golds, f"{prompt} {sample.text}"), golds, prompt)
-        found = with_words(found, golds, sample.text)
+        found = with_words(with_parts(found, golds, sample.text), golds, sample.text)
         pairs = [
             Pair(accepted, answer, self.accepted, self.decimals, echo(answer, accepted, prompt))
             for answer in found.answers
