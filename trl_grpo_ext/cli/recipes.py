@@ -24,25 +24,16 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.recipe.file import load_recipe
+    from trl_grpo_ext.recipe.file import load_recipe, shipped_recipes
+    from trl_grpo_ext.rewards.registry import claims_on, verifier_names
 
-    if arguments.verifiers:
-        print_text(_verifiers())
-        return FINE
     try:
-        print_text(_list() if arguments.show is None else load_recipe(arguments.show).path.read_text(encoding="utf-8"))
+        if arguments.show is not None:
+            print_text(load_recipe(arguments.show).path.read_text(encoding="utf-8"))
+        elif arguments.verifiers:
+            print_text(in_two_columns({name: "; ".join(claims_on(name)) for name in verifier_names()}))
+        else:
+            print_text(in_two_columns({name: load_recipe(name).summary for name in shipped_recipes()}))
     except (ValueError, OSError) as error:
         return refuse(error)
     return FINE
-
-
-def _list() -> str:
-    from trl_grpo_ext.recipe.file import load_recipe, shipped_recipes
-
-    return in_two_columns({name: load_recipe(name).summary for name in shipped_recipes()})
-
-
-def _verifiers() -> str:
-    from trl_grpo_ext.rewards.registry import claims_on, verifier_names
-
-    return in_two_columns({name: "; ".join(claims_on(name)) for name in verifier_names()})

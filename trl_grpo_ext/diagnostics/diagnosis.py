@@ -6,7 +6,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -41,7 +41,7 @@ class Diagnosis:
     causes: tuple[Finding, ...]  # the findings that hold at the end of the run, the first cause first
     findings: tuple[Finding, ...]  # all findings as they began, oldest first
     not_checked: Mapping[str, str]  # what each check lacked at the end, by its code
-    examples: tuple[Example, ...]  # A few completions that show the first cause
+    examples: tuple[Example, ...]  # a few completions of the last batches that show the first cause
     step: int | None  # the last step that was recorded; None if it is unknown
     batches: int  # the training batches that were read
 
@@ -52,7 +52,7 @@ class Diagnosis:
             "causes": [finding.to_record() for finding in self.causes],
             "findings": [finding.to_record() for finding in self.findings],
             "not_checked": dict(self.not_checked),
-            "examples": [example.to_record() for example in self.examples],
+            "examples": [asdict(example) for example in self.examples],
             "step": self.step,
             "batches": self.batches,
         }
@@ -72,7 +72,9 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
     found = conclude(view.window, onsets, _with_those_told(findings, run), batches)
     if not found.causes or not most_examples:
         return found
-    return replace(found, examples=_examples(run, found.causes[0], most_examples))
+    searched = (run.readable(number) for number, _ in run.parts()[::-1][:MOST_SEARCHED])
+    cards = (card for card in searched if card is not None)
+    return replace(found, examples=tuple(examples(cards, found.causes[0], most_examples)))
 
 
 def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batches: int) -> Diagnosis:
@@ -81,7 +83,9 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
     `onsets` has looked at it batch by batch, at so many training batches, and `findings` are what began, oldest first.
     """
     score = {"evaluation": evaluation_ends(window), "training": training_ends(window)}
-    causes = _causes(_at_the_end(window, onsets) if batches >= HOLD else _at_once(window), window)
+    active = _at_the_end(window, onsets) if batches >= HOLD else _at_once(window)
+    held = [active[code] for code in CHECKS if code in active and (not window.is_solved or code in BEYOND_CEILING)]
+    causes = tuple(sorted(held, key=rank))
     return Diagnosis(
         sentence=headline(causes, findings, window),
         score={where: ends for where, ends in score.items() if ends is not None and ends.end.count},
@@ -92,12 +96,6 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
         step=window.step,
         batches=batches,
     )
-
-
-def _examples(run: RecordedRun, cause: Finding, most: int) -> tuple[Example, ...]:
-    """A few completions of the last batches that show a cause."""
-    searched = (run.readable(number) for number, _ in run.parts()[::-1][:MOST_SEARCHED])
-    return tuple(examples((card for card in searched if card is not None), cause, most))
 
 
 def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding]:
@@ -118,11 +116,6 @@ def _at_once(window: Window) -> dict[str, Finding]:
     """What the checks say of a run that is too short for anything to have held."""
     found = {code: check(window) for code, check in CHECKS.items()}
     return {code: finding for code, finding in found.items() if isinstance(finding, Finding)}
-
-
-def _causes(active: Mapping[str, Finding], window: Window) -> tuple[Finding, ...]:
-    held = [active[code] for code in CHECKS if code in active and (not window.is_solved or code in BEYOND_CEILING)]
-    return tuple(sorted(held, key=rank))
 
 
 RECENT = 16  # logs, as many as checks look at batches

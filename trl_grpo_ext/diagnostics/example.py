@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding
@@ -34,9 +34,6 @@ class Example:
     gold: str | None
     verdicts: Mapping[str, str]
     advantage: float | None
-
-    def to_record(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 Shown = Callable[[Scorecard, Finding], Sequence[bool]]  # of each sample, whether it shows the finding

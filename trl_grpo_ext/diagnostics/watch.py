@@ -27,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 LEVELS = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Severity.CRITICAL: logging.ERROR}
 
-Cite = Callable[[Collection[int]], None]
-
 
 class Watch(RunListener):
     """Takes scorecards and logs in, and tells what begins to be wrong: file, console, trackers.
@@ -46,7 +44,7 @@ class Watch(RunListener):
         run_folder: str | os.PathLike[str],
         settings: Mapping[str, Any],
         *,
-        cite: Cite | None = None,
+        cite: Callable[[Collection[int]], None] | None = None,
         halt_on: Collection[str] = (),
         log_level: int = logging.WARNING,
     ) -> None:

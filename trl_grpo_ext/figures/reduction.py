@@ -26,13 +26,7 @@ from trl_grpo_ext.figures.primary import (
     primary_figures,
     read_answer,
 )
-from trl_grpo_ext.figures.terms import (
-    TermFigures,
-    grouped,
-    quantiles,
-    repeated_completions,
-    term_figures,
-)
+from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated_completions, term_figures
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import prompt_key

@@ -40,7 +40,7 @@ class RecordedBatches:
             number for number, about in self._parts if about.mode == selection.mode and selection.has_step(about.step)
         ]
         size = next((len(card) for number in meant if (card := self.card(number)) is not None), 1)
-        self.numbers = meant if selection.limit is None else selection.within_limit(meant, size)
+        self.numbers = selection.within_limit(meant, size)
         self.left_out = len(meant) - len(self.numbers)
 
     def card(self, number: int) -> Scorecard | None:

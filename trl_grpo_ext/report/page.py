@@ -109,7 +109,7 @@ def rounded(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 
-def bounded(text: str, limit: int = LONGEST_TEXT) -> str:
+def bounded(text: str, limit: int) -> str:
     """The text, its middle left out with a note if it has more than `limit` characters.
 
     Examples:

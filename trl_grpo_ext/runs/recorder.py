@@ -12,6 +12,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,7 @@ import pyarrow.parquet as pq
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.schema import (
-    ABOUT,
-    About,
-    read_about,
-    tables_of,
-)
+from trl_grpo_ext.runs.schema import ABOUT, About, read_about, tables_of
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import append_lines, written_whole
 
@@ -41,12 +37,12 @@ _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
 class Recorder(RunListener):
     """Writes each scorecard of a run to `run_folder/scorecards/`.
 
-    With `keep_every` above 1, training batches are thinned out once they are older than the last `RECENT`. What was
-    recent when a run ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
-
     Where training begins again, in this process or in another, a new session begins: what it repeats stays on disk and
-    counts no more. With `keep_every`, only each n-th of the older training batches is kept, the first few that checks
-    compare with, and those that `cite` named; 1 keeps all. Evaluations are always kept.
+    counts no more.
+
+    With `keep_every` above 1, of the training batches older than the last `RECENT` only each n-th is kept, the first
+    few that checks compare with, and those that `cite` named. Evaluations are always kept. What was recent when a run
+    ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
 
     Raises:
         OSError: when the disk does not take it.
@@ -144,8 +140,11 @@ class Recorder(RunListener):
         if self._next is None:  # a resumed run goes on after the parts that are there
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = sorted(self._parts(), reverse=True)
-            abouts = (_readable_about(path) for _, path in parts)  # sessions rise with the numbers of parts
-            self._session = 1 + next((about.session for about in abouts if about is not None), -1)
+            self._session = 0
+            for _, path in parts:  # sessions rise with the numbers of parts
+                with suppress(OSError, ValueError, TypeError):  # a damaged part; ArrowInvalid is a ValueError
+                    self._session = read_about(path).session + 1
+                    break
             self._next = max((number for number, _ in parts), default=-1) + 1
             self._trained = 0
             self._recent.clear()
@@ -159,14 +158,6 @@ class _Recent:
     number: int
     step: int | None
     is_kept: bool
-
-
-def _readable_about(path: Path) -> About | None:
-    """What a part says of its batch; None for one that is damaged."""
-    try:
-        return read_about(path)
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 class LogRecorder(RunListener):

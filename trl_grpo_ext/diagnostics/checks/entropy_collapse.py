@@ -45,7 +45,8 @@ def collapsed(window: Window) -> CheckResult:
         return None
     if before <= 0 or now > LEFT * before or (distinct is not None and distinct >= ONE_ANSWER):
         return None
-    if not (_is_stuck(window) or _has_settled_on_wrong_answers(window)):
+    is_stuck = is_flat(window.batches, HARDLY) and not has_risen(window)
+    if not (is_stuck or _has_settled_on_wrong_answers(window)):
         return None  # it learns, or has converged
     if level.mean < HARDLY and kl_blowup.obeys_other_terms(window):
         return None  # where no answer is right, it has found what the other terms pay for
@@ -92,10 +93,6 @@ def _settled(window: Window) -> str | None:
     if not wrong or agreeing_share(window.batches) < MOST or right < MOST * (1 - wrong):
         return None
     return f"{percent(right)} of the groups are all right, {percent(wrong)} agree on a wrong answer"
-
-
-def _is_stuck(window: Window) -> bool:
-    return is_flat(window.batches, HARDLY) and not has_risen(window)
 
 
 def _has_settled_on_wrong_answers(window: Window) -> bool:

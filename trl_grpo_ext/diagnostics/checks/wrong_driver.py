@@ -47,10 +47,11 @@ def secondary_only(window: Window) -> CheckResult:
         return NotChecked(f"{LEAST_GROUPS} live groups in recent batches; {live} so far")
     if of_advantages is None:
         return NotChecked("advantages")
-    # A form may still be learned before the answers are.
+    # A form may be learned before the answers are, and a tie-break among right answers is as it should be.
     is_early = window.score.mean > HARDLY and steps_so_far(window) < PATIENCE
+    does_well = is_learning(window) or window.is_solved
     secondary = sum(batch.secondary_groups for batch in window.batches) / live
-    if min(secondary, of_advantages) < SECONDARY_WARN or _does_well(window) or is_early:
+    if min(secondary, of_advantages) < SECONDARY_WARN or does_well or is_early:
         return None
     return Finding(
         severity=Severity.WARNING,
@@ -61,14 +62,6 @@ def secondary_only(window: Window) -> CheckResult:
         numbers={"share_of_live_groups": secondary, "share_of_advantages": of_advantages},
         action=_action(window),
     )
-
-
-def _does_well(window: Window) -> bool:
-    """Whether answers get better all the same, or have got as good as can be.
-
-    A form that is learned first, and a tie-break among right answers, are as they should be.
-    """
-    return is_learning(window) or window.is_solved
 
 
 def _action(window: Window) -> str:
