@@ -269,7 +269,7 @@ class Expressions(Structures):
             return self._root()
         if name == "begin":
             return self._matrix()
-        if name in ("overline", "vec", "hat", "bar", "angle", "triangle", "widehat", "underline"):
+        if name in ("overline", "vec", "hat", "bar", "angle", "triangle", "widehat"):
             return Apply(name, (self.argument(),))
         raise UnreadableError
 

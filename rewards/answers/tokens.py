@@ -35,7 +35,8 @@ class Token(NamedTuple):
 
 FUNCTIONS = frozenset(
     """sin cos tan cot sec csc sinh cosh tanh coth sech csch arcsin arccos arctan arccot arcsec arccsc
-    arsinh arcosh artanh asin acos atan sgn log ln lg exp sqrt cbrt abs gcd lcm max min floor ceil Re Im arg""".split()  # noqa: SIM905
+    arsinh arcosh artanh arcsinh arccosh arctanh asin acos atan sgn log ln lg exp
+    sqrt cbrt abs gcd lcm max min floor ceil Re Im arg""".split()  # noqa: SIM905
 )
 GREEK = frozenset(
     """alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi omicron pi rho
@@ -231,7 +232,7 @@ def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
     elif _is_word(run):
         yield "word", run
     else:
-        name = next((run[:size] for size in (6, 4, 3, 2) if run[:size] in FUNCTIONS and len(run) - size == 1), "")
+        name = next((run[:size] for size in (7, 6, 4, 3, 2) if run[:size] in FUNCTIONS and len(run) - size == 1), "")
         if name:
             yield "function", name
         for letter in run[len(name) :]:

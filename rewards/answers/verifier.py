@@ -68,30 +68,22 @@ def is_not_text(cell: object) -> bool:
         >>> is_not_text(date(1917, 10, 28))
         True
     """
-    cell = _plain_list(cell)
-    if isinstance(cell, list | tuple):
-        return any(is_not_text(item) for item in cell)
-    return isinstance(cell, Mapping | bytes | date | time | timedelta)
+    return any(isinstance(one, Mapping | bytes | date | time | timedelta) for one in alternatives(cell))
 
 
-def alternatives(gold: object) -> list[Any]:
+def alternatives(gold: Any) -> list[Any]:
     """The golds that a cell holds: of a list, tuple or array each of its items, else the cell itself; no None, no NaN.
 
     Examples:
         >>> alternatives(["a", None, ["b"]]), alternatives("a"), alternatives(float("nan"))
         (['a', 'b'], ['a'], [])
     """
-    gold = _plain_list(gold)
+    to_list = getattr(gold, "tolist", None)  # of numpy and torch
+    gold = to_list() if callable(to_list) else gold
     if isinstance(gold, list | tuple):
         return [one for item in gold for one in alternatives(item)]
     missing = gold is None or gold != gold  # NaN, which pandas has for a cell that is missing
     return [] if missing else [gold]
-
-
-def _plain_list(cell: Any) -> Any:
-    """An array of numpy or torch as the list, or the number, that it holds; anything else as it is."""
-    to_list = getattr(cell, "tolist", None)
-    return to_list() if callable(to_list) else cell
 
 
 def gold_texts(gold: object) -> tuple[str, ...]:

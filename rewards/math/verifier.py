@@ -135,10 +135,10 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         questions: dict[Hashable, Verdict | _Question] = {}
         keys = []
         for position, sample in enumerate(samples):
-            gold = first_value(sample.row, self.gold_columns)
+            cells = [sample.row.get(column) for column in self.gold_columns]
             key = (
-                (sample.text, sample.prefill, last_message(sample.prompt), type(gold), gold)
-                if isinstance(gold, Hashable)
+                (sample.text, sample.prefill, last_message(sample.prompt), *((type(cell), cell) for cell in cells))
+                if all(isinstance(cell, Hashable) for cell in cells)
                 else position
             )
             if key not in questions:

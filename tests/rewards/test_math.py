@@ -71,6 +71,7 @@ GOLDS = [
     ("2, 2, 3", "3, 2, 2", "2, 3, 3"),
     ("y<2x+1", "2x+1>y", r"y \le 2x+1"),
     ("B) 12 apples", "12 apples", "13 apples"),
+    (r"\sinh^{-1}(2)", r"\operatorname{arcsinh}(2)", r"\operatorname{arccosh}(2)"),
 ]
 
 
@@ -90,6 +91,8 @@ def test_the_gold_stands_in_solution_else_answer_else_where_it_is_said() -> None
     assert math_reward([boxed("1")], answer=["1"]) == [1.0]
     assert math_reward([boxed("1")] * 2, solution=[None, "2"], answer=["1", "1"]) == [1.0, 0.0]
     assert MathVerifier(column="gold")([boxed("1")], solution=["2"], gold=["1"]) == [1.0]
+    worked_out = ["It was worked out by hand in the end"] * 2
+    assert math_reward([boxed("1")] * 2, solution=worked_out, answer=["1", "2"]) == [1.0, 0.0]
 
 
 def test_no_gold_column_is_an_error_that_says_what_to_do() -> None:
