@@ -32,6 +32,7 @@ _HOW = {
         "23.10 and later, sysctl kernel.apparmor_restrict_unprivileged_userns=0; in Docker, a seccomp profile that "
         "allows unshare and mount, or --cap-add SYS_ADMIN."
     ),
+    "processes": "A trainer that is not root, or the capability SETUID: programs then become another user.",
     "user namespace": "A user that may be mapped into a user namespace, or the capability SYS_ADMIN.",
     "mount": "The right to mount inside a user namespace: in Docker, --security-opt apparmor=unconfined as well.",
 }

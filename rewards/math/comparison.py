@@ -39,6 +39,7 @@ from trl_grpo_ext.rewards.math.forms import (
     label_of,
     named,
     of_same_argument,
+    part_of,
     plain,
     same_name,
     same_order,
@@ -217,6 +218,9 @@ class Comparison:
         return len(gold) == len(answer) and all(map(self.same, gold, answer))
 
     def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node], *, sets: bool = False) -> bool:
+        parts = set(map(part_of, gold)) - {None}
+        if len(parts) == len(gold) > 1 and not any(map(part_of, answer)):
+            return self._same_items(gold, answer)  # 12, 8 for 12 boys and 8 girls
         labels = [[label_of(item) for item in items] for items in (gold, answer)]
         if all(labels[0]) and all(labels[1]) and len(set(labels[0])) > 1:
             return Counter(labels[0]) == Counter(labels[1]) and all(

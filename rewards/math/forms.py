@@ -14,6 +14,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     Node,
     Number,
     Opaque,
+    Quantity,
     Relation,
     Symbol,
     Words,
@@ -152,6 +153,17 @@ def label_of(node: Node) -> Node | None:
     """The name that a statement gives a value, None if it gives none."""
     found = assigned(node)
     return found[0] if found else None
+
+
+def part_of(node: Node) -> object:
+    """What tells a value from others in a list: its name without an index, what it counts or measures, `min`, `max`."""
+    match node:
+        case Quantity(_, of):
+            return of.measures
+        case Apply("min" | "max" as name, (_,)):
+            return name
+    label = label_of(node)
+    return stem(label.name) if isinstance(label, Symbol) else label
 
 
 def assigned(node: Node) -> tuple[Node, Node] | None:

@@ -166,6 +166,13 @@ def test_without_unshare_there_are_no_namespaces_and_landlock_is_used(package: P
 
 
 @pytest.mark.slow  # seconds to probe the walls as another user
+def test_where_the_kernel_does_not_count_the_users_processes_there_are_no_namespaces(package: Path) -> None:
+    found = examine(package, "no_sys_admin,no_setuid")  # root that cannot become another user
+    assert "processes: the kernel counts none of this user" in found["levels"]["FULL"]
+    assert found["best"] in ("LANDLOCK", None)
+
+
+@pytest.mark.slow  # seconds to probe the walls as another user
 def test_a_strict_umask_takes_no_walls_away(package: Path) -> None:
     strict, usual = examine(package, "umask"), probe_level(Isolation.FULL)
     assert (strict["best"] == "FULL") == usual.holds

@@ -97,19 +97,19 @@ class Cell:
         yield kernel.call("chdir", os.fsencode(self.scratch))
 
     def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
-        yield _limiting("RLIMIT_CPU", max(1, math.ceil(limits["cpu_seconds"])))
-        yield _limiting("RLIMIT_AS", self.base_bytes + (limits["memory_mb"] << 20))
-        yield _limiting("RLIMIT_FSIZE", limits["disk_mb"] << 20)
+        yield limiting("RLIMIT_CPU", max(1, math.ceil(limits["cpu_seconds"])))
+        yield limiting("RLIMIT_AS", self.base_bytes + (limits["memory_mb"] << 20))
+        yield limiting("RLIMIT_FSIZE", limits["disk_mb"] << 20)
         if self.tasks is not None:
-            yield _limiting("RLIMIT_NPROC", self.tasks + limits["processes"])
+            yield limiting("RLIMIT_NPROC", self.tasks + limits["processes"])
 
 
 def prepare(*, filtered: bool) -> None:
     """Set what the children of this process, a zygote that has entered its namespaces, will inherit."""
     for name in ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_RTPRIO"):
         if hasattr(resource, name):
-            kernel.perform([_limiting(name, 0)])
-    kernel.perform([_limiting("RLIMIT_NOFILE", _OPEN_FILES)])
+            kernel.perform([limiting(name, 0)])
+    kernel.perform([limiting("RLIMIT_NOFILE", _OPEN_FILES)])
     if filtered:
         kernel.drop_bounding_set()
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -133,7 +133,7 @@ def rules_of(
     return {False: reading, True: filesystem.restricting(version, keeping)}
 
 
-def _limiting(limit: str, value: int) -> kernel.PreparedCall:
+def limiting(limit: str, value: int) -> kernel.PreparedCall:
     """Set a limit, hard and soft: the signal that a soft one sends could be caught.
 
     It fails where this process may have less: right programs would be cut, and take the blame for it.

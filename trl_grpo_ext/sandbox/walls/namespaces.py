@@ -15,7 +15,7 @@ from importlib.util import spec_from_file_location
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.walls import filesystem, kernel, seccomp
-from trl_grpo_ext.sandbox.walls.jail import Cell, becoming, prepare, rules_of
+from trl_grpo_ext.sandbox.walls.jail import Cell, becoming, limiting, prepare, rules_of
 
 NOBODY = 65534
 # The first of the user numbers that no user has. Each zygote takes one: the limit of processes counts by user.
@@ -34,6 +34,8 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
     scratch, user, tasks = config["folder"], None, None
     if config["namespaces"]:
         user = enter_namespaces(readable)
+        if user is None and _succeeds(_fork_beyond_the_limit):
+            raise OSError("processes: the kernel counts none of this user, so that no limit of them would hold")
         scratch = filesystem.PRIVATE_SCRATCH
         # The keeper, the zygote and the judge are there beside the program; of another user, only the judge.
         tasks = 3 if user is None else 1
@@ -129,6 +131,15 @@ def _spare_user() -> int | None:
         os.listdir(os.path.dirname(os.__file__))
 
     return user if _succeeds(attempt) else None
+
+
+def _fork_beyond_the_limit() -> None:
+    """Start a process where none is allowed, which root can: some of its processes are never counted."""
+    kernel.perform([limiting("RLIMIT_NPROC", 0)])
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 class PackageFinder:
