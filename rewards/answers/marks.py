@@ -131,8 +131,10 @@ def _joined(text: str, run: list[Mark]) -> Mark:
 def _named(text: str, run: list[Mark]) -> list[str]:
     r"""What several boxes hold, with the names before them if all have one: `x = \boxed{1}` and `y = \boxed{2}`."""
     contents = [box.content.strip() for box in run]
+    if len({*contents}) == 1 or any("=" in content for content in contents):
+        return contents
     names = [_NAME.search(text, max(0, box.start - _MAX_NAME_CHARS), box.start) for box in run]
-    if len({*contents}) == 1 or not all(names) or any("=" in content for content in contents):
+    if not all(names):
         return contents
     return [f"{name[1]} = {content}" for name, content in zip(names, contents, strict=True) if name]
 

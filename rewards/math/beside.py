@@ -41,11 +41,11 @@ def with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnsw
         >>> with_parts(FinalAnswer(("7",), ("boxed",)), ["2, 7"], said).answers
         ('2, 7',)
     """
-    if found.marks != ("boxed",):
+    sizes = {len(node.items) for node in (read(gold).node for gold in golds) if isinstance(node, Collection)}
+    if not sizes or found.marks != ("boxed",):
         return found
     said = after_thinking(text) or ""
     boxed = box_answers(said)
-    sizes = {len(node.items) for node in (read(gold).node for gold in golds) if isinstance(node, Collection)}
     if len(boxed) < 2 or len(boxed) not in sizes or _CORRECTED.search(said, boxed[0].end):
         return found
     if not all(_ENDS_LINE.match(said, box.end) for box in boxed):
