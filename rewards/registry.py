@@ -10,13 +10,10 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trl_grpo_ext.support import entry_points
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.support.text import did_you_mean
-
-if TYPE_CHECKING:  # importlib.metadata imports much, and workers import this module
-    from importlib.metadata import EntryPoint, EntryPoints
 
 GROUP = "trl_grpo_ext.verifiers"
 PACKAGE = "trl_grpo_ext.rewards"
@@ -67,13 +64,13 @@ def exports() -> dict[str, str]:
 
 def verifier_names() -> list[str]:
     """The names that a recipe may use, those of other packages included. Nothing is imported."""
-    return sorted({*SHIPPED, *_entry_points().names})
+    return sorted({*SHIPPED, *entry_points.registered_names(GROUP)})
 
 
 def claims_on(name: str) -> list[str]:
     """The import paths that are registered under a name, each with its package if that is another one."""
     shipped = [f"{PACKAGE}.{SHIPPED[name][1]}"] if name in SHIPPED else []
-    return [*shipped, *dict.fromkeys(_described(each) for each in _entry_points().select(name=name))]
+    return [*shipped, *entry_points.claims_on(GROUP, name)]
 
 
 def find_verifier(name: str) -> object:
@@ -97,25 +94,7 @@ def find_verifier(name: str) -> object:
     if name in SHIPPED:
         module, class_name, *_ = SHIPPED[name]
         return find_object(f"{PACKAGE}.{module}", class_name)
-    (entry_point, *_) = _entry_points().select(name=name)
-    try:
-        found: object = entry_point.load()
-    except Exception as error:  # the module is another package's, and may fail in any way
-        raise ValueError(
-            f"the verifier {name!r}, {claims[0]}, cannot be imported: {type(error).__name__}: {error}."
-        ) from None
-    return found
-
-
-def _entry_points() -> EntryPoints:
-    from importlib.metadata import entry_points
-
-    return entry_points(group=GROUP)
-
-
-def _described(entry_point: EntryPoint) -> str:
-    owner = f" of the package {entry_point.dist.name!r}" if entry_point.dist else ""
-    return f"{entry_point.value.replace(':', '.')}{owner}"
+    return entry_points.load_registered(GROUP, name)
 
 
 def _short(name: str) -> str:

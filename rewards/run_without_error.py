@@ -8,9 +8,10 @@ from functools import cached_property
 
 from trl_grpo_ext.protocol import BatchVerifier
 from trl_grpo_ext.rewards.unit_tests.trials import passed_naively
-from trl_grpo_ext.rewards.unit_tests.verifier import LOCAL, SHOWN_PROGRAM, UnitTestVerifier, program_of
+from trl_grpo_ext.rewards.unit_tests.verifier import SHOWN_PROGRAM, UnitTestVerifier, program_of
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.sandbox.job import Ending, Job, RunResult, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.sandbox import LOCAL
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 
@@ -24,7 +25,7 @@ class RunWithoutErrorVerifier(BatchVerifier):
     Args:
         timeout: Seconds of wall time, and of CPU time, that the program may take.
         memory_mb: MiB of memory for the program and its children.
-        sandbox: `local`, or the address of a sandbox, as of `UnitTestVerifier`.
+        sandbox: `local`, or the name of another sandbox, as of `UnitTestVerifier`.
         workers: Programs to run at a time on this machine, as of `UnitTestVerifier`.
         packages: Folders of packages that programs may import, as of `UnitTestVerifier`.
         allow_unsafe: Run programs without walls where this machine has none. They can then do what you can.

@@ -21,14 +21,13 @@ from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED, Groups, Scoring, sco
 from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, naive_job, non_solutions, passed_naively
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, Suite
-from trl_grpo_ext.sandbox.sandbox import fusion_sandbox, local_sandbox
+from trl_grpo_ext.sandbox.sandbox import LOCAL, find_sandbox
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, skipped
 
 if TYPE_CHECKING:
     from trl_grpo_ext.sandbox.sandbox import Sandbox
 
-LOCAL = "local"
 REFERENCE_COLUMNS = ("canonical_solution", "reference", "solution", "code", "gold_standard_solution")
 _NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
 SHOWN_PROGRAM = 4000  # characters
@@ -38,9 +37,9 @@ SHOWN_PROGRAM = 4000  # characters
 class UnitTestVerifier(BatchVerifier):
     """Runs the completion's program against unit tests.
 
-    The program runs in a sandbox on this machine, on a Ray cluster or on a service. The tests and what they expect
-    never enter its process: a judge calls it and compares plain data, so that `sys.exit(0)`, an object that equals
-    everything or a patched builtin pass nothing. Which walls there are, and what they hold: docs/sandbox.md. Which
+    The program runs in a sandbox, on this machine or on a Ray cluster. The tests and what they expect never enter its
+    process: a judge calls it and compares plain data, so that `sys.exit(0)`, an object that equals everything or a
+    patched builtin pass nothing. Which walls there are, and what they hold: docs/sandbox.md. Which
     forms of tests are understood, and how code is found in a completion: docs/unit_tests.md.
 
     Args:
@@ -60,7 +59,7 @@ class UnitTestVerifier(BatchVerifier):
         disk_mb: MiB in its private temporary folder.
         second_opinion: Ask a naive grader too, of what the judge has failed; see `passes_naively` below. It costs
             one more run for each such completion.
-        sandbox: `local`, or the address of a SandboxFusion service, `sandboxfusion+http://host:8080`. With the setting
+        sandbox: `local`, or the name of a sandbox of another package (docs/sandbox_levels.md). With the setting
             `executor: ray`, `local` is the sandbox of each node of the cluster.
         workers: Programs to run at a time on a machine; by default one for each core that this rank, or Ray, may use.
         packages: Folders of packages that programs may import besides Python's own library and, where it is installed,
@@ -124,8 +123,6 @@ class UnitTestVerifier(BatchVerifier):
             raise ValueError("The groups of tests are those of all tests: take `part` or `scoring: groups`, not both.")
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
-        if self.sandbox != LOCAL:
-            self._check_service()
         if isinstance(self.packages, str):
             raise ValueError(f"packages is a list of folders, got the text {self.packages!r}.")
         missing = [folder for folder in self.packages if not Path(folder).is_dir()]
@@ -134,11 +131,8 @@ class UnitTestVerifier(BatchVerifier):
         for group, weight in self.group_weights.items():
             if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
                 raise ValueError(f"The weight of the group {group!r} is a number of 0 or more, got {weight!r}.")
-
-    def _check_service(self) -> None:
-        self.runner()  # refuses what is no address; connects to nothing
-        if self.workers is not None or self.packages or self.allow_unsafe:
-            raise ValueError("workers, packages and allow_unsafe are the service's to set, not its client's.")
+        if self.sandbox != LOCAL:
+            self.runner()  # refuses an unknown name
 
     @functools.cached_property
     def limits(self) -> Limits:
@@ -198,9 +192,7 @@ class UnitTestVerifier(BatchVerifier):
 
     def runner(self) -> Sandbox:
         """Where programs run."""
-        if self.sandbox == LOCAL:
-            return local_sandbox(workers=self.workers, packages=self.packages, allow_unsafe=self.allow_unsafe)
-        return fusion_sandbox(self.sandbox)
+        return find_sandbox(self.sandbox, workers=self.workers, packages=self.packages, allow_unsafe=self.allow_unsafe)
 
     def _row(self, row: Mapping[str, Any], prompt: Prompt | None) -> ReadRow:
         groups_column = self.groups_column if self.scoring == "groups" else None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import installed_package
 import pytest
 
 from trl_grpo_ext import RewardMix, rewards
@@ -42,10 +43,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     (tmp_path / "broken_rewards.py").write_text("raise RuntimeError('no GPU')\n")
 
     def write(package: str, lines: str) -> None:
-        folder = tmp_path / f"{package}-1.0.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (folder / "entry_points.txt").write_text(f"[trl_grpo_ext.verifiers]\n{lines}\n")
+        installed_package.install(tmp_path, package, "trl_grpo_ext.verifiers", lines)
 
     return write
 

@@ -234,17 +234,6 @@ def test_in_a_mix_a_row_without_tests_is_void_and_its_metrics_are_logged() -> No
     assert metrics["verified/tests/ending/passed"] == 1.0
 
 
-def test_what_only_a_service_can_set_is_refused_of_its_client() -> None:
-    with pytest.raises(ValueError, match="are the service's to set"):
-        UnitTestVerifier(sandbox="sandboxfusion+http://127.0.0.1:9", workers=2)
-
-
-@pytest.mark.parametrize("sandbox", ["nowhere", "http://127.0.0.1:9", "", "sandboxfusion+http://a, http://b"])
-def test_what_is_no_sandbox_is_refused_with_what_there_is(sandbox: str) -> None:
-    with pytest.raises(ValueError, match=r"sandboxfusion\+http://host:8080.*executor: ray"):
-        UnitTestVerifier(sandbox=sandbox)
-
-
 GOOD = {"tests": ADD, "reference": RIGHT}
 
 

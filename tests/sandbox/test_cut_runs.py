@@ -12,9 +12,9 @@ import psutil
 import pytest
 from walls import walls_or_skip
 
+from trl_grpo_ext.sandbox import stdio_run
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite, TestResult
 from trl_grpo_ext.sandbox.local import ATTEMPTS, LocalSandbox
-from trl_grpo_ext.sandbox.stdio_run import run_each
 
 BEST = walls_or_skip()
 
@@ -116,14 +116,16 @@ def test_a_program_that_ends_in_the_middle_of_a_message_is_judged_by_how_it_ende
     assert (outcome.ending, outcome.detail) == (Ending.ERROR, "the program exited with status 7")
 
 
-def test_the_wall_time_is_for_all_cases_together() -> None:
+def test_the_wall_time_is_for_all_cases_together(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = tuple(StdioCase(stdin=str(number), stdout="") for number in range(4))
     had: list[float] = []
 
-    def run_case(_: StdioCase, seconds: float) -> tuple[TestResult, float]:
+    def run_case(zygote: object, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
         had.append(seconds)
         return TestResult(ending=Ending.PASSED), 1.5
 
     suite = StdioSuite(tests=cases)
-    run_each(Job(program="", suite=suite, limits=Limits(wall_seconds=4.0)), suite, run_case)
+    monkeypatch.setattr(stdio_run, "_run_case", run_case)
+    job = Job(program="", suite=suite, limits=Limits(wall_seconds=4.0))
+    stdio_run.run_cases(None, job, suite)  # type: ignore[arg-type]
     assert had == [4.0, 2.5, 1.0, 0.001]

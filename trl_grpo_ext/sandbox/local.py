@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.sandbox.call_run import run_calls
@@ -78,10 +78,11 @@ class LocalSandbox:
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """Run every job; identical ones once. In order; never raises for what a program does."""
-        level, zygotes = self._level, self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
+        level = self.isolation.value
+        zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
 
         def run(distinct: list[Job]) -> list[RunResult | None]:
-            return spread(lambda job: self._run(zygotes, job), distinct, threads=self.size, cancel=self.close)
+            return spread(lambda job: _run(zygotes, job), distinct, threads=self.size, cancel=self.close)
 
         return [replace(result, level=level) for result in run_each_once(jobs, run)]
 
@@ -93,13 +94,6 @@ class LocalSandbox:
     def abandon(self) -> None:
         """Let go of processes that belong to the process this one was forked from."""
         self._zygotes.abandon()
-
-    @property
-    def _level(self) -> str:
-        return self.isolation.value
-
-    def _run(self, zygotes: Lender[Zygote], job: Job) -> RunResult:
-        return run_on_zygote(zygotes, lambda zygote: _run_on(zygote, job))
 
     def _start(self) -> Zygote:
         return Zygote(self.isolation, self._packages)
@@ -114,13 +108,13 @@ def _run_on(zygote: Zygote, job: Job) -> RunResult:
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def run_on_zygote(zygotes: Lender[Zygote], run: Callable[[Zygote], RunResult]) -> RunResult:
-    """What `run` makes of a zygote, or of another one if the sandbox fails."""
+def _run(zygotes: Lender[Zygote], job: Job) -> RunResult:
+    """Run a job on a zygote, or on another one if the sandbox fails."""
     failure = ""
     for _ in range(ATTEMPTS):
         try:
             with zygotes.lend() as zygote:
-                return run(zygote)
+                return _run_on(zygote, job)
         except ClosedError:
             return no_verdict("closed")
         except (LostError, IsolationError, OSError) as error:

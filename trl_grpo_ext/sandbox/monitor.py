@@ -90,12 +90,12 @@ class Monitor:
             now = time.monotonic()
             left = self._at - now
             if left <= 0:
-                raise LimitError(over_time(self._limits))
+                raise LimitError(_over_time(self._limits))
             # By the clock, not when nothing is to be done: a program could see to it that there always is.
             if now >= self._look_at:
                 began = time.thread_time()
                 if _use_more_than(self._memory, _below(self._zygote)):
-                    raise LimitError(over_memory(self._limits))
+                    raise LimitError(_over_memory(self._limits))
                 # A program can make a look costly. Only CPU time counts: on a busy machine a look may wait.
                 self._look_at = time.monotonic() + max(TICK_SECONDS, 3 * (time.thread_time() - began))
             found = {descriptor for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))}
@@ -142,18 +142,18 @@ def read_exit(left: Exit, limits: Limits) -> TestResult:
         name = _SIGNALS.get(-code, f"signal {-code}")
         return TestResult(ending=Ending.KILLED, detail=f"ended by {name}")
     if code == EXIT_MEMORY:
-        return over_memory(limits)
+        return _over_memory(limits)
     if code == EXIT_COMPILE_ERROR:
         return TestResult(ending=Ending.COMPILE_ERROR)
     return TestResult(ending=Ending.ERROR, detail=f"the program exited with status {code}")
 
 
-def over_time(limits: Limits) -> TestResult:
+def _over_time(limits: Limits) -> TestResult:
     """The result of a test during which the time was up."""
     return TestResult(ending=Ending.TIMEOUT, detail=f"over {limits.wall_seconds:g} s")
 
 
-def over_memory(limits: Limits) -> TestResult:
+def _over_memory(limits: Limits) -> TestResult:
     """The result of a test that needed too much memory."""
     return TestResult(ending=Ending.MEMORY, detail=f"over {limits.memory_mb} MiB")
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from trl_grpo_ext.sandbox.job import Job, RunResult
-from trl_grpo_ext.workers.processes import shared
+from trl_grpo_ext.support.entry_points import claims_on, load_registered, registered_names
+from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.workers.processes import Shared, shared
 
-FUSION_PREFIX = "sandboxfusion+"
+LOCAL = "local"
+GROUP = "trl_grpo_ext.sandboxes"
+"""The entry points by which other packages register sandboxes: callables that take the settings and return one."""
 
 
-class Sandbox(Protocol):
-    """Runs programs against tests, here or elsewhere."""
+@runtime_checkable
+class Sandbox(Shared, Protocol):
+    """Runs programs against tests, here or elsewhere. Threads may call it at the same time."""
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         """One outcome a job, in order. Never raises for what a program does; its own failures are NO_VERDICT."""
@@ -21,7 +26,7 @@ class Sandbox(Protocol):
         """What programs are run behind. Raises a ValueError that says what is missing if they cannot be run."""
 
     def close(self) -> None:
-        """End what it has started; it may be used again."""
+        """End all processes and connections that it has started. It may be used again."""
 
 
 def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False) -> Sandbox:
@@ -46,18 +51,40 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
     )
 
 
-def fusion_sandbox(address: str) -> Sandbox:
-    """The sandbox of this process at that address, made when it is first asked for. A forked child makes its own.
+def find_sandbox(
+    name: str, *, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False
+) -> Sandbox:
+    """Return the sandbox of this process by its name, with these settings. A forked child makes its own.
 
-    It is `sandboxfusion+http://host:port`; several, with commas between them, share the work, and do that of one that
-    fails. Raises ValueError for any other address.
+    Args:
+        name: `local`, or an entry point of `GROUP`.
+        workers: Programs to run at a time.
+        packages: Packages that programs may import.
+        allow_unsafe: Whether to run programs where no walls hold.
+
+    Raises:
+        ValueError: for an unknown name, for one that several packages register, or for an entry point that makes no
+            sandbox.
     """
-    addresses = [part.strip() for part in address.split(",") if part.strip()]
-    if not addresses or not all(part.startswith(FUSION_PREFIX) for part in addresses):
+    if name == LOCAL:
+        return local_sandbox(workers=workers, packages=packages, allow_unsafe=allow_unsafe)
+    known = registered_names(GROUP)
+    if name not in known:
         raise ValueError(
-            f"There is no sandbox {address!r}. It is `local`, or a SandboxFusion service such as "
-            f"{FUSION_PREFIX}http://host:8080. For programs on other machines of yours, use executor: ray."
+            f"There is no sandbox {name!r}. {did_you_mean(name, [LOCAL, *known])} Other packages add sandboxes by the "
+            f"entry points {GROUP}. For programs on other machines of yours, use executor: ray."
         )
-    from trl_grpo_ext.sandbox.fusion import FusionSandbox
 
-    return shared(("fusion", address), lambda: FusionSandbox([part.removeprefix(FUSION_PREFIX) for part in addresses]))
+    def make() -> Sandbox:
+        registered = load_registered(GROUP, name)
+        sandbox = None
+        if callable(registered):
+            sandbox = registered(workers=workers, packages=packages, allow_unsafe=allow_unsafe)
+        if not isinstance(sandbox, Sandbox):
+            raise ValueError(
+                f"The sandbox {name!r} cannot be used: {claims_on(GROUP, name)[0]} is to be a callable that returns an "
+                f"object with the methods run, check, close and abandon, got {sandbox or registered!r}."
+            )
+        return sandbox
+
+    return shared((GROUP, name, workers, tuple(packages), allow_unsafe), make)

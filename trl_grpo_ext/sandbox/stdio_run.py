@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from io import FileIO
 
@@ -25,21 +25,15 @@ _HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)  # after these, every later c
 
 
 def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
-    """Run the program on each case; raises LostError or IsolationError if the sandbox fails."""
-    return run_each(job, suite, lambda case, seconds: _run_case(zygote, job, case, seconds))
+    """Run the program on each case, one after another; the wall time is for all of them together.
 
-
-def run_each(
-    job: Job, suite: StdioSuite, run_case: Callable[[StdioCase, float], tuple[TestResult, float]]
-) -> RunResult:
-    """The result of the cases, one after another; the wall time is for all of them together.
-
-    `run_case` runs the program on a case for so many seconds: how it ended, and the seconds that the program had.
+    Raises:
+        LostError, IsolationError: if the sandbox fails.
     """
     results: list[TestResult] = []
     left = job.limits.wall_seconds
     for case in suite.tests:
-        result, seconds = run_case(case, left)
+        result, seconds = _run_case(zygote, job, case, left)
         left = max(0.001, left - seconds)
         results.append(result)
         if result.ending is not Ending.PASSED and (job.stop_at_first or result.ending in _HOPELESS):
@@ -50,11 +44,11 @@ def run_each(
 
 def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
     """How one case ended, and the wall time that the program had."""
-    with jailed(zygote, job.program, job.limits) as (program, monitor, ends):
+    with _jailed(zygote, job.program, job.limits) as (program, monitor, ends):
         monitor.start(seconds)
         started = time.monotonic()
         try:
-            printed, errors = talk(zygote, program, monitor, case, ends, job.limits)
+            printed, errors = _talk(zygote, program, monitor, case, ends, job.limits)
             left = zygote.exits[program]
             if zygote.namespaces:
                 check_killed(left, job.limits)
@@ -65,7 +59,7 @@ def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tupl
 
 
 @contextlib.contextmanager
-def jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int, Monitor, Ends]]:
+def _jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int, Monitor, Ends]]:
     """A program in a fresh jail, which may be started: its number, its monitor, and the other ends of its streams."""
     control, inner = socket.socketpair()
     with (
@@ -82,7 +76,7 @@ def jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int, 
         yield number, monitor, (feed, out, err)
 
 
-def talk(
+def _talk(
     zygote: Zygote, program: int, monitor: Monitor, case: StdioCase, ends: Ends, limits: Limits
 ) -> tuple[bytes, bytes]:
     """Feed the program and read what it prints until it has ended; standard output and error."""
@@ -116,13 +110,8 @@ def talk(
                 monitor.remove(descriptor)
             read[descriptor] += chunk[: keep[descriptor] - len(read[descriptor])]
         if len(read[out.fileno()]) > most:
-            raise LimitError(too_much_printed(limits))
+            raise LimitError(TestResult(ending=Ending.OUTPUT_LIMIT, detail=f"over {limits.output_kb} KiB"))
     return bytes(read[out.fileno()]), bytes(read[err.fileno()])
-
-
-def too_much_printed(limits: Limits) -> TestResult:
-    """The result of a program that printed more than it may."""
-    return TestResult(ending=Ending.OUTPUT_LIMIT, detail=f"over {limits.output_kb} KiB")
 
 
 def _write(descriptor: int, unread: memoryview) -> memoryview:
@@ -141,11 +130,6 @@ def _result_of(printed: bytes, errors: bytes, case: StdioCase, left: Exit, limit
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         told = result.ending in (Ending.TIMEOUT, Ending.KILLED) or not lines
         return result if told else replace(result, detail=lines[-1][:300])
-    return compare(printed, case)
-
-
-def compare(printed: bytes, case: StdioCase) -> TestResult:
-    """The result of a program that has ended well and has printed this."""
     difference = first_difference(printed, case.stdout)
     return TestResult(ending=Ending.FAILED if difference else Ending.PASSED, detail=difference)
 

@@ -1,7 +1,7 @@
 """Messages on a descriptor: four bytes of length, most significant first, then that much; JSON, or bytes.
 
 This is the one framing of the package. Trainer, workers, zygotes, judges and programs talk by it, so it runs in jails
-too, and on a service with Python 3.10: it imports nothing but a little of Python's own library.
+too: it imports nothing but a little of Python's own library.
 
 The other end may be hostile. A message that is too long or is not JSON raises `FrameError`, and nothing else; a
 channel that the other end has closed, be it in the middle of a message, raises `EOFError`.

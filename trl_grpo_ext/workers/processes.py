@@ -262,7 +262,7 @@ class Shared(Protocol):
 
 S = TypeVar("S", bound=Shared)
 _shared: dict[Hashable, Shared] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # what is made may share objects of its own
 
 
 def shared(key: Hashable, make: Callable[[], S]) -> S:
@@ -293,7 +293,7 @@ def _forget() -> None:
     for each in _shared.values():
         each.abandon()
     _shared.clear()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_forget)

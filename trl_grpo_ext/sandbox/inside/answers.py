@@ -139,23 +139,19 @@ _printed = Capture(PRINTED)  # made before the fork, which costs each child less
 
 
 def serve(control: int, rpc: int) -> None:
-    """Tell the trainer, by `control`, that its program is about to run; load it, and answer the judge by `rpc`."""
+    """Load the program that the trainer sends by `control`, tell the judge how that went, and answer it by `rpc`."""
     trainer = Channel(control)
     trainer.send({"ready": True})
     source = trainer.receive()["program"]
     sys.stdout = _printed
-    answer(Channel(rpc), source, _printed)
-
-
-def answer(judge: Channel, source: str, printed: Capture) -> None:
-    """Load the program, tell the judge whether that could be done, and answer its calls."""
+    judge = Channel(rpc)
     module = new_module("solution")
     failed = load(source, module.__dict__)
     if failed is not None:
         judge.send({"failed": failed})
         return
-    answers = Answers(judge, module, printed)
+    answers = Answers(judge, module, _printed)
     with suppress(ValueError):  # the program has closed it
-        printed.take()
+        _printed.take()
     judge.send({"loaded": True})
     answers.serve()

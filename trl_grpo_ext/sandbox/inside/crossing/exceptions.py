@@ -27,7 +27,6 @@ _MAX_MEMBERS = 100
 _PLAIN = (type(None), bool, int, float, str)
 _FIELDS = ("filename", "filename2", "lineno", "offset", "text", "msg", "name")
 """What Python's own exceptions keep beside their arguments."""
-_GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # not in Python 3.10
 
 BUILTIN = {
     name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
@@ -69,7 +68,7 @@ class Exceptions:
     def encode_error(self, error: BaseException, encoder: Encoder, number: int | None = None, depth: int = 0) -> Json:
         """The JSON for an exception; with `number`, one that the other end may send back as itself."""
         attributes = _attributes(error)
-        group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, _GROUP) else ()
+        group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, BaseExceptionGroup) else ()
         links = (error.__cause__, error.__context__)
         plain = len(error.args) <= _MAX_ARGS and all(map(_is_plain, error.args))
         # In the order in which they are read, so that both ends number alike what they hold.
@@ -123,7 +122,7 @@ def _rebuild(
     cls: type[BaseException], message: Json, args: list[Any] | None, members: list[BaseException]
 ) -> BaseException:
     text = checked(message, str)[:MAX_MESSAGE]
-    if _GROUP and issubclass(cls, _GROUP):
+    if issubclass(cls, BaseExceptionGroup):
         group: BaseException = cls(text, members[:_MAX_MEMBERS])
         return group
     values = (text,) if args is None else tuple(args)
@@ -145,7 +144,7 @@ def _rebuild(
 
 def _sendable(kind: type[BaseException]) -> type[BaseException]:
     """The class itself; of a group of exceptions, Python's own class."""
-    if _GROUP and issubclass(kind, _GROUP):
+    if issubclass(kind, BaseExceptionGroup):
         return next(base for base in kind.__mro__ if base in BUILTIN_NAMES)
     return kind
 
@@ -159,7 +158,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, _GROUP):
+    if isinstance(error, BaseExceptionGroup):
         return str(error.message)[:MAX_MESSAGE]
     try:
         return str(str(error))[:MAX_MESSAGE]

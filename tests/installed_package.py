@@ -1,0 +1,13 @@
+"""A real distribution with entry points, in a folder that Python looks in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def install(folder: Path, package: str, group: str, entry_points: str) -> None:
+    """Write the metadata of a package that has these lines of entry points in a group."""
+    metadata = folder / f"{package}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{entry_points}\n")
