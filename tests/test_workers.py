@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -21,6 +21,7 @@ from child_processes import command_of
 from isolated_verifiers import in_worker
 
 from trl_grpo_ext import Blame, Status
+from trl_grpo_ext.rewards import JsonVerifier
 from trl_grpo_ext.workers.call import Call, Failure
 from trl_grpo_ext.workers.pool import WorkerPool, close_workers, shared_pool
 from trl_grpo_ext.workers.processes import spread
@@ -73,20 +74,35 @@ def test_a_verifier_that_waits_is_a_timeout_and_no_fault_of_the_answer_or_the_ma
     assert verdict.reason == "timeout_waiting"
 
 
-def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_waits() -> None:
-    in_worker(["right", "right"])  # so that they have been started
-    cores = sorted(os.sched_getaffinity(0))
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+@contextmanager
+def a_core_shared_with(count: int) -> Iterator[None]:
+    """Gives one core to all workers together, and to so many processes that never rest."""
+    core = sorted(os.sched_getaffinity(0))[:1]
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
-        for process in (*spinning, *workers_of(os.getpid())):  # one core for all of them
-            os.sched_setaffinity(process.pid, cores[:1])
-        verdicts = in_worker.judge(["spin", "sleep"])
+        for process in (*spinning, *workers_of(os.getpid())):
+            os.sched_setaffinity(process.pid, core)
+        yield
     finally:
         for process in spinning:
             process.kill()
             process.wait()
         close_workers()  # and with it the workers that have one core
+
+
+def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_waits() -> None:
+    in_worker(["right", "right"])  # so that they have been started
+    with a_core_shared_with(3):
+        verdicts = in_worker.judge(["spin", "sleep"])
     assert [verdict.reason for verdict in verdicts] == ["worker_starved", "timeout_waiting"]
+
+
+def test_a_schema_s_bound_of_processor_time_is_the_answer_s_fault_also_where_others_leave_it_little() -> None:
+    verifier = JsonVerifier(schema={"pattern": "^(a+)+$"}, root="any")
+    assert verifier(['"a"']) == [1.0]  # so that a worker has been started
+    with a_core_shared_with(5):
+        (verdict,) = verifier.judge([json.dumps("a" * 40 + "b")])
+    assert (verdict.status, verdict.score, verdict.reason) == (Status.TIMEOUT, 0.0, "timeout")
 
 
 def test_an_exception_in_a_worker_is_the_graders_fault_and_the_worker_lives_on() -> None:

@@ -32,8 +32,8 @@ class JsonVerifier(BatchVerifier):
 
     The answer is all that follows the thinking: one JSON text, bare or in one `json` fence, with nothing beside it. It
     is read strictly: no key twice, no NaN or infinity, no comment, no comma at the end. Schemas need the extra `json`.
-    They are judged by `jsonschema` in a worker process, since a `pattern` or `uniqueItems` can take for ever on a
-    hostile answer; nothing is ever fetched for a `$ref`. `format` is not checked, as by the standard.
+    They are judged by `jsonschema` in a worker process, since a `pattern` can take for ever on a hostile answer;
+    nothing is ever fetched for a `$ref`. `format` is not checked, as by the standard.
 
     Args:
         schema: A JSON Schema, as a mapping or as JSON text; without a `$schema`, of draft 2020-12.
@@ -44,7 +44,7 @@ class JsonVerifier(BatchVerifier):
         fence: Whether the JSON stands in a fence: `"optional"`, `"required"` or `"forbidden"`.
         text_around: Whether there may be text before and after the fence.
         max_depth: The greatest number of objects and lists inside each other, 1 to 100.
-        timeout: Seconds that a schema may take for one answer.
+        timeout: Seconds that a schema may take for one answer; of processor time, a tenth of them.
         name: The metric key.
 
     | completion | score | reason |
@@ -59,7 +59,7 @@ class JsonVerifier(BatchVerifier):
     | `4`, `"Ann"`; `[]`, where the schema or `root` wants an object | 0 | `wrong_root` |
     | `{}` without a schema | 0 | `empty_json` |
     | `{"name": 4}` where the schema wants text | 0 | `schema_mismatch` |
-    | an answer on which the schema takes `timeout` seconds | 0 | `timeout` |
+    | an answer on which the schema takes so long | 0 | `timeout` |
     | bare, with `fence="required"` | 0 | `no_fence` |
     | a fence of another language; two of them; one that is never closed | 0 | `wrong_fence`, `several_fences`, ... |
     | `Here:` before a required fence | 0 | `text_outside` |
@@ -143,7 +143,7 @@ class JsonVerifier(BatchVerifier):
             return answer
         if schema is None:
             return judge_json(answer, None, self.root, self.max_depth)
-        return answer, schema, self.root, self.max_depth
+        return answer, schema, self.root, self.max_depth, self.timeout
 
     def _schemas(self, values: Sequence[object]) -> list[str | Verdict | None]:
         """The schema of each row; a verdict that blames the data where it cannot be used."""

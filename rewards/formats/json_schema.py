@@ -1,7 +1,7 @@
 """JSON and JSON Schema, read strictly and judged without the network.
 
 Reading takes linear time, and goes to no depth that could exhaust the stack. A schema may take for ever on a completion
-(`pattern`, `uniqueItems`), so it is called inside a worker.
+(`pattern`), so it is called inside a worker, and with a bound on its processor time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from typing import Any, NoReturn
 from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import FormatFaultError
 from trl_grpo_ext.verdict import Verdict, skipped
+from trl_grpo_ext.workers.processor_time import processor_seconds
 
 ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
 CONTAINER = (dict, list)
 MAX_SCHEMA_DEPTH = 100
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+PROCESSOR_SHARE = 0.1
+"""The part of `timeout` that one answer may take as processor time; honest ones take milliseconds. A worker that gets a
+twentieth of a core, because others are busy, has used it before `timeout` has passed twice: the answer is to blame."""
 _FRAMES = 6_000  # Python calls that a validation may nest: far more than an honest schema needs at any allowed depth
 # A value of each type, to see whether a validation ends.
 _PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})
@@ -131,12 +135,14 @@ def _root_problem(validator: Any, root: str | None) -> str:
     return "it does not say what it wants, and accepts null and true; give it a type, or say root='object'"
 
 
-def judge_here(text: str, schema: str, root: str | None, max_depth: int) -> dict[str, Any]:
+def judge_here(text: str, schema: str, root: str | None, max_depth: int, timeout: float) -> dict[str, Any]:
     """Judge a text by a schema that can be used. Called inside a worker, whose main thread has a large stack."""
+    _read_schema(schema)  # which is remembered, and is none of the answer's time
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _FRAMES))
     try:
-        return judge_json(text, schema, root, max_depth).to_record()
+        with processor_seconds(PROCESSOR_SHARE * timeout):
+            return judge_json(text, schema, root, max_depth).to_record()
     finally:
         sys.setrecursionlimit(before)
 
@@ -207,11 +213,28 @@ def _validator(schema: Any) -> Any:
     found.check_schema(schema, format_checker=found.FORMAT_CHECKER)  # which also compiles its patterns
     following = {keyword: _ending(follow) for keyword, follow in found.VALIDATORS.items() if keyword in _REFERENCES}
     # A registry of our own: the default one fetches what it does not know.
-    validator = extend(found, following)(schema, registry=REGISTRY)
+    validator = extend(found, following | {"uniqueItems": _unique})(schema, registry=REGISTRY)
     for part in _parts(found, schema):
         for probe in _PROBES:  # a RecursionError tells of a schema that refers to itself without an end
             next(validator.evolve(schema=part).iter_errors(probe), None)
     return validator
+
+
+def _unique(_validator: Any, wanted: object, instance: object, _schema: object) -> Iterator[Any]:
+    """The keyword `uniqueItems` in linear time; jsonschema compares each object with all before."""
+    from jsonschema.exceptions import ValidationError
+
+    if wanted and isinstance(instance, list) and len({*map(_hashable, instance)}) < len(instance):
+        yield ValidationError("it has an item twice")
+
+
+def _hashable(value: Any) -> Any:
+    """A value that equals another's exactly where JSON Schema says that the two are equal: 1 is 1.0, and not true."""
+    if isinstance(value, dict):
+        return dict, frozenset((key, _hashable(member)) for key, member in value.items())
+    if isinstance(value, list):
+        return list, *map(_hashable, value)
+    return (bool, value) if isinstance(value, bool) else value
 
 
 def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:

@@ -17,6 +17,7 @@ from typing import Any
 from trl_grpo_ext.workers.call import Failure
 from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError
 from trl_grpo_ext.workers.processes import ChildProcess
+from trl_grpo_ext.workers.processor_time import OVER_TIME
 
 START_TIMEOUT = 60.0  # seconds to start Python and import what is called, on a machine that is very busy
 BUSY_SHARE = 0.5  # a call that ran out of time with less than this share of it as CPU time was starved, or waited
@@ -64,7 +65,7 @@ class Worker(ChildProcess):
         """Run a call for `timeout` seconds, or twice that if the machine left it no CPU for the first half.
 
         Raises:
-            LateError: when its time is up.
+            LateError: when its time is up, or its processor time.
             OSError, EOFError, FrameError: if the process is gone.
         """
         started = time.monotonic()
@@ -75,6 +76,10 @@ class Worker(ChildProcess):
             return self._ask(request, deadline)
         except DeadlineError:
             raise LateError(self._why_late(timeout), time.monotonic() - started) from None
+        except EOFError:
+            if self.ended_by(OVER_TIME):
+                raise LateError(Failure.TIMEOUT, time.monotonic() - started) from None
+            raise
 
     def _why_late(self, timeout: float) -> Failure:
         """What a call that is under way after `timeout` seconds did with them."""
