@@ -52,12 +52,6 @@ class ChildProcess:
         """Whether it runs."""
         return self._process.poll() is None
 
-    def ended_by(self, number: int) -> bool:
-        """Return whether a signal has ended it, or ends it within a second."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(1.0) == -number
-        return False
-
     def stop(self) -> None:
         """End it only. The thread that waits for its answer learns that there is none, and then calls `kill`."""
         self._process.kill()

@@ -6,8 +6,10 @@ stops it should it be inside a call at that moment.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -77,9 +79,15 @@ class Worker(ChildProcess):
         except DeadlineError:
             raise LateError(self._why_late(timeout), time.monotonic() - started) from None
         except EOFError:
-            if self.ended_by(OVER_TIME):
+            if self._ended_by(OVER_TIME):
                 raise LateError(Failure.TIMEOUT, time.monotonic() - started) from None
             raise
+
+    def _ended_by(self, number: int) -> bool:
+        """Return whether a signal has ended it, or ends it within a second."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(1.0) == -number
+        return False
 
     def _why_late(self, timeout: float) -> Failure:
         """What a call that is under way after `timeout` seconds did with them."""
