@@ -26,6 +26,10 @@ ADVICE = {
         "Names of Python's library or of pytest that the tests use without an import are taken from there, never from "
         "the solution. Write the import, or name the solution's function in an `entry_point` column."
     ),
+    "tests_trust_the_completion": (
+        "The check calls these helpers, and the row's prompt does not define them: the completion's are called, and "
+        "may be made to fit a wrong solution. Give the row its whole prompt as `prompt`, or drop the row."
+    ),
     "tests_need_unsupported": (
         "The tests need what the sandbox has no means for, so a right program may fail. Rewrite them, or drop the row."
     ),

@@ -6,6 +6,7 @@ Among the first are tests that need what the sandbox has no means for, so that r
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from trl_grpo_ext.rewards.unit_tests.source import parse
 from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, row_problem
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
 
+_CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")  # `check(add)`, `check(Solution().add)`
 _NEEDS = {
     "files that tests and program share": {"tempfile", "NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp"}
     | {"write_text", "read_text", "write_bytes", "read_bytes", "open", "tmp_path"},
@@ -53,6 +55,7 @@ def row_problems(
             jobs += [(position, what, job) for what, job in trials_of(row, suite)]
             needs[position] = unsupported_needs(suite)
             problems += _problem(position, "tests_forget_an_import", forgotten_imports(suite))
+            problems += _problem(position, "tests_trust_the_completion", helpers_of_the_completion(suite))
     outcomes = run([job for _, _, job in jobs]) if run is not None and jobs else []
     for (position, what, _), outcome in zip(jobs, outcomes, strict=True):
         if what == REFERENCE and outcome.ending is Ending.PASSED:
@@ -72,6 +75,23 @@ def forgotten_imports(suite: Suite) -> str:
     """The lines of import that the tests forgot and that were written for them; empty if none is missing."""
     setup = suite.setup if isinstance(suite, CallSuite) else ""
     return "; ".join(line.removesuffix(FORGOTTEN) for line in setup.splitlines() if line.endswith(FORGOTTEN))
+
+
+def helpers_of_the_completion(suite: Suite) -> str:
+    """The names that a check of a solution, as in HumanEval, takes from the completion beside the solution itself.
+
+    Examples:
+        >>> check = "def check(candidate): assert candidate(encode('a')) == 'a'"
+        >>> helpers_of_the_completion(CallSuite(setup=check, tests=("check(decode)",), names=("decode", "encode")))
+        'encode'
+    """
+    if not isinstance(suite, CallSuite):
+        return ""
+    checked = [_CHECK.fullmatch(test.strip()) for test in suite.tests]
+    solutions = {found[1] for found in checked if found is not None}
+    if None in checked or not solutions <= {*suite.names}:
+        return ""
+    return ", ".join(sorted({*suite.names} - solutions))
 
 
 def unsupported_needs(suite: Suite) -> str:

@@ -346,6 +346,19 @@ def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_support
     assert problems(*tests, solution=references) == {0: {"tests_forget_an_import"}, 1: {"tests_need_unsupported"}}
 
 
+def test_check_data_names_rows_whose_check_takes_helpers_from_the_completion() -> None:
+    prompt = "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    '''Decode.'''\n"
+    check = "def check(candidate):\n    assert candidate(encode('abc')) == 'abc'\n    assert candidate('ab') == 'ba'\n"
+    solution = "def decode(s):\n    return s[::-1]\n"
+    row = {"test": check, "entry_point": "decode", "canonical_solution": solution}
+    prompts: list[dict[str, object]] = [{}, {"prompt": prompt}, {"prompt": [{"role": "user", "content": prompt}]}]
+    alone = {"test": check.replace("encode('abc')", "'cba'"), "entry_point": "decode"}
+    found = unit_test_reward.check_rows([*(row | each for each in prompts), alone], thorough=True)
+    (trusting,) = [problem for problem in found if problem.reason == "tests_trust_the_completion"]
+    assert (trusting.row, trusting.value) == (0, "encode")
+    assert "as `prompt`" in trusting.advice
+
+
 def test_a_function_of_the_program_never_stands_in_for_a_fixture() -> None:
     tests = (
         "import inspect, pytest\n@pytest.fixture\ndef expected(): return 4\n"
