@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import select
 import socket
@@ -17,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from trl_grpo_ext.sandbox.zygote import Zygote, zygote_mark
+from trl_grpo_ext.sandbox.zygote import zygote_mark
 
 Check = Mapping[str, Any]
 """One thing to look at afterwards, as the corpus has it: its `type`, and such keys as `path`."""
@@ -192,16 +191,14 @@ def leftover_processes(*, namespaces: bool) -> list[int]:
 
 
 def sandboxed_processes(*, namespaces: bool) -> list[int]:
-    """Processes with the command line of this process's zygotes, but these and the judges that they keep."""
+    """Processes with the command line of this process's zygotes, but these."""
     mark = zygote_mark().encode()
     everything = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     parents = {pid: _parent(pid) for pid in everything if mark in _read(f"/proc/{pid}/cmdline")}
     zygotes = {pid for pid, parent in parents.items() if parent == os.getpid()}
     if namespaces:  # process 1 of the new process tree is a child of the one that was started
         zygotes |= {pid for pid, parent in parents.items() if parent in zygotes}
-    kept = sum(each.judge is not None and each.alive for each in gc.get_objects() if type(each) is Zygote)
-    judges = sorted(pid for pid, parent in parents.items() if parent in zygotes and pid not in zygotes)[:kept]
-    return sorted(parents.keys() - zygotes - {*judges})
+    return sorted(parents.keys() - zygotes)
 
 
 def _parent(pid: int) -> int:

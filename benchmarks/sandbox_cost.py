@@ -16,8 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -87,11 +85,6 @@ def show_jailed(name: str, zygote: Zygote, runs: int, run: Callable[[], Ending])
     print(f"{name:<44} {below:6.2f} ms + {own:.2f} of the zygote")
 
 
-def judged(zygote: Zygote, job: Job, suite: CallSuite) -> Ending:
-    """How a function's run ended."""
-    return run_calls(zygote, job, suite).ending
-
-
 def main() -> None:
     """Print all of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -110,9 +103,8 @@ def main() -> None:
     show("bare fork, of as many modules", [float(line) for line in forks.stdout.split()])
     job = Job(program="pass", suite=NOTHING)
     show_jailed("jailed run of `pass`", zygote, runs, lambda: run_cases(zygote, job, NOTHING).ending)
-    for suite, which in ((ADD, "a judge of its own"), (replace(ADD, pure=True), "a judge that is kept")):
-        call = Job(program="def add(a, b):\n    return a + b\n", suite=suite)
-        show_jailed(f"jailed function, {which}", zygote, runs, partial(judged, zygote, call, suite))
+    call = Job(program="def add(a, b):\n    return a + b\n", suite=ADD)
+    show_jailed("jailed function and its judge", zygote, runs, lambda: run_calls(zygote, call, ADD).ending)
     show("python -I -S -c pass", fresh_pythons(runs // 8, "-I", "-S"))
     show("python -c pass", fresh_pythons(runs // 8))
     zygote.kill()

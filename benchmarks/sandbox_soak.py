@@ -24,9 +24,7 @@ import psutil
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.local import LocalSandbox
 
-ADD = CallSuite(
-    tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"), names=("add",), pure=True
-)
+ADD = CallSuite(tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"), names=("add",))
 SUM = StdioSuite(tests=(StdioCase(stdin="1 2\n", stdout="3\n"),))
 LIMITS = Limits(wall_seconds=0.5, cpu_seconds=1.0, memory_mb=128, processes=16, disk_mb=4)
 RIGHT = "def add(a, b):\n    return a + b\n"

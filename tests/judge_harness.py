@@ -37,8 +37,7 @@ def frames(
     """What the judge tells the trainer after its ready frame."""
     rpc, control, verdicts = socket.socketpair(), socket.socketpair(), socket.socketpair()
     solution = child(role, control[1], rpc[0]) if role == "serve" else raw_child(role, rpc[0])
-    judge = child("judge", verdicts[1])
-    socket.send_fds(verdicts[0], [b"\0"], [rpc[1].fileno()])
+    judge = child("judge", verdicts[1], rpc[1])
     for end in (*rpc, control[1], verdicts[1]):
         end.close()
     try:
@@ -47,14 +46,12 @@ def frames(
             to_solution.send({"program": program})
             assert to_solution.receive() == {"ready": True}
         to_judge = Channel(verdicts[0].fileno())
-        order = {"run": 0, "setup": setup, "tests": tests, "names": names.split(), "stop_at_first": stop_at_first}
+        order = {"setup": setup, "tests": tests, "names": names.split(), "stop_at_first": stop_at_first}
         to_judge.send({**order, "message_bytes": message_bytes})
-        assert to_judge.receive() == {"run": 0, "ready": True}
+        assert to_judge.receive() == {"ready": True}
         found: list[dict[str, Any]] = []
         while len(found) < len(tests):
             found.append(to_judge.receive())
-            assert found[-1].pop("run") == 0
-            found[-1].pop("clean", None)
             if "bad_tests" in found[-1] or (stop_at_first and found[-1]["ending"] != "passed"):
                 break
         return found

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.program import PromptCode
-from trl_grpo_ext.rewards.unit_tests.pure_tests import are_pure
 from trl_grpo_ext.rewards.unit_tests.solution_imports import (
     imports_solution,
     is_solution_import,
@@ -200,7 +199,6 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         tests=snippets,
         names=taken.names,
         code=packed(setup_text, snippets),
-        pure=are_pure(part.node for part in [*preamble, *imports, *setup, *tests]),
     )
 
 

@@ -48,6 +48,9 @@ def importorskip(modname: str, minversion: str | None = None, reason: str | None
 
 class _Raises:
     def __init__(self, expected: Any, match: str | re.Pattern[str] | None) -> None:
+        kinds = expected if isinstance(expected, tuple) else (expected,)
+        if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+            raise TypeError(f"pytest.raises expects exception classes, got {expected!r}")
         self.expected, self.pattern = expected, match
         self.value: Any = None
         self.type: Any = None

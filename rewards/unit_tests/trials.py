@@ -107,6 +107,8 @@ def row_problem(what: str, outcome: RunResult) -> str | None:
     """What is wrong with a row of which `what`, the reference or a non-solution, had this outcome; a reason code."""
     if outcome.ending is Ending.NO_VERDICT:
         return "sandbox_failed"
+    if what == REFERENCE and outcome.ending is Ending.REFUSED:
+        return "tests_need_unsupported"
     if what == REFERENCE:
         return None if outcome.ending is Ending.PASSED else "reference_fails"
     return "non_solution_passes" if outcome.ending is Ending.PASSED else None

@@ -6,7 +6,6 @@ import contextlib
 import random
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 
 import psutil
 import pytest
@@ -41,15 +40,11 @@ def test_a_run_that_is_cut_after_its_last_test_has_the_verdict_of_its_tests(
         assert (outcome.ending, [test.ending for test in outcome.tests]) == (Ending.PASSED, [Ending.PASSED] * 2)
 
 
-@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("stop_at_first", [True, False])
-def test_no_program_gets_what_the_judge_said_of_the_one_before(
-    sandbox: LocalSandbox, stop_at_first: bool, kept: bool
-) -> None:
-    suite = replace(SUITE, pure=kept)
+def test_no_program_gets_what_the_judge_said_of_the_one_before(sandbox: LocalSandbox, stop_at_first: bool) -> None:
     programs = [RIGHT, WRONG, RIGHT, WRONG, "def add(a, b): raise KeyError(a)", RIGHT]
     jobs = [
-        Job(program=f"{program}# {number}", suite=suite, limits=SHORT, stop_at_first=stop_at_first)
+        Job(program=f"{program}# {number}", suite=SUITE, limits=SHORT, stop_at_first=stop_at_first)
         for number, program in enumerate(programs)
     ]
     expected = [Ending.PASSED if program == RIGHT else Ending.FAILED for program in programs]
@@ -57,7 +52,7 @@ def test_no_program_gets_what_the_judge_said_of_the_one_before(
     assert [outcome.ending for outcome in sandbox.run(jobs)] == expected
 
 
-ADD = CallSuite(tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4"), names=("add",), pure=True)
+ADD = CallSuite(tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4"), names=("add",))
 SUM = StdioSuite(tests=(StdioCase(stdin="1 2\n", stdout="3\n"), StdioCase(stdin="4 5\n", stdout="9")))
 PRINTS = "a, b = map(int, input().split())\nprint(a + b)\n"
 

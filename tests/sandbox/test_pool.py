@@ -30,9 +30,7 @@ from trl_grpo_ext.workers.frames import Inbox
 
 BEST = walls_or_skip()
 
-ADD = CallSuite(
-    tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"), names=("add",), pure=True
-)
+ADD = CallSuite(tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"), names=("add",))
 SUM = StdioSuite(tests=(StdioCase(stdin="1 2\n", stdout="3\n"), StdioCase(stdin="4 5\n", stdout="9")))
 RIGHT, WRONG = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
 PRINTS = "a, b = map(int, input().split())\nprint(a + b)\n"

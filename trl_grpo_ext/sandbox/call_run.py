@@ -1,8 +1,6 @@
 """Running a `CallSuite`: a solution and a judge, each in its jail, with a channel between them.
 
-The solution's process is forked for this one program and is gone after it. So is the judge, unless the run can have
-left nothing in it: its tests are pure, nothing came from the program but plain data, and the judge's last report, which
-bears the number of the run, has been read. Such a judge takes the next program.
+Both are forked for this one program, and are gone after it: a judge that a program has taken over judges no other.
 """
 
 from __future__ import annotations
@@ -12,53 +10,31 @@ import functools
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit, tell
-from trl_grpo_ext.sandbox.zygote import Judge, LostError, Zygote
+from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
 _PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, than as JSON
 REPORT_BYTES = 8 << 20  # what a judge may say of one program
-MOST_RUNS = 64  # of one judge
 
 
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """Run the tests against the program; raises LostError or IsolationError if the sandbox fails."""
-    limits = judge_limits(job.limits)
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(end) for _ in range(2) for end in socket.socketpair()]
-        solution, solution_end, left, right = ends
-        wanted = [("solution", job.limits, [solution_end, left])]
-        spare, zygote.judge = zygote.judge, None  # however this run ends, no other begins with what it has used
-        controls = opened.enter_context(contextlib.ExitStack())
-        if spare is not None:
-            controls.enter_context(spare.control)
-        if spare is None or spare.limits != limits:
-            controls.close()
-            control, control_end = [controls.enter_context(end) for end in socket.socketpair()]
-            wanted.append(("judge", limits, [control_end]))
-        children = opened.enter_context(zygote.children(*wanted))
-        judge = Judge(children[1], control, limits) if children[1:] else cast(Judge, spare)
-        if spare is not None:
-            children.append(spare.number)
-        report = Report(job, judge.runs)
+        ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
+        solution, solution_end, control, control_end, left, right = ends
+        program, judge = opened.enter_context(
+            zygote.children(
+                ("solution", job.limits, [solution_end, left]),
+                ("judge", judge_limits(job.limits), [control_end, right]),
+            )
+        )
         tell(solution, {"program": job.program})
-        tell_judge(judge.control, right, judge_order(job, suite, judge.runs))
-        result = _follow(zygote, job, report, children[0], judge, solution)
-        if suite.pure and report.clean and judge.runs < MOST_RUNS:
-            children.remove(judge.number)
-            controls.pop_all()
-            zygote.judge = replace(judge, runs=judge.runs + 1)
-        return result
-
-
-def tell_judge(control: socket.socket, rpc: socket.socket, order: dict[str, Any]) -> None:
-    """Give a judge the channel to a program, and say what it is to run against it."""
-    with contextlib.suppress(OSError):  # as in `tell`
-        socket.send_fds(control, [b"\0"], [rpc.fileno()])
-    tell(control, order)
+        tell(control, judge_order(job, suite))
+        return _follow(zygote, job, (program, judge), solution, control)
 
 
 @functools.lru_cache(maxsize=16)
@@ -67,10 +43,9 @@ def judge_limits(limits: Limits) -> Limits:
     return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))
 
 
-def judge_order(job: Job, suite: CallSuite, run: int = 0) -> dict[str, Any]:
-    """What a judge is told of its tests, which are its `run`-th."""
+def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
+    """The order to a judge: the tests, and how to run them."""
     return {
-        "run": run,
         "setup": suite.setup,
         "tests": suite.tests,
         "code": suite.code,
@@ -82,34 +57,36 @@ def judge_order(job: Job, suite: CallSuite, run: int = 0) -> dict[str, Any]:
 
 
 class Report:
-    """What a judge has said so far of a program: the results of its first tests, in order.
+    """The report of a judge on a program so far: the results of its first tests, in order."""
 
-    It is `clean` once the judge has said its last word, and that the run has left nothing in it.
-    """
-
-    def __init__(self, job: Job, run: int = 0) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
-        self._run = run
-        self.clean = False
-        self._bad_tests: RunResult | None = None
+        self._whole: RunResult | None = None
         self.results: list[TestResult] = []
 
-    def take(self, frames: Iterable[dict[str, Any]]) -> None:
-        """Take messages of the judge; raises LostError if one is of another run."""
-        for frame in frames:
-            if frame["run"] != self._run or self.clean:
-                raise LostError("the judge speaks of another run")
-            if "bad_tests" in frame:
-                self._bad_tests = RunResult(ending=Ending.BAD_TESTS, detail=frame["bad_tests"])
-            if "test" in frame:
-                self.results.append(TestResult(ending=Ending(frame["ending"]), detail=frame["detail"]))
-                self.clean = frame.get("clean", False)
+    def read(self, inbox: Inbox) -> None:
+        """Read the messages that have come. A judge that talks nonsense was taken over by the program."""
+        try:
+            self._take(inbox.take())
+        except (ValueError, TypeError, LookupError):
+            nonsense = TestResult(ending=Ending.PROTOCOL, detail="the judge's report makes no sense")
+            self._whole = run_result_of((nonsense,) * len(self._job.suite.tests))
+
+    def _take(self, messages: Iterable[dict[str, Any]]) -> None:
+        for message in messages:
+            if "bad_tests" in message:
+                self._whole = RunResult(ending=Ending.BAD_TESTS, detail=str(message["bad_tests"]))
+                continue
+            if self.complete or message["test"] != len(self.results):
+                raise ValueError("a report out of turn")
+            self.results.append(TestResult(ending=_JUDGED[message["ending"]], detail=str(message["detail"])))
 
     @property
     def complete(self) -> bool:
         """Whether nothing is left to say. What cuts the run short from now on cuts nothing."""
-        stopped = self._job.stop_at_first and self.results and self.results[-1].ending is not Ending.PASSED
-        return bool(self._bad_tests or stopped) or len(self.results) == len(self._job.suite.tests)
+        last = self.results[-1].ending if self.results else Ending.PASSED
+        stopped = last is Ending.REFUSED or (self._job.stop_at_first and last is not Ending.PASSED)
+        return self._whole is not None or stopped or len(self.results) == len(self._job.suite.tests)
 
     def conclude(self, cut: TestResult, ended: Callable[[], TestResult | None]) -> RunResult:
         """The outcome of the run.
@@ -118,8 +95,8 @@ class Report:
             cut: The result of the test that it was cut short in, if it is not complete.
             ended: Asked where the judge only saw the program go: how it ended, None if that is unknown.
         """
-        if self._bad_tests:
-            return self._bad_tests
+        if self._whole is not None:
+            return self._whole
         results = self.results if self.complete else [*self.results, cut]
         if any(each.ending is Ending.KILLED for each in self.results) and (known := ended()) is not None:
             results = [known if each.ending is Ending.KILLED else each for each in results]
@@ -127,38 +104,39 @@ class Report:
         return run_result_of((*results, *[rest] * (len(self._job.suite.tests) - len(results))))
 
 
-def _follow(zygote: Zygote, job: Job, report: Report, program: int, judge: Judge, solution: socket.socket) -> RunResult:
-    monitor = Monitor(zygote, job.limits)
-    inbox = Inbox(judge.control.fileno(), REPORT_BYTES)
+_JUDGED = {
+    ending.value: ending
+    for ending in (
+        *(Ending.PASSED, Ending.FAILED, Ending.ERROR, Ending.COMPILE_ERROR, Ending.MEMORY, Ending.PROTOCOL),
+        *(Ending.KILLED, Ending.REFUSED),
+    )
+}
+"""The endings that a judge may report."""
+
+
+def _follow(
+    zygote: Zygote, job: Job, children: tuple[int, int], solution: socket.socket, control: socket.socket
+) -> RunResult:
+    program, judge = children
+    monitor, report, inbox = Monitor(zygote, job.limits), Report(job), Inbox(control.fileno(), REPORT_BYTES)
     monitor.await_ready(Inbox(solution.fileno()))
-    report.take([monitor.await_ready(inbox)])  # its start is not the program's time
+    monitor.await_ready(inbox)  # its start is not the program's time
     monitor.start(job.limits.wall_seconds)
     monitor.add(inbox.descriptor)
-    report.take(inbox.take())
-
-    def step() -> None:
-        # Not when only a child has ended: a judge that is busy would be waited for without end.
-        if inbox.descriptor in monitor.wait():
-            inbox.read()
-            report.take(inbox.take())
-
-    cut = follow(zygote, judge.number, job, report, inbox, step)
-    return report.conclude(cut, lambda: _ending(zygote, program, job.limits))
-
-
-def follow(zygote: Zygote, judge: int, job: Job, report: Report, inbox: Inbox, step: Callable[[], None]) -> TestResult:
-    """Follow a judge to the end of its report, a step at a time; the result of the test that it is cut short in.
-
-    Raises LostError if something outside killed it.
-    """
+    report.read(inbox)
     try:
         while not (report.complete or inbox.ended):
-            step()
+            # Not when only a child has ended: a judge that is busy would be waited for without end.
+            if inbox.descriptor in monitor.wait():
+                inbox.read()
+                report.read(inbox)
+        cut = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")  # by what the program sent
     except LimitError as over:
-        return over.result
-    if not report.complete:
-        check_killed(await_exit(zygote, judge), judge_limits(job.limits))
-    return TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")  # by what the program sent
+        cut = over.result
+    else:
+        if not report.complete:
+            check_killed(await_exit(zygote, judge), judge_limits(job.limits))
+    return report.conclude(cut, lambda: _ending(zygote, program, job.limits))
 
 
 def _ending(zygote: Zygote, program: int, limits: Limits) -> TestResult | None:

@@ -49,15 +49,12 @@ class CallSuite:
         names: What `setup` and `tests` take from the solution. They are bound to stand-ins that call it.
         code: The setup and the tests compiled by this Python, by `inside.compiled.pack`; nothing to have each judge
             compile them. It never leaves this machine, and none is taken from another.
-        pure: Whether the tests can leave nothing behind in the process that runs them, except by the solution. Only
-            then may a judge that has run them judge another program.
     """
 
     tests: tuple[str, ...]
     names: tuple[str, ...]
     setup: str = ""
     code: str = field(default="", compare=False, repr=False)
-    pure: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +89,8 @@ class Ending(StrEnum):
     OUTPUT_LIMIT = "output_limit"
     PROTOCOL = "protocol"
     """It spoke out of turn on the channel that its answers travel by."""
+    REFUSED = "refused"
+    """The test would have run text of the program outside the program's process, as `eval` and `pickle.loads` do."""
     KILLED = "killed"
     """A signal ended it, such as a segmentation fault or its own kill."""
     NOT_RUN = "not_run"

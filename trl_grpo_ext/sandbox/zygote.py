@@ -50,16 +50,6 @@ class Exit:
     memory_kb: int
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """A child that judges programs, under these limits: its socket to the trainer, and how many it has judged."""
-
-    number: int
-    control: socket.socket
-    limits: Limits
-    runs: int = 0
-
-
 class Zygote(ChildProcess):
     """One warm process that forks jailed children. To kill it ends everything in its process tree.
 
@@ -86,8 +76,6 @@ class Zygote(ChildProcess):
         }
         self.exits: dict[int, Exit] = {}
         """How children ended by themselves, by their number."""
-        self.judge: Judge | None = None
-        """One that has judged and may judge again."""
         self._numbers = itertools.count()
         try:
             super().__init__(
@@ -155,11 +143,6 @@ class Zygote(ChildProcess):
     def _remove_folder(self) -> None:
         with contextlib.suppress(OSError):
             Path(self._folder).rmdir()
-
-    def abandon(self) -> None:
-        super().abandon()
-        if self.judge is not None:
-            self.judge.control.close()
 
     def _order(self, order: dict[str, Any], descriptors: Sequence[int]) -> None:
         try:

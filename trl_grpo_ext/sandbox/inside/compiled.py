@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import marshal
 from collections.abc import Sequence
 from types import CodeType
@@ -62,7 +61,6 @@ class Tests:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
-        self.run: int = order["run"]
         self.tests: list[str] = order["tests"]
         self.sources = {file_of(number): test for number, test in enumerate(self.tests)}
         self.sources[SETUP_FILE] = order["setup"]
@@ -70,8 +68,7 @@ class Tests:
         self.stop_at_first: bool = order["stop_at_first"]
         self.message_bytes: int = order["message_bytes"]
 
-    @functools.cached_property
     def compiled(self) -> TestCode:
-        """The code that came with them, else made when first asked for; raises BadTestsError if they are not Python."""
+        """The code that came with them, else made here; raises BadTestsError if they are not Python."""
         packed = self._order.get("code")
         return unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])

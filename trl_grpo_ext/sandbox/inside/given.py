@@ -70,12 +70,25 @@ def _names_of_mocks() -> frozenset[str]:
     return frozenset({*dir(mock.MagicMock()), *dir(mock.AsyncMock())})
 
 
-def _set(target: Any, name: Any, value: Any) -> None:
-    if callable(getattr(type(target), _checked_name(target, name), None)):
+def _check_no_method(target: Any, name: Any) -> None:
+    """Refuse to change how an object of the tests behaves: a method of its class, or whatever a class has but data."""
+    found = getattr(type(target), _checked_name(target, name), None)
+    if isinstance(target, type):
+        found = next((vars(kind)[name] for kind in target.__mro__ if name in vars(kind)), found)
+    if callable(found) or (isinstance(target, type) and hasattr(type(found), "__get__")):
         raise AttributeError(f"the method {name!r} of a test's object is not to be replaced")
+
+
+def _set(target: Any, name: Any, value: Any) -> None:
+    _check_no_method(target, name)
     if _is_mock(target) and isinstance(value, Stub):
         raise AttributeError(f"{name!r} of a mock is not to be an object of the program, which would answer for it")
     setattr(target, name, value)
+
+
+def _delete(target: Any, name: Any) -> None:
+    _check_no_method(target, name)
+    delattr(target, name)
 
 
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
@@ -106,7 +119,7 @@ USES: dict[str, Callable[..., Any]] = {
     "call": operator.call,
     "get": lambda target, name: getattr(target, _checked_name(target, name)),
     "set": _set,
-    "delete": lambda target, name: delattr(target, _checked_name(target, name)),
+    "delete": _delete,
     "special": _special,
     "signature": _signature,
     "start": tasks.start,

@@ -25,9 +25,11 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import (
     OF_PLAIN_RESULTS,
     UNARY,
 )
+from trl_grpo_ext.sandbox.inside.crossing.kinds import held
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
 _FIRST_PULLS = 8
+_SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 class Requester(Protocol):
@@ -139,21 +141,21 @@ def name_of(target: Any) -> str:
 
 
 def demote(value: Any) -> None:
-    """Take what the program has returned for a result, all in it as well: also an object that the test had made.
+    """Take a value that the program has returned, and all that it holds, for results, also if the test has made them.
 
     Otherwise `distance(p, q)` could return `p`, whose class says that it is within any tolerance of the distance.
     """
-    queue, seen = [value], set()
+    queue = [value]
+    seen: dict[int, Any] = {}  # the objects too: an `id` is used again for the next one
     while queue:
         found = queue.pop()
+        if type(found) in _SCALARS or id(found) in seen:
+            continue
+        seen[id(found)] = found
         if isinstance(found, Stub):
             found._remote_state.standing = Standing.RESULT
-        elif type(found).__module__ == "tests" and id(found) not in seen:  # an object of the tests that came back
-            seen.add(id(found))
-            queue.extend(getattr(found, "__dict__", {}).values())
-        if isinstance(found, list | tuple | dict | set | frozenset | deque) and id(found) not in seen:
-            seen.add(id(found))
-            queue.extend([*found, *found.values()] if isinstance(found, dict) else found)
+        if not isinstance(found, Handle):
+            queue += held(found)
 
 
 def special(name: str) -> Callable[..., Any]:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-import contextlib
-import gc
 import os
 import reprlib
-import resource
-import socket
 import sys
 from opcode import opname
 from traceback import walk_tb
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
+from trl_grpo_ext.sandbox.inside.code_guard import CodeGuard
 from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests, innermost
 from trl_grpo_ext.sandbox.inside.handle import name_of
 from trl_grpo_ext.sandbox.inside.patching import share_changes
@@ -31,68 +28,77 @@ MESSAGES_IN_ALL = 16
 """The most that the program may send in all, in messages of the longest kind."""
 
 _RECURSION_LIMIT = 4000
-_MORE_KB = 8 << 10  # that a judge which is kept may have come to need
-_KEPT_SECONDS = 0.5  # of processor time, after which it is not
 
 _nowhere = Capture(0)  # made before the fork, which costs each child less
 
 
-def judge(control: int) -> None:
-    """Judge each program that the trainer asks for by `control`, one after another, until it ends.
+def judge(control: int, rpc: int) -> None:
+    """Judge the program at the other end of `rpc`, which may send anything, as the trainer orders by `control`.
 
-    Before each order comes the channel to the program, which may send anything.
+    This process runs nothing but the tests from then on, and judges no other program.
     """
-    trainer, ends = socket.socket(fileno=control), list[int]()
+    run_tests(control, rpc, guarded=True)
+
+
+def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
+    """Run the tests that the trainer orders, and report on each.
+
+    Args:
+        control: The channel to the trainer.
+        rpc: The channel to the program.
+        guarded: Whether to end this process if they would run code of the program; see `code_guard`.
+    """
     sys.setrecursionlimit(_RECURSION_LIMIT)
     sys.stdout = sys.stderr = _nowhere
-    born_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    try:
-        while (received := socket.recv_fds(trainer, 1, 1))[0]:
-            ends += received[1]
-            # Only now: to close a channel would wake its program up, just to be killed.
-            for end in ends[:-1]:
-                os.close(end)
-            del ends[:-1]
-            _judge(Channel(control), ends[0], born_kb)
-            for name in ("tests", "solution"):
-                sys.modules.pop(name, None)
-            gc.collect()  # what is left goes now, and not in the next program's time
-    finally:
-        trainer.detach()
-        for end in ends:
-            os.close(end)
-
-
-def _judge(trainer: Channel, rpc: int, born_kb: int) -> None:
-    """Run the tests that the trainer orders against the program at the other end of `rpc`; report one by one.
-
-    Each report bears the number of the run. The last says whether the run has left nothing behind, in this process,
-    that another run could see: if the tests are pure, that is so unless more than plain data came from the program.
-    """
+    trainer = Channel(control)
     tests = Tests(trainer.receive())
-    with contextlib.suppress(BadTestsError):  # said when they are to be run
-        _ = tests.compiled
-    trainer.send({"run": tests.run, "ready": True})
+    try:
+        setup, snippets = tests.compiled()
+    except BadTestsError as error:
+        trainer.send({"ready": True})
+        trainer.send({"bad_tests": str(error)})
+        return
+    trainer.send({"ready": True})
     most = tests.message_bytes
     program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most), tests.sources)
+    judgement = _Judgement(trainer, program, tests)
+    if guarded:
+        CodeGuard([setup, *snippets], judgement.refuse).install()
     try:
-        setup, snippets = tests.compiled
-        namespace, early = _prepare(program, setup, tests)
-        for number, test in enumerate(snippets):
-            ending, detail = early or _run(program, test, dict(namespace))
-            report = {"run": tests.run, "test": number, "ending": ending, "detail": detail}
-            last = number + 1 == len(tests.tests) or (tests.stop_at_first and ending != "passed")
-            trainer.send(report | {"clean": program.end() and _is_small(born_kb)} if last else report)
-            if last:
-                break
+        judgement.run(setup, snippets)
     except BadTestsError as error:
-        trainer.send({"run": tests.run, "bad_tests": str(error)})
+        trainer.send({"bad_tests": str(error)})
 
 
-def _is_small(born_kb: int) -> bool:
-    """Whether this process still needs little: the memory of a judge is counted with that of its program."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_maxrss - born_kb < _MORE_KB and used.ru_utime + used.ru_stime < _KEPT_SECONDS
+class _Judgement:
+    """The run of some tests against a program."""
+
+    def __init__(self, trainer: Channel, program: ProgramProxy, tests: Tests) -> None:
+        self._trainer = trainer
+        self._program = program
+        self._tests = tests
+        self._number = 0
+
+    def run(self, setup: CodeType, snippets: list[CodeType]) -> None:
+        """Run the tests one by one, each in the namespace that the setup leaves; BadTestsError if they do not run."""
+        namespace, early = _prepare(self._program, setup, self._tests)
+        for self._number, test in enumerate(snippets):
+            ending, detail = early or _run(self._program, test, dict(namespace))
+            if ending == "passed" and self._number + 1 == len(snippets):
+                ending, detail = self._program.end() or (ending, detail)
+            self._trainer.send({"test": self._number, "ending": ending, "detail": detail})
+            if self._tests.stop_at_first and ending != "passed":
+                return
+
+    def refuse(self, what: str) -> NoReturn:
+        """End this process, since a test would have run code that is neither its own nor the library's.
+
+        It counts as the program's doing, also where tests run a text that they have put together themselves: a row
+        without a verdict would be a way out for programs.
+        """
+        detail = f"the tests would run text of the program: {what}"
+        self._trainer.send({"test": self._number, "ending": "refused", "detail": detail})
+        os._exit(0)
 
 
 def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
@@ -109,7 +115,7 @@ def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict
     except BaseException as error:
         return namespace, detail_of(program, error)
     _bind(namespace, stand_ins)
-    program.changed_library = share_changes(program)
+    share_changes(program)
     if tests.sources[SETUP_FILE]:
         early = _run(program, setup, namespace)
         if early[0] != "passed":

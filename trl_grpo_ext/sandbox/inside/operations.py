@@ -71,7 +71,8 @@ _LIBRARY = {
     "dataclasses": "asdict astuple fields is_dataclass replace",
     "inspect": (
         "getdoc isabstract isasyncgen isasyncgenfunction isawaitable isclass iscoroutine iscoroutinefunction "
-        "isfunction isgenerator isgeneratorfunction ismethod signature getmembers getfullargspec isbuiltin isroutine"
+        "isfunction isgenerator isgeneratorfunction ismethod signature getmembers getfullargspec isbuiltin isroutine "
+        "get_annotations"
     ),
     "typing": "get_type_hints",
     "asyncio": "iscoroutinefunction",
@@ -114,6 +115,7 @@ def _environ(changed: dict[str, str | None]) -> None:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
+    "end": lambda: None,
     "get": getattr,
     "set": setattr,
     "delete": delattr,

@@ -9,7 +9,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -23,38 +23,24 @@ _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
 _PATCHED_WHERE_NAMED = ("getpass", "platform", "secrets", "shutil", "socket", "subprocess", "urllib.request", "uuid")
 _OWN = frozenset({"stdout", "stderr", "modules", "path"})
 _PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
-_MOST_READ = 200_000
-"""Characters of the tests that are looked through; the rest of longer ones is what they compare with."""
 _RUNNER = "exec(compile("
 """How the line of the setup begins that is no test's, but the stand-in for pytest."""
 
 
-def share_changes(program: ProgramProxy) -> bool:
-    """Have the program do as the tests do; whether Python's library has been changed for that, in this process.
-
-    What the tests' source code does not mention is left alone.
-    """
-    heads = [text[:_MOST_READ] for text in program.sources.values()]
-    own = ("".join(line for line in head.splitlines(True) if not line.startswith(_RUNNER)) for head in heads)
-    text = "".join(own)[:_MOST_READ]
-
-    found: list[str] = []
-
-    def mentioned(words: Iterable[str]) -> list[str]:
-        here = [word for word in words if word in text]
-        found.extend(here)
-        return here
-
-    if mentioned(["seed"]):
+def share_changes(program: ProgramProxy) -> None:
+    """Have the program do as the tests do. What the tests' source code does not mention is left alone."""
+    lines = (line for source in program.sources.values() for line in source.splitlines(keepends=True))
+    text = "".join(line for line in lines if not line.startswith(_RUNNER))
+    if "seed" in text:
         _share_seeds(program)
-    for module in mentioned(LIBRARY):
-        _forward_library(program, module)
-    if mentioned(_PATCHING):
-        for name in (*_PATCHED, *mentioned(_PATCHED_WHERE_NAMED)):
+    for module in LIBRARY:
+        if module in text:
+            _forward_library(program, module)
+    if any(word in text for word in _PATCHING):
+        for name in (*_PATCHED, *(each for each in _PATCHED_WHERE_NAMED if each in text)):
             _watch(program, importlib.import_module(name))
-    if mentioned(["environ", "setenv", "putenv"]):
+    if any(word in text for word in ("environ", "setenv", "putenv")):
         _share_environment(program)
-    return bool(found)
 
 
 def _share_seeds(program: ProgramProxy) -> None:
@@ -83,7 +69,8 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
     def function(*args: Any, **kwargs: Any) -> Any:
         # Only for the tests themselves: what runs them must not be told by the program what is a fixture.
         by_tests = sys._getframe(1).f_code.co_filename.startswith("<tests")
-        if by_tests and args and isinstance(args[0], Stub | RemoteClass):
+        subject = next(iter((*args, *kwargs.values())), None)
+        if by_tests and isinstance(subject, Stub | RemoteClass):
             return program.request("library", module, name, *args, **kwargs)
         return own(*args, **kwargs)
 

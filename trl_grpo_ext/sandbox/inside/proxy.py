@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from _thread import RLock  # not threading, which costs every fork
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside.crossing.classes import class_order
@@ -23,8 +24,6 @@ from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
 MAX_NESTING = 40
-_PLAIN = "bytes complex dict float frozenset handle int later list ref set str tuple"
-"""The tags of what leaves nothing behind in Python: no class, no module and no cache of the library."""
 
 _RESULTS: dict[str, type] = {
     **dict.fromkeys(("eq", "isinstance", "issubclass"), bool),
@@ -62,7 +61,6 @@ class ProgramProxy:
         has_made: Whether the tests have made an object that is asked for more than what it holds.
         asked: How many requests there have been.
         before: Called before each request; it may make requests itself.
-        changed_library: Whether functions of Python's library have been replaced for it.
     """
 
     def __init__(self, channel: Channel, sources: dict[str, str]) -> None:
@@ -75,13 +73,11 @@ class ProgramProxy:
         self.sources = sources
         self.has_made = False
         self.before: Callable[[], None] | None = None
-        self.changed_library = False
         self._channel = channel
         self._lock = RLock()
         self.asked = 0
         self._nesting = 0
         self._shared = Shared()
-        self._tags = self._shared.tags
         self._open = 0
         self._translation = Translation(self)
 
@@ -134,11 +130,11 @@ class ProgramProxy:
                 note_name(name, value)
         return dict(zip(names, found, strict=True))
 
-    def end(self) -> bool:
-        """Ask nothing from now on; whether nothing came but plain data and functions, each in answer to a request."""
-        alone = self.fault is None and not self.changed_library and not self._translation.has_classes
-        self._note("killed", "the run is over")
-        return alone and self._tags <= {*_PLAIN.split()}
+    def end(self) -> tuple[str, str] | None:
+        """Take the program's last word; how the run ends after all, if the program has spoken out of turn before it."""
+        with suppress(BaseException):
+            self.request("end")
+        return (self.fault.ending, self.fault.detail) if self.fault and self.fault.ending == "protocol" else None
 
     def check_silence(self) -> None:
         """End the run if the program has spoken without being asked."""
@@ -173,7 +169,6 @@ class ProgramProxy:
             self._open -= 1
             if forget:
                 self._shared = Shared()
-                self._tags |= {"forgotten"}
 
     def _write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
         Encoder(self._shared, self._translation.write, self._translation.first).write(message, key, encode)
@@ -218,7 +213,6 @@ class ProgramProxy:
 
     def _call_back(self, message: dict[str, Json]) -> None:
         """Use an object of the tests as the program asks, and tell it what came of it."""
-        self._tags.add("callback")
         try:
             use, args, kwargs = reading(self._read_callback, message)
         except MalformedError as fault:

@@ -17,7 +17,6 @@ _REHEARSED_TESTS = {
     "setup": "import math\ndef check(f):\n    assert f([1], [2]) == [1, 2]\n    assert f(1, b=2.5) == 3.5\n",
     "tests": ["check(add)", "assert add('a', 'b') == 'ab'", "assert add((1,), (2,)) == (1, 2)"],
     "names": ["add"],
-    "run": 0,
     "stop_at_first": True,
     "message_bytes": 1 << 20,
 }
@@ -37,16 +36,14 @@ def rehearse() -> None:
 def _play(*, judge_here: bool) -> None:
     pairs = [socket.socketpair() for _ in range(3)]
     (trainer, judge_end), (other, solution_end), (left, right) = pairs
-    socket.send_fds(trainer, [b"\0"], [right.fileno()])
     Channel(trainer.fileno()).send(_REHEARSED_TESTS)
     Channel(other.fileno()).send(_REHEARSED_PROGRAM)
-    trainer.shutdown(socket.SHUT_WR)
     pid = os.fork()
     try:
         if judge_here == (pid != 0):
             left.close()
             with _as_it_was():
-                judge.judge(judge_end.fileno())
+                judge.run_tests(judge_end.fileno(), right.fileno(), guarded=False)
         else:
             right.close()
             with _as_it_was():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Callable
 from enum import Enum, EnumMeta
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.containers import refill
@@ -28,11 +29,6 @@ from trl_grpo_ext.sandbox.inside.remote_class import ErrorStub, RemoteClass, cla
 _MAX_NAME = 100
 _MAX_BASES = 16
 
-_BUILTIN_FUNCTIONS = {
-    id(function): name
-    for name, function in vars(sys.modules["builtins"]).items()
-    if callable(function) and not isinstance(function, type)
-}
 _NEVER = (ModuleType, FrameType, CodeType, TracebackType)
 """What leads to the tests' own code and to what it expects."""
 
@@ -54,7 +50,6 @@ class Translation:
     Attributes:
         given: The tests' functions and objects that the program may use, by number.
         classes: The program's, by number, and those of the tests that it has made as well.
-        has_classes: Whether there are stand-ins for classes of the program.
     """
 
     def __init__(self, program: Requester) -> None:
@@ -64,7 +59,6 @@ class Translation:
         self._program = program
         self._objects: dict[int, Any] = {}
         self.classes: dict[int, RemoteClass] = {}
-        self.has_classes = False
 
     def first(self, encoder: Encoder, value: Any) -> Json | None:
         """The JSON for what the program has already."""
@@ -81,8 +75,9 @@ class Translation:
             return self._exceptions.encode_error(value, encoder)
         if isinstance(value, Enum):
             return {"enum": [type(value).__name__, value.name, encoder.encode(value.value)]}
-        if id(value) in _BUILTIN_FUNCTIONS:
-            return {"builtin": _BUILTIN_FUNCTIONS[id(value)]}
+        name = value.__name__ if isinstance(value, BuiltinFunctionType | MethodType) else ""
+        if name and vars(builtins).get(name) is value:
+            return {"builtin": name}
         if isinstance(value, FunctionType | BuiltinFunctionType):
             specials = ["__call__", "__get__"] if isinstance(value, FunctionType) else ["__call__"]
             named = map(encoder.encode, (value.__name__, value.__doc__))
@@ -134,19 +129,16 @@ class Translation:
 
     def _handle(self, data: Json) -> Any:
         number, *described = checked(data, list)
-        if checked(number, int) not in self._objects:
-            kind, name = described
-            cls = self._read_class(kind)
-            if not issubclass(cls, Handle):
-                raise MalformedError("no object of that class")
-            self._objects[number] = self._with_state(object.__new__(cls), number, name)
-        return self._returned(self._objects[number])
-
-    def _returned(self, known: Any) -> Any:
-        """An object that the program has sent, which is a result then, also if the tests have made it."""
-        if isinstance(known, Stub):
-            known._remote_state.standing = Standing.RESULT
-        return known
+        known = self._objects.get(checked(number, int))
+        if known is not None and not described:
+            return _returned(known)
+        kind, name = described
+        cls = self._read_class(kind)
+        if not issubclass(cls, Handle):
+            raise MalformedError("no object of that class")
+        if known is None:
+            known = self._objects[number] = self._with_state(object.__new__(cls), number, name)
+        return _returned(_of_class(known, cls))
 
     def _with_state(self, stand_in: Any, number: int, name: Json) -> Any:
         state = State(self._program, number, checked(name, str)[:_MAX_NAME])
@@ -163,23 +155,21 @@ class Translation:
         base: Any = next((each for each in cls.__mro__ if each in PLAIN_BASES), None)
         if base is None or not isinstance(cls, RemoteClass):
             raise MalformedError("no class of plain data")
-        known = self._returned(self._objects.get(checked(number, int)))
-        if not PLAIN_BASES[base]:
-            value = checked(decoder.decode(content), base)
-            new = known if known is not None else self._with_state(base.__new__(cls, value), number, cls.__name__)
-        else:
-            new = known if known is not None else self._with_state(base.__new__(cls), number, cls.__name__)
-            refill(decoder, decoder.enter(new), content)
-        self._objects[number] = new
-        return new
+        known = self._objects.get(checked(number, int))
+        value = () if PLAIN_BASES[base] else (checked(decoder.decode(content), base),)
+        if known is None:
+            known = self._objects[number] = self._with_state(base.__new__(cls, *value), number, cls.__name__)
+        _of_class(known, cls)
+        if PLAIN_BASES[base]:
+            refill(decoder, decoder.enter(known), content)
+        return _returned(known)
 
     def _error(self, decoder: Decoder, data: Json) -> Any:
         error, number = self._exceptions.decode_error(data, decoder, _guarded)
         known = self._objects.get(number) if type(number) is int else None
-        if isinstance(known, BaseException):
-            renew(known, error)
         if known is not None:
-            return self._returned(known)
+            renew(_of_class(known, type(error)), error)
+            return _returned(known)
         if isinstance(error, ErrorStub):
             self._with_state(error, checked(number, int), type(error).__name__)
         elif number is not None:
@@ -201,7 +191,6 @@ class Translation:
         if checked(number, int) not in self.classes:
             if described == ["function"]:
                 return self.classes.setdefault(number, class_of_functions(self._program, number))
-            self.has_classes = True
             name, qualified, bases, names, flags = described
             parents = [base for each in checked(bases, list)[:_MAX_BASES] if (base := self._base(each)) is not None]
             if not all(type(each) is str for each in (name, *qualified, *names, *flags)):
@@ -217,6 +206,20 @@ class Translation:
         if tag == "type":
             return next((kind for kind in PLAIN_BASES if kind.__name__ == payload), None)
         return self._class(payload)
+
+
+def _returned(known: Any) -> Any:
+    """An object that the program has sent, which is a result then, also if the tests have made it."""
+    if isinstance(known, Stub):
+        known._remote_state.standing = Standing.RESULT
+    return known
+
+
+def _of_class(known: Any, cls: type) -> Any:
+    """An object by its number; raises MalformedError if the program says that it is of another class now."""
+    if type(known) is not cls:
+        raise MalformedError("an object of another class than before")
+    return known
 
 
 def _library_member(data: Json) -> Any:

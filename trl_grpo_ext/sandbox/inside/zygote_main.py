@@ -176,7 +176,7 @@ def _live(cell: Cell, calls: list[kernel.PreparedCall], kind: str) -> NoReturn:
 _ROLES: dict[str, Callable[[], None]] = {
     "program": lambda: program.run_program(3),
     "solution": lambda: answers.serve(3, 4),
-    "judge": lambda: judge.judge(3),
+    "judge": lambda: judge.judge(3, 4),
 }
 
 

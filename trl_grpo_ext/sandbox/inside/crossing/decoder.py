@@ -47,7 +47,6 @@ class Decoder:
         if len(data) != 1:
             raise MalformedError("a tag is missing")
         ((tag, payload),) = data.items()
-        self.shared.tags.add(tag)
         if (of_parts := BY_TAG.get(tag)) is not None:
             return _made(of_parts, self.decode_all(payload))
         if tag in CONTAINERS:

@@ -13,10 +13,19 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.sandbox.inside.crossing.values import MAX_FIELDS, TYPE_NAMES, TYPES, MalformedError, checked, is_field
+from trl_grpo_ext.sandbox.inside.crossing.values import (
+    MAX_FIELDS,
+    TYPE_NAMES,
+    TYPES,
+    MalformedError,
+    checked,
+    contents,
+    is_field,
+    of_module,
+)
 
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 
@@ -156,6 +165,23 @@ def kind_of_library(value: Any) -> Kind | None:
     if found is None and _BY_TEXT.get(kind.__name__) == kind.__module__.partition(".")[0]:
         return BY_TAG[kind.__name__]
     return found
+
+
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_OF_ANYTHING = (tuple, frozenset, slice, MappingProxyType, *_VIEWS)
+
+
+def held(value: Any) -> list[Any]:
+    """The objects that an object holds, one level deep, whatever its class is."""
+    if isinstance(value, _OF_ANYTHING):
+        kind = next(kind for each in type(value).__mro__ if (kind := KINDS.get(each) or EXACT.get(each)))
+        return list(kind.parts(value))
+    if isinstance(value, of_module("numpy", "ndarray")):
+        return list(value.ravel().tolist()) if value.dtype.hasobject else []
+    if isinstance(value, BaseException):
+        links = [value.__cause__, value.__context__, *getattr(value, "exceptions", ())]
+        return [*value.args, *links, *vars(value).values()]
+    return [] if isinstance(value, ModuleType) else contents(value)
 
 
 def _by_text(name: str, module: str) -> Kind:

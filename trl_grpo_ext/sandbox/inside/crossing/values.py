@@ -144,15 +144,13 @@ class Shared:
     Attributes:
         containers: Lists, dicts, sets, bytearrays, deques, arrays, and objects that are no more than their attributes.
         errors: Exceptions that the tests raised in a callback.
-        tags: Those of all that was read.
     """
 
-    __slots__ = ("_seen", "_settled", "_size", "_watched", "containers", "errors", "tags")
+    __slots__ = ("_seen", "_settled", "_size", "_watched", "containers", "errors")
 
     def __init__(self) -> None:
         self.containers = Table()
         self.errors = Table()
-        self.tags: set[Json] = set()
         self._seen: dict[int, list[Any]] = {}
         self._watched: list[Any] = []  # those in `_seen`
         self._settled = 0
@@ -249,8 +247,9 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def is_attribute(name: str) -> bool:
-    """Whether an attribute of that name crosses; `__class__` and its like do not."""
-    return name.isidentifier() and not (name.startswith("__") and name.endswith("__"))
+    """Whether an attribute of that name crosses. `__class__` and its like do not, nor do the names of stand-ins."""
+    is_own = (name.startswith("__") and name.endswith("__")) or name.startswith("_remote_")
+    return name.isidentifier() and not is_own
 
 
 def set_attributes(value: Any, state: dict[str, Any]) -> None:

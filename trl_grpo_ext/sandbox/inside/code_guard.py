@@ -1,0 +1,215 @@
+"""Refuse to run code in the judge, unless it is the tests' own or the library's.
+
+A test may hand a text of the program to `eval`, and so may the library: `typing.get_type_hints`, `timeit`, `doctest`,
+`pickle`. There is no list of such functions here. Python announces each piece of code that is compiled or run, whoever
+asks for it, and the guard ends the judge unless the code is one of these:
+
+* the tests as the dataset has them, and texts that stand in them as constants, as in `exec("x = 3")`;
+* files of the library and of packages, when they are imported;
+* what the library writes for classes of the tests: data classes, named tuples, mocks.
+
+A test's own `eval(f(3)) == 24` is answered by `expressions`, which runs nothing. To read a text to a tree is allowed,
+as `ast.literal_eval` does; to compile a tree is not, since nobody can tell where it came from.
+"""
+
+from __future__ import annotations
+import __future__
+
+import builtins
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType
+from typing import Any, NoReturn
+
+from trl_grpo_ext.sandbox.inside.expressions import NotPlainError, evaluate, is_plain_class
+
+_compile, _exec, _eval = builtins.compile, builtins.exec, builtins.eval
+
+_ONLY_PARSE = 0x400  # ast.PyCF_ONLY_AST
+_INHERITED = __future__.annotations.compiler_flag
+_OPTIMIZED = 0x1  # inspect.CO_OPTIMIZED: the code of a function, whose variables exec cannot change
+_EVENTS = frozenset(
+    (
+        *("compile", "exec", "marshal.loads", "marshal.load", "pickle.find_class"),
+        *("code.__new__", "function.__new__", "object.__setattr__"),
+    )
+)
+"""The audit events by which code comes about; see https://docs.python.org/3/library/audit_events.html."""
+# They check the names of fields and functions, which are all that they take from outside, to be identifiers.
+_GENERATORS = frozenset({"attr._make", "collections", "dataclasses", "unittest.mock"})
+_IMPORTERS = ("importlib._bootstrap", "importlib._bootstrap_external", "zipimport")
+_TESTS = "<tests"
+"""How the file names of the tests' code begin."""
+
+
+class CodeGuard:
+    """The one place that decides what a judge may run.
+
+    Args:
+        tests: The code of the tests and their setup.
+        refuse: Ends the judge at once, so that no `except` or `assertRaises` of a test can swallow the refusal. It is
+            told what would have been run.
+    """
+
+    def __init__(self, tests: Sequence[CodeType], refuse: Callable[[str], NoReturn]) -> None:
+        self._refuse = refuse
+        self._allowed = {id(code): code for code in tests}
+        self._compiling = False
+
+    def install(self) -> None:
+        """Begin to guard this process, for good: Python has no way to take an audit hook off."""
+        for name, function in (("compile", self.compile), ("exec", self.exec), ("eval", self.eval)):
+            setattr(builtins, name, function)
+        sys.addaudithook(self._audit)
+
+    def compile(
+        self,
+        source: Any,
+        filename: Any,
+        mode: str,
+        flags: int = 0,
+        dont_inherit: bool = False,
+        optimize: int = -1,
+        **options: Any,
+    ) -> Any:
+        """Compile a text of the tests, or parse any text; what `builtins.compile` is in the judge."""
+        caller = sys._getframe(1)
+        inherited = 0 if dont_inherit else caller.f_code.co_flags & _INHERITED
+        if not flags & _ONLY_PARSE:
+            return self._code(source, filename, mode, caller, flags | inherited, optimize, **options)
+        self._compiling = True
+        try:
+            return _compile(source, filename, mode, flags | inherited, True, optimize, **options)
+        finally:
+            self._compiling = False
+
+    def exec(self, source: Any, /, globals: Any = None, locals: Any = None, *, closure: Any = None) -> None:  # noqa: A002
+        """Run code, or a text of the tests; what `builtins.exec` is in the judge."""
+        caller = sys._getframe(1)
+        scope = _scope(caller, globals, locals)
+        if not isinstance(source, CodeType):
+            source = self._code(source, "<string>", "exec", caller, caller.f_code.co_flags & _INHERITED)
+        if closure is None:
+            _exec(source, *scope)
+        else:
+            _exec(source, *scope, closure=closure)
+
+    def eval(self, source: Any, /, globals: Any = None, locals: Any = None) -> Any:  # noqa: A002
+        """Evaluate code, a text of the tests, or a plain expression; what `builtins.eval` is in the judge."""
+        caller = sys._getframe(1)
+        scope = _scope(caller, globals, locals)
+        if isinstance(source, CodeType):
+            return _eval(source, *scope)
+        # A name is no constant: Python keeps one object for all names that are spelled alike, a program's too.
+        is_name = type(source) is str and source.isidentifier()
+        if _is_of_tests(caller) and (is_name or not self._stands_in_tests(source)):
+            try:
+                return evaluate(source, *scope)
+            except NotPlainError as error:
+                self._refuse(f"eval: {error}")
+        text = source.lstrip(" \t") if type(source) is str else source
+        code = self._code(source, "<string>", "eval", caller, caller.f_code.co_flags & _INHERITED, text=text)
+        return _eval(code, *scope)
+
+    def _code(
+        self,
+        source: Any,
+        filename: Any,
+        mode: str,
+        caller: FrameType,
+        flags: int,
+        optimize: int = -1,
+        text: Any = None,
+        **options: Any,
+    ) -> CodeType:
+        """Compile a text that may be run; end the judge for any other."""
+        of_library = _module(caller) in (*_GENERATORS, *_IMPORTERS) or self._is_importing(caller)
+        if not (of_library or self._stands_in_tests(source) or _is_of_timeit(source)):
+            self._refuse(f"compile, called by {_place(caller)}")
+        text = source if text is None else text
+        self._compiling = True
+        try:
+            code: CodeType = _compile(text, filename, mode, flags, True, optimize, **options)
+        finally:
+            self._compiling = False
+        self._allowed[id(code)] = code
+        return code
+
+    def _stands_in_tests(self, source: Any) -> bool:
+        """Whether a text is a constant of the tests: the same object, since a program may guess what stands there."""
+        return type(source) in (str, bytes) and any(source is each for each in self._constants())
+
+    def _constants(self) -> Iterator[Any]:
+        for code in [*self._allowed.values()]:
+            yield from _constants(code)
+
+    def _is_importing(self, frame: FrameType | None) -> bool:
+        """Whether a module is being imported, which runs none of its functions on values of the program."""
+        while frame is not None and not _is_of_tests(frame):
+            if getattr(frame.f_globals.get("__spec__"), "_initializing", False):
+                return True
+            frame = frame.f_back
+        return False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _EVENTS:
+            return
+        caller = sys._getframe(1)
+        while caller.f_globals is globals() and caller.f_back is not None:  # from `exec` above to who has called it
+            caller = caller.f_back
+        if not (_module(caller) in _IMPORTERS or self._may_be(event, arguments) or self._is_importing(caller)):
+            self._refuse(f"{event}, called by {_place(caller)}")
+
+    def _may_be(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        if event == "compile":
+            return self._compiling
+        if event == "pickle.find_class":
+            return is_plain_class(*arguments)
+        if event == "object.__setattr__":
+            return arguments[1] != "__code__" or self._is_allowed(arguments[2])
+        return event in ("exec", "function.__new__") and self._is_allowed(arguments[0])
+
+    def _is_allowed(self, code: Any) -> bool:
+        if self._allowed.get(id(code)) is code:
+            return True
+        return any(code is each for each in self._constants())
+
+
+def _scope(frame: FrameType, global_names: Any, local_names: Any) -> tuple[Any, Any]:
+    """The names that exec and eval use: those of the caller where none are given."""
+    if global_names is not None:
+        return global_names, global_names if local_names is None else local_names
+    if local_names is None:
+        local_names = dict(frame.f_locals) if frame.f_code.co_flags & _OPTIMIZED else frame.f_locals
+    return frame.f_globals, local_names
+
+
+def _constants(code: CodeType) -> Iterator[Any]:
+    """The constants of code and of the functions in it."""
+    waiting: list[Any] = [code]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        if isinstance(each, CodeType):
+            waiting += each.co_consts
+        elif isinstance(each, tuple | frozenset):
+            waiting += each
+
+
+def _is_of_tests(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_TESTS)
+
+
+def _is_of_timeit(source: Any) -> bool:
+    """Whether it is the text by which timeit calls a function, as in `timeit.timeit(lambda: f(3))`."""
+    template = getattr(sys.modules.get("timeit"), "template", "")
+    calls = template.format(init=", _stmt=_stmt", setup="pass", stmt="_stmt()")
+    return type(source) is str and source in ("pass", calls)
+
+
+def _module(frame: FrameType) -> Any:
+    return frame.f_globals.get("__name__")
+
+
+def _place(frame: FrameType) -> str:
+    return f"{_module(frame)}.{frame.f_code.co_name}"
