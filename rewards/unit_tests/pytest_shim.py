@@ -29,13 +29,11 @@ def fail(reason: str = "", pytrace: bool = True, msg: str = "") -> None:
     raise Failed(reason or msg or "pytest.fail()")
 
 
-fail.Exception = Failed  # type: ignore[attr-defined]
-
-
 def skip(reason: str = "", *, allow_module_level: bool = False, msg: str = "") -> None:
     raise Skipped(reason or msg or "pytest.skip()")
 
 
+fail.Exception = Failed  # type: ignore[attr-defined]
 skip.Exception = Skipped  # type: ignore[attr-defined]
 
 
@@ -48,10 +46,10 @@ def importorskip(modname: str, minversion: str | None = None, reason: str | None
 
 class _Raises:
     def __init__(self, expected: Any, match: str | re.Pattern[str] | None) -> None:
-        kinds = expected if isinstance(expected, tuple) else (expected,)
-        if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-            raise TypeError(f"pytest.raises expects exception classes, got {expected!r}")
         self.expected, self.pattern = expected, match
+        kinds = expected if isinstance(expected, tuple) else (expected,)
+        if any(not isinstance(kind, type) or not issubclass(kind, BaseException) for kind in kinds):
+            raise TypeError(f"pytest.raises expects exception classes, got {expected!r}")
         self.value: Any = None
         self.type: Any = None
 
@@ -64,9 +62,7 @@ class _Raises:
         if not issubclass(kind, self.expected):
             return False
         self.value, self.type = value, kind
-        if self.pattern is not None:
-            self.match(self.pattern)
-        return True
+        return self.pattern is None or self.match(self.pattern)
 
     def match(self, regexp: str | re.Pattern[str]) -> bool:
         if not re.search(regexp, str(self.value)):

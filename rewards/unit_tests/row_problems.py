@@ -22,6 +22,7 @@ _NEEDS = {
     "files that tests and program share": {"tempfile", "NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp"}
     | {"write_text", "read_text", "write_bytes", "read_bytes", "open", "tmp_path"},
     "threads of the tests that wait for each other": {"Thread", "ThreadPoolExecutor", "Barrier", "Timer"},
+    "text of the program that tests run": {"exec", "doctest", "InteractiveInterpreter"},
     "processes": {"multiprocessing", "ProcessPoolExecutor", "subprocess", "Popen"},
     "the source of the program": {"getsource", "getsourcelines", "co_code"},
     "weak references": {"weakref"},
