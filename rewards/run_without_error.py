@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trl_grpo_ext.protocol import BatchVerifier
+from trl_grpo_ext.rewards.unit_tests.program import program_of
 from trl_grpo_ext.rewards.unit_tests.trials import passed_naively
-from trl_grpo_ext.rewards.unit_tests.verifier import SHOWN_PROGRAM, UnitTestVerifier, program_of
+from trl_grpo_ext.rewards.unit_tests.verifier import SHOWN_PROGRAM, UnitTestVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.sandbox.job import Ending, Job, RunResult, StdioCase, StdioSuite
 from trl_grpo_ext.sandbox.sandbox import LOCAL
@@ -27,7 +28,7 @@ class RunWithoutErrorVerifier(BatchVerifier):
         memory_mb: MiB of memory for the program and its children.
         sandbox: `local`, or the name of another sandbox, as of `UnitTestVerifier`.
         workers: Programs to run at a time on this machine, as of `UnitTestVerifier`.
-        packages: Folders of packages that programs may import, as of `UnitTestVerifier`.
+        packages: Packages that programs may import, as of `UnitTestVerifier`.
         allow_unsafe: Run programs without walls where this machine has none. They can then do what you can.
         name: The metric key.
 

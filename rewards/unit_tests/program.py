@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from trl_grpo_ext.protocol import first_value
+from trl_grpo_ext.rewards.answers.said import spoken
+from trl_grpo_ext.rewards.answers.verifier import unreadable
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.blocks import PYTHON_TAGS, fenced_blocks, with_helpers
 from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, statements
-from trl_grpo_ext.sample import Prompt
+from trl_grpo_ext.sample import Prompt, Sample
+from trl_grpo_ext.verdict import Verdict
+
+REFERENCE_COLUMNS = ("canonical_solution", "reference", "solution", "code", "gold_standard_solution")
 
 _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
 _TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
@@ -51,6 +57,22 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     if not chosen or _is_indented(chosen[-1].code) or _FUTURE.search(chosen[-1].code):
         return chosen[-1].code if chosen else None
     return with_helpers(chosen[-1].code, [block.code for block in candidates if block is not chosen[-1]])
+
+
+def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
+    """The program that a completion gives, or the verdict on one that gives none; `names` are what tests call."""
+    answer = spoken(sample)
+    if answer is None:
+        return unreadable("unclosed_think")
+    program = extract_program(answer, names)
+    return unreadable("no_code") if program is None else program
+
+
+def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS) -> str | None:
+    """The program of the first of these columns that a row has; None if it has none."""
+    reference = first_value(row, columns)
+    program = program_of(Sample(text=reference)) if isinstance(reference, str) else None
+    return program if isinstance(program, str) else None
 
 
 def _without_blank_lines(text: str) -> str | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns, entry_point_of, plain, suite_from_row
-from trl_grpo_ext.rewards.unit_tests.program import PromptCode, complete_program, prompt_code
+from trl_grpo_ext.rewards.unit_tests.program import PromptCode, complete_program, prompt_code, reference_program
 from trl_grpo_ext.rewards.unit_tests.scoring import Groups, groups_of
-from trl_grpo_ext.rewards.unit_tests.source import packed
+from trl_grpo_ext.rewards.unit_tests.source import imported_packages, packed
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.sandbox.job import CallSuite, Suite
 from trl_grpo_ext.support.memo import Memo
@@ -28,12 +28,14 @@ class ReadRow:
         groups: The groups of its tests, where they are asked for.
         entry_point: The name of what the completion is to define, if the row says it.
         code: The code of its prompt.
+        imports: The packages that its tests, its prompt's code and its reference import.
     """
 
     suite: Suite
     groups: Groups | None
     entry_point: str | None
     code: PromptCode
+    imports: tuple[str, ...] = ()
 
     def whole(self, program: str) -> str:
         """The program to run for what a completion gives; see `complete_program`."""
@@ -44,7 +46,12 @@ _remembered = Memo[str, ReadRow | BadTests](512)  # rows; tests of contests are 
 
 
 def read_row(
-    row: Mapping[str, Any], prompt: Prompt | None, columns: Columns, groups_column: str | None, part: Part = "all"
+    row: Mapping[str, Any],
+    prompt: Prompt | None,
+    columns: Columns,
+    groups_column: str | None,
+    part: Part = "all",
+    reference_columns: Sequence[str] = (),
 ) -> ReadRow:
     """Read a row, or remember it.
 
@@ -54,15 +61,19 @@ def read_row(
         columns: The columns that tests may be in.
         groups_column: The column of groups; None where they are not asked for.
         part: Which of the tests to read.
+        reference_columns: The columns of which the first that is there holds a solution.
 
     Raises:
         BadTests: if no program can be judged by it.
     """
     read = (*columns.alternatives, columns.entry_point, columns.test_setup_code, columns.test_imports, groups_column)
-    text = repr([columns, groups_column, part, prompt, *(plain(row.get(name)) for name in read if name)])
+    values = [plain(row.get(name)) for name in (*read, *reference_columns) if name]
+    text = repr([columns, groups_column, part, prompt, reference_columns, *values])
     found = _remembered.get(text)
     if found is None:
         found = _read(row, prompt, columns, groups_column, part)
+        if isinstance(found, ReadRow):
+            found = replace(found, imports=_imports(found, reference_program(row, reference_columns)))
         _remembered.put(text, found)
     if isinstance(found, BadTests):
         raise found.with_traceback(None)  # it is remembered, and would gather tracebacks
@@ -79,6 +90,14 @@ def _read(
     except BadTests as bad:
         return bad
     return ReadRow(suite=suite, groups=groups, entry_point=entry_point, code=prompt_code(prompt, entry_point))
+
+
+def _imports(row: ReadRow, reference: str | None) -> tuple[str, ...]:
+    """The packages that trusted code of a row imports. A completion is none: it must not choose what it is shown."""
+    code = [] if reference is None else [row.whole(reference)]
+    if isinstance(row.suite, CallSuite):
+        code += [row.code.text, row.suite.setup, *row.suite.tests]
+    return imported_packages(code)
 
 
 def _part_of(suite: Suite, part: Part) -> Suite:

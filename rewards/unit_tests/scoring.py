@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.sandbox.installed import is_installed
 from trl_grpo_ext.sandbox.job import Ending, RunResult
+from trl_grpo_ext.sandbox.packages import is_refused, shown
+from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
+
+logger = logging.getLogger(__name__)
 
 Scoring = Literal["all", "share", "groups"]
 
 Groups = Mapping[str, Sequence[int]]
 
 FOOLED = "passes_naively"  # the reason that `UnitTestVerifier` gives with `second_opinion`
+HIDDEN_IMPORT = "hidden_import"  # the reason where a program imports a package that is installed and not shown
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _SHOWN_TESTS = 100
+_told = Once()
 
 
 def score(passed: Sequence[bool], scoring: Scoring, groups: Groups | None, weights: Mapping[str, float]) -> float:
@@ -98,6 +108,39 @@ def scored_verdict(outcome: RunResult, value: float, *, program: str, fooled: bo
         return verdict
     reason = FOOLED if fooled else f"test_{failed}_{outcome.tests[failed - 1].ending}"
     return replace(verdict, status=_failed_status(value, outcome), reason=reason)
+
+
+def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Sequence[str]) -> Verdict:
+    """Say which setting would show a program the package that it has failed to import, if one would.
+
+    The program stays wrong: without a verdict, an import would be a way out of every hard row. A program that only says
+    that it lacks a package is as wrong.
+
+    Args:
+        verdict: On the program.
+        packages: The packages that programs are shown.
+        imports: Those that the program is shown besides, as its row imports them.
+    """
+    why = verdict.details.get("why", "")
+    name = missing_module(why)
+    failed = verdict.details.get("ending") == Ending.ERROR and verdict.reason != FOOLED
+    if not (failed and name) or is_refused(name) or not is_installed(name) or shown(packages, imports).has(name):
+        return verdict
+    setting = f"packages: [{', '.join((*packages, name))}]"
+    _told.warn(logger, name, "A program imports %s, which programs are not shown. To show it, set %s.", name, setting)
+    details = {**verdict.details, "why": f"{why}: installed, but programs are not shown it; to show it, set {setting}"}
+    return replace(verdict, reason=HIDDEN_IMPORT, details=details)
+
+
+def missing_module(why: str) -> str:
+    """Return the top-level name of the module that was not found, as Python says it; empty if it says something else.
+
+    Examples:
+        >>> missing_module("ModuleNotFoundError: No module named 'pandas.core' (line 1)")
+        'pandas'
+    """
+    found = _NO_MODULE.match(why)
+    return found[1] if found else ""
 
 
 def _failed_status(value: float, outcome: RunResult) -> Status:

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.machinery import PathFinder
 
 from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unparsed
 from trl_grpo_ext.rewards.unit_tests.test_module import Module
+from trl_grpo_ext.sandbox.installed import is_installed
 
 SOLUTION = "solution"  # the module that the tests may import, which is the completion's program
 
@@ -101,11 +101,7 @@ def _modules(node: ast.AST) -> list[str]:
 @cache
 def _is_known(name: str) -> bool:
     """Whether it is of Python's library or a package. What lies in the folder of a run is none."""
-    installed = [folder for folder in sys.path if folder.endswith("-packages")]
-    if name in {SOLUTION, *sys.stdlib_module_names, *_PACKAGES}:
-        return True
-    found = PathFinder.find_spec(name, installed)
-    return found is not None and found.origin is not None
+    return name in {SOLUTION, *sys.stdlib_module_names, *_PACKAGES} or is_installed(name)
 
 
 class _Renamed(ast.NodeTransformer):

@@ -8,14 +8,19 @@ from __future__ import annotations
 import ast
 import re
 import symtable
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.sandbox.inside.compiled import BadTestsError, compile_tests, pack
+from trl_grpo_ext.sandbox.packages import ALWAYS
 
+_IMPORTERS = ("import_module", "importorskip", "__import__")
+_IMPORTING = re.compile(rf"\b(?:import|from|{'|'.join(_IMPORTERS)})[\s(]+['\"]?(\w+(?:[\w. \t]*,)?)")
+_THERE = sys.stdlib_module_names | {ALWAYS, "pytest", "solution", "tests"}  # the judge has modules of its own for three
 _NEWLINE = re.compile(r"\r\n?")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -177,6 +182,34 @@ def usage(source: str) -> Usage:
     augmented = [node.target for node in tree.body if isinstance(node, ast.AugAssign)]  # `n += 1` reads n too
     free = (hidden & loaded) | {target.id for target in augmented if isinstance(target, ast.Name)}
     return Usage(frozenset(reads | free), frozenset(at_once | free), frozenset(binds))
+
+
+def imported_packages(sources: Iterable[str]) -> tuple[str, ...]:
+    """Return the import names of the packages that sources import, besides those that are always there.
+
+    Examples:
+        >>> imported_packages(["import os, pandas.testing", "def f(): from yaml import load", "import numpy as np"])
+        ('pandas', 'yaml')
+    """
+    found = {name for source in sources if _may_import(source) for name in _imported(source)}
+    return tuple(sorted(found - _THERE - {""}))
+
+
+def _may_import(source: str) -> bool:
+    """Whether a source may import what is not there anyway. Tests may be megabytes, which take long to parse."""
+    return bool({*_IMPORTING.findall(source)} - _THERE)
+
+
+def _imported(source: str) -> Iterator[str]:
+    """The top-level names of all modules that a source imports; none if it is no Python."""
+    for node in ast.walk(parse(source) or ast.Module([], [])):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").partition(".")[0]
+        elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in _IMPORTERS:
+            name = node.args[0]
+            yield name.value.partition(".")[0] if isinstance(name, ast.Constant) and type(name.value) is str else ""
 
 
 def _comprehension_names(tree: ast.Module) -> tuple[set[str], set[str]]:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, required_column
-from trl_grpo_ext.rewards.answers.said import spoken
-from trl_grpo_ext.rewards.answers.verifier import unreadable
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, required_column
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns
-from trl_grpo_ext.rewards.unit_tests.program import extract_program
+from trl_grpo_ext.rewards.unit_tests.program import REFERENCE_COLUMNS, program_of, reference_program
 from trl_grpo_ext.rewards.unit_tests.read_row import Part, ReadRow, read_row
 from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
-from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED, Groups, Scoring, score, scored_verdict, unscored_verdict
+from trl_grpo_ext.rewards.unit_tests.scoring import (
+    FOOLED,
+    HIDDEN_IMPORT,
+    Groups,
+    Scoring,
+    score,
+    scored_verdict,
+    unscored_verdict,
+    with_hidden_import,
+)
 from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, naive_job, non_solutions, passed_naively
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, Suite
+from trl_grpo_ext.sandbox.packages import check_packages
 from trl_grpo_ext.sandbox.sandbox import LOCAL, find_sandbox
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, skipped
@@ -28,7 +35,6 @@ from trl_grpo_ext.verdict import Verdict, skipped
 if TYPE_CHECKING:
     from trl_grpo_ext.sandbox.sandbox import Sandbox
 
-REFERENCE_COLUMNS = ("canonical_solution", "reference", "solution", "code", "gold_standard_solution")
 _NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
 SHOWN_PROGRAM = 4000  # characters
 
@@ -62,10 +68,10 @@ class UnitTestVerifier(BatchVerifier):
         sandbox: `local`, or the name of a sandbox of another package (docs/sandbox_levels.md). With the setting
             `executor: ray`, `local` is the sandbox of each node of the cluster.
         workers: Programs to run at a time on a machine; by default one for each core that this rank, or Ray, may use.
-        packages: Folders of packages that programs may import besides Python's own library and, where it is installed,
-            numpy.
-        reference_column: The column of a solution, for `check-data`; by default the first of `canonical_solution`,
-            `reference`, `solution`, `code` and `gold_standard_solution`.
+        packages: Packages that programs may import, by import name, such as `[pandas, sympy]`, or folders that packages
+            lie in. Python's own library, numpy, and what a row's tests, prompt or reference import are there anyway.
+        reference_column: The column of a solution, for `check-data` and for the packages that it imports; by default
+            the first of `canonical_solution`, `reference`, `solution`, `code` and `gold_standard_solution`.
         allow_unsafe: Run programs without walls where this machine has none. They can then do what you can.
         name: The metric key.
 
@@ -76,6 +82,7 @@ class UnitTestVerifier(BatchVerifier):
     | an assert fails, or the output differs | INCORRECT, 0 | `test_1_failed` |
     | raises, exits, takes too much memory, prints too much, is killed | INCORRECT, 0 | `test_1_error`, ... |
     | not Python | INCORRECT, 0 | `test_1_compile_error` |
+    | imports an installed package that programs are not shown | INCORRECT, 0 | `hidden_import` |
     | fails, but a naive grader would have passed it, with `second_opinion` | INCORRECT, 0 | `passes_naively` |
     | takes longer than `timeout` | TIMEOUT, 0 | `test_1_timeout` |
     | code in thinking that does not end | UNPARSEABLE, 0 | `unclosed_think` |
@@ -123,11 +130,8 @@ class UnitTestVerifier(BatchVerifier):
             raise ValueError("The groups of tests are those of all tests: take `part` or `scoring: groups`, not both.")
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
-        if isinstance(self.packages, str):
-            raise ValueError(f"packages is a list of folders, got the text {self.packages!r}.")
-        missing = [folder for folder in self.packages if not Path(folder).is_dir()]
-        if missing:
-            raise ValueError(f"packages names {missing[0]!r}, which is no folder.")
+        if self.sandbox == LOCAL:  # another has packages of its own
+            check_packages(self.packages)
         for group, weight in self.group_weights.items():
             if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
                 raise ValueError(f"The weight of the group {group!r} is a number of 0 or more, got {weight!r}.")
@@ -165,14 +169,15 @@ class UnitTestVerifier(BatchVerifier):
         return self.judge_questions(samples, self._task, self._judge)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
-        """The share of completions of each ending, and of those that would have fooled a naive grader."""
+        """Return the shares of completions: of each ending, with a hidden import, and that fooled a naive grader."""
         count = max(1, sum(verdict is not None for verdict in verdicts))
         endings = [verdict.details.get("ending") for verdict in verdicts if verdict]
         shares = {
             f"ending/{ending}": endings.count(ending) / count for ending in Ending if ending is not Ending.NOT_RUN
         }
-        fooled = sum(verdict is not None and verdict.reason == FOOLED for verdict in verdicts)
-        return shares | ({"passes_naively": fooled / count} if self.second_opinion else {})
+        reasons = [verdict.reason for verdict in verdicts if verdict]
+        shares[HIDDEN_IMPORT] = reasons.count(HIDDEN_IMPORT) / count
+        return shares | ({FOOLED: reasons.count(FOOLED) / count} if self.second_opinion else {})
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """The rows whose tests cannot be read.
@@ -194,9 +199,13 @@ class UnitTestVerifier(BatchVerifier):
         """Where programs run."""
         return find_sandbox(self.sandbox, workers=self.workers, packages=self.packages, allow_unsafe=self.allow_unsafe)
 
+    @property
+    def _reference_columns(self) -> tuple[str, ...]:
+        return (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS
+
     def _row(self, row: Mapping[str, Any], prompt: Prompt | None) -> ReadRow:
         groups_column = self.groups_column if self.scoring == "groups" else None
-        return read_row(row, prompt, self.columns, groups_column, self.part)
+        return read_row(row, prompt, self.columns, groups_column, self.part, self._reference_columns)
 
     def _task(self, sample: Sample) -> _Task | Verdict:
         try:
@@ -206,23 +215,29 @@ class UnitTestVerifier(BatchVerifier):
         program = program_of(sample, row.suite.names if isinstance(row.suite, CallSuite) else ())
         if isinstance(program, Verdict):
             return program
-        job = Job(program=row.whole(program), suite=row.suite, limits=self.limits, stop_at_first=self.scoring == "all")
+        job = Job(
+            program=row.whole(program),
+            suite=row.suite,
+            limits=self.limits,
+            stop_at_first=self.scoring == "all",
+            imports=row.imports,
+        )
         return _Task(job, program[:SHOWN_PROGRAM], row.groups)
 
     def _trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
         """What `check-data` runs for a row: its reference, and programs that must fail."""
-        job = Job(program="", suite=suite, limits=self.limits)
+        job = Job(program="", suite=suite, limits=self.limits, imports=self._row(row, row.get("prompt")).imports)
         trials = [(what, replace(job, program=program)) for what, program in non_solutions(suite)]
         reference = self.reference_job(row)
         return [(REFERENCE, reference), *trials] if reference else trials
 
     def reference_job(self, row: Mapping[str, Any]) -> Job | None:
         """The run of a row's reference solution; None of a row that has none. It may raise BadTests."""
-        program = reference_program(row, (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS)
+        program = reference_program(row, self._reference_columns)
         if program is None:
             return None
         read = self._row(row, row.get("prompt"))
-        return Job(program=read.whole(program), suite=read.suite, limits=self.limits)
+        return Job(program=read.whole(program), suite=read.suite, limits=self.limits, imports=read.imports)
 
     def _judge(self, tasks: Sequence[_Task]) -> list[Verdict]:
         jobs = [task.job for task in tasks]
@@ -245,23 +260,8 @@ class UnitTestVerifier(BatchVerifier):
             return unscored
         passed = [test.ending is Ending.PASSED for test in outcome.tests]
         value = score(passed, self.scoring, task.groups, self.group_weights)
-        return scored_verdict(outcome, value, program=task.shown, fooled=fooled)
-
-
-def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
-    """The program that a completion gives, or the verdict on one that gives none; `names` are what tests call."""
-    answer = spoken(sample)
-    if answer is None:
-        return unreadable("unclosed_think")
-    program = extract_program(answer, names)
-    return unreadable("no_code") if program is None else program
-
-
-def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS) -> str | None:
-    """The program of the first of these columns that a row has; None if it has none."""
-    reference = first_value(row, columns)
-    program = program_of(Sample(text=reference)) if isinstance(reference, str) else None
-    return program if isinstance(program, str) else None
+        verdict = scored_verdict(outcome, value, program=task.shown, fooled=fooled)
+        return with_hidden_import(verdict, self.packages, task.job.imports)
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ def test_a_module_that_is_there_or_may_be_missing_is_not_the_program(source: str
     assert reason_of({"tests": source}) == "tests_call_nothing"
 
 
-@pytest.mark.parametrize("imports", ["import hypothesis\nfrom main import f", "import networks_of_mine"])
+@pytest.mark.parametrize("imports", ["import freezegun\nfrom main import f", "import networks_of_mine"])
 def test_a_package_that_is_missing_is_not_the_program(imports: str) -> None:
     verdict = UnitTestVerifier().judge(["def f(): return 1"], tests=[f"{imports}\ndef test_f(): assert f() == 1"])[0]
     assert (verdict.status, verdict.reason) == ("skipped", "tests_do_not_run")

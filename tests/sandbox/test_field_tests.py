@@ -10,11 +10,10 @@ import pytest
 from walls import walls_or_skip
 
 from trl_grpo_ext.doctor import LEVELS, probe_level
-from trl_grpo_ext.sandbox import zygote
+from trl_grpo_ext.sandbox import packages
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits
 from trl_grpo_ext.sandbox.local import LocalSandbox
-from trl_grpo_ext.sandbox.zygote import installed_folders
 
 walls_or_skip()
 
@@ -28,7 +27,6 @@ def assertion(out, exp):
 THIRDS = CallSuite(setup=CLOSE, tests=("assertion(thirds(2), [1 / 3, 2 / 3])",), names=("thirds",))
 RIGHT = "def thirds(n): return [k / 3 + 1e-9 for k in range(1, n + 1)]\n"
 WRONG = "def thirds(n): return [k / 2 for k in range(1, n + 1)]\n"
-pytestmark = pytest.mark.skipif(not installed_folders(), reason="numpy lies below /tmp, where programs do not see it")
 
 MINE = "import numpy as np\ndef thirds(n): return np.arange(1, n + 1) / 3\n"
 LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
@@ -84,12 +82,14 @@ def read():
 
 
 def test_where_numpy_is_not_installed_tests_that_import_it_are_the_datas_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zygote, "_INSTALLED", ("no_such_package",))
+    monkeypatch.setattr(packages, "ALWAYS", "no_such_package")
+    packages._shown.cache_clear()
     sandbox = LocalSandbox(1)
     try:
         assert endings(sandbox, THIRDS, RIGHT) == [Ending.BAD_TESTS]
     finally:
         sandbox.close()
+        packages._shown.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.rewards.restyled import surely_differ
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns
+from trl_grpo_ext.rewards.unit_tests.program import reference_program
 from trl_grpo_ext.rewards.unit_tests.read_row import read_row
-from trl_grpo_ext.rewards.unit_tests.verifier import reference_program
 from trl_grpo_ext.sample import Prompt, Sample, last_message, sample_of_row
 from trl_grpo_ext.sandbox.job import Suite
 

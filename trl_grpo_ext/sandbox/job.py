@@ -113,12 +113,17 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A program as the model wrote it, its tests, what it may use, and whether to stop at the first that fails."""
+    """A program as the model wrote it, its tests and limits, and whether to stop at the first test that fails.
+
+    `imports` are packages, by import name, that the row itself imports. The program is shown those that are installed;
+    no name may come from the program.
+    """
 
     program: str
     suite: Suite
     limits: Limits = field(default_factory=Limits)
     stop_at_first: bool = True
+    imports: tuple[str, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
         """A dict of plain JSON values, the inverse of `from_record`."""
@@ -134,7 +139,8 @@ class Job:
             suite: Suite = CallSuite(**{**found, "tests": tuple(tests), "names": tuple(found["names"])})
         else:
             suite = StdioSuite(tests=tuple(StdioCase(**case) for case in tests))
-        return cls(**{**record, "suite": suite, "limits": Limits(**record["limits"])})
+        limits, imports = Limits(**record["limits"]), tuple(record["imports"])
+        return cls(**{**record, "suite": suite, "limits": limits, "imports": imports})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

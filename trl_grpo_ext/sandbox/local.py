@@ -11,6 +11,7 @@ from dataclasses import replace
 from trl_grpo_ext.sandbox.call_run import run_calls
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import CallSuite, Job, RunResult, no_verdict, run_each_once
+from trl_grpo_ext.sandbox.packages import Shown, shown
 from trl_grpo_ext.sandbox.probe import best_isolation
 from trl_grpo_ext.sandbox.stdio_run import run_cases
 from trl_grpo_ext.sandbox.zygote import LostError, Zygote
@@ -19,6 +20,8 @@ from trl_grpo_ext.workers.processes import ClosedError, Lender, spread
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 3  # how often a job is tried when the sandbox fails it
+# Those that show what no job needs at the moment. One takes 10 MiB, and a fifth of a second to start.
+SPARE_ZYGOTES = 8
 
 
 class LocalSandbox:
@@ -29,7 +32,8 @@ class LocalSandbox:
     Args:
         size: Zygotes; each runs one job at a time.
         isolation: The walls to put up; the strongest that hold here by default.
-        packages: Folders of packages that programs may import, besides Python's own library and an installed numpy.
+        packages: Packages that programs may import besides Python's own library, numpy, and the packages that the
+            tests of a job import: by import name, or folders that packages lie in.
         allow_unsafe: Whether to run programs without walls where no walls hold.
 
     Examples:
@@ -54,7 +58,7 @@ class LocalSandbox:
         self.size = size
         self._packages = tuple(packages)
         self._allow_unsafe = allow_unsafe
-        self._zygotes = Lender(size, self._start)
+        self._zygotes = self._lender()
         if isolation is not None:
             self.isolation = isolation
 
@@ -73,7 +77,7 @@ class LocalSandbox:
 
     def check(self) -> str:
         """The walls that programs run behind, by name; raises IsolationError or LostError if they cannot be run."""
-        with self._zygotes.lend():
+        with self._zygotes.lend(shown(self._packages)):
             return self.isolation.value
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
@@ -81,22 +85,25 @@ class LocalSandbox:
         level = self.isolation.value
         zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
 
+        def run_one(job: Job) -> RunResult:
+            return _run(zygotes, job, shown(self._packages, job.imports))
+
         def run(distinct: list[Job]) -> list[RunResult | None]:
-            return spread(lambda job: _run(zygotes, job), distinct, threads=self.size, cancel=self.close)
+            return spread(run_one, distinct, threads=self.size, cancel=self.close)
 
         return [replace(result, level=level) for result in run_each_once(jobs, run)]
 
     def close(self) -> None:
         """End all processes. Jobs that are under way, or have not begun, get no verdict."""
-        zygotes, self._zygotes = self._zygotes, Lender(self.size, self._start)
+        zygotes, self._zygotes = self._zygotes, self._lender()
         zygotes.close()
 
     def abandon(self) -> None:
         """Let go of processes that belong to the process this one was forked from."""
         self._zygotes.abandon()
 
-    def _start(self) -> Zygote:
-        return Zygote(self.isolation, self._packages)
+    def _lender(self) -> Lender[Zygote]:
+        return Lender(self.size, lambda wanted: Zygote(self.isolation, wanted), spare=SPARE_ZYGOTES)
 
 
 def _run_on(zygote: Zygote, job: Job) -> RunResult:
@@ -108,12 +115,12 @@ def _run_on(zygote: Zygote, job: Job) -> RunResult:
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def _run(zygotes: Lender[Zygote], job: Job) -> RunResult:
-    """Run a job on a zygote, or on another one if the sandbox fails."""
+def _run(zygotes: Lender[Zygote], job: Job, wanted: Shown) -> RunResult:
+    """Run a job on a zygote that shows what is wanted, or on another one if the sandbox fails."""
     failure = ""
     for _ in range(ATTEMPTS):
         try:
-            with zygotes.lend() as zygote:
+            with zygotes.lend(wanted) as zygote:
                 return _run_on(zygote, job)
         except ClosedError:
             return no_verdict("closed")

@@ -7,18 +7,19 @@ import itertools
 import json
 import os
 import select
+import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.machinery import PathFinder
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
 from trl_grpo_ext.sandbox.job import Limits
+from trl_grpo_ext.sandbox.packages import NOTHING, Shown
 from trl_grpo_ext.workers.frames import Deadline, DeadlineError
 from trl_grpo_ext.workers.processes import ChildProcess
 
@@ -30,8 +31,6 @@ _BOOT = (
     "import sys; root = sys.argv.pop(1); sys.path.insert(0, root); "
     "from trl_grpo_ext.sandbox.inside.zygote_main import main; sys.path.remove(root); main()"
 )
-# What tests import as if it were Python's own, as those of HumanEval+ and MBPP+ do.
-_INSTALLED = ("numpy",)
 # Where a Python finds its own shared libraries; everything else of the environment stays outside.
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH",)
 
@@ -53,15 +52,14 @@ class Exit:
 class Zygote(ChildProcess):
     """One warm process that forks jailed children. To kill it ends everything in its process tree.
 
-    Its children get the walls of `isolation`, and may import what is in the folders `packages`, besides Python's own
-    library and an installed numpy. Raises IsolationError if this machine lacks a wall, which the message names, and
-    LostError if it could not start.
+    Its children get the walls of `isolation`, and may import what is `shown`, besides Python's own library. Raises
+    IsolationError if this machine lacks a wall, which the message names, and LostError if it could not start.
     """
 
-    def __init__(self, isolation: Isolation, packages: Sequence[str] = ()) -> None:
+    def __init__(self, isolation: Isolation, shown: Shown = NOTHING) -> None:
         self.namespaces = isolation.namespaces
         """Whether its children have process trees of their own."""
-        # Where programs begin that have no file system of their own. They may not write there, so it stays empty.
+        # Without a file system of their own, programs begin here, and find links to what they are shown.
         self._folder = "" if isolation.namespaces else tempfile.mkdtemp(prefix="trl_grpo_ext-")
         if self._folder:
             Path(self._folder).chmod(0o755)
@@ -71,8 +69,8 @@ class Zygote(ChildProcess):
             "filtered": isolation is not Isolation.NONE,
             "mark": zygote_mark(),
             "folder": self._folder,
-            "packages": [os.path.realpath(folder) for folder in packages],
-            "installed": installed_folders(),
+            "shown": {f"{self._folder}/{target}": source for target, source in shown.places},
+            "path": [f"{self._folder}/{folder}" for folder in shown.path],
         }
         self.exits: dict[int, Exit] = {}
         """How children ended by themselves, by their number."""
@@ -141,8 +139,8 @@ class Zygote(ChildProcess):
         self._remove_folder()
 
     def _remove_folder(self) -> None:
-        with contextlib.suppress(OSError):
-            Path(self._folder).rmdir()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _order(self, order: dict[str, Any], descriptors: Sequence[int]) -> None:
         try:
@@ -163,19 +161,6 @@ class Zygote(ChildProcess):
         for left in (Exit(**each) for each in answer.get("exits", ())):
             self.exits[left.number] = left
         return answer
-
-
-def installed_folders() -> list[str]:
-    """The folders of the packages that programs and tests find without being given them, where this Python has them.
-
-    Beside a package that was installed as a wheel lies the folder of its shared libraries. A package below `/tmp` is
-    left out: to show it, `/tmp` could no longer be the programs' own folder.
-    """
-    # Not `importlib.util.find_spec`, which believes whatever stands in `sys.modules`.
-    specs = [PathFinder.find_spec(name) for name in _INSTALLED]
-    found = [Path(spec.origin).resolve().parent for spec in specs if spec and spec.origin]
-    beside = [folder.with_name(f"{folder.name}.libs") for folder in found]
-    return [str(each) for each in (*found, *beside) if each.is_dir() and each.parts[1:2] != ("tmp",)]
 
 
 def zygote_mark() -> str:

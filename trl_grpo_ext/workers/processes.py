@@ -77,25 +77,27 @@ class ClosedError(Exception):
 
 
 class Lender(Generic[P]):
-    """Up to `size` processes, each used by one thread at a time. Safe to use from several threads.
+    """Lends up to `size` processes, each to one thread at a time. Safe to use from several threads.
 
     Args:
         size: At least 1.
-        start: Starts a process; it may raise.
+        start: Starts a process, perhaps one of a kind; it may raise.
+        spare: Idle processes to keep beside `size`, for when their kind is asked for.
     """
 
-    def __init__(self, size: int, start: Callable[[], P]) -> None:
+    def __init__(self, size: int, start: Callable[..., P], *, spare: int = 0) -> None:
         self._size = size
         self._start = start
+        self._most = size + spare
         self._changed = threading.Condition()
-        self._idle: list[P] = []
+        self._idle: list[tuple[tuple[Hashable, ...], P]] = []  # with their kinds; the last used are the last
         self._alive: set[P] = set()
         self._lent = 0
         self._closed = threading.Event()
 
     @contextlib.contextmanager
-    def lend(self) -> Iterator[P]:
-        """Lend a process: an idle one, else a new one; waits while `size` are lent.
+    def lend(self, *kind: Hashable) -> Iterator[P]:
+        """Lend a process: an idle one of this kind, else a new one; waits while `size` are lent.
 
         A process that is given back by an exception is ended, since its state is unknown.
 
@@ -103,18 +105,18 @@ class Lender(Generic[P]):
             ClosedError: if the lender is closed, or is closed meanwhile.
             Exception: what `start` raises.
         """
-        process = self._take()
+        process = self._take(kind)
         try:
             yield process
-        except Exception as error:
-            self._give_back(process, usable=False)
-            if self._closed.is_set():
+        except BaseException as error:
+            self._end(process)
+            self._count_back()
+            if isinstance(error, Exception) and self._closed.is_set():
                 raise ClosedError from error
             raise
-        except BaseException:
-            self._give_back(process, usable=False)
-            raise
-        self._give_back(process, usable=True)
+        with self._changed:
+            self._idle.append((kind, process))
+        self._count_back()
 
     def close(self) -> None:
         """End all processes, those that are lent too, and lend no more; waits until all are given back."""
@@ -134,7 +136,7 @@ class Lender(Generic[P]):
         """End the processes that are not lent: what has killed one may have killed them too, unseen as yet."""
         with self._changed:
             idle, self._idle = self._idle, []
-        for process in idle:
+        for _, process in idle:
             self._end(process)
 
     def abandon(self) -> None:
@@ -142,41 +144,39 @@ class Lender(Generic[P]):
         for process in self._alive:
             process.abandon()
 
-    def _take(self) -> P:
+    def _take(self, kind: tuple[Hashable, ...]) -> P:
         with self._changed:
             self._changed.wait_for(lambda: self._closed.is_set() or self._lent < self._size)
             if self._closed.is_set():
                 raise ClosedError
             self._lent += 1
         try:
-            process = self._take_idle() or self._start()
+            process = self._take_idle(kind) or self._start_one(kind)
         except BaseException:
             self._count_back()
             raise
         with self._changed:
             self._alive.add(process)
         if self._closed.is_set():  # while it started
-            self._give_back(process, usable=False)
+            self._end(process)
+            self._count_back()
             raise ClosedError
         return process
 
-    def _take_idle(self) -> P | None:
-        while True:
-            with self._changed:
-                if not self._idle:
-                    return None
-                process = self._idle.pop()
-            if process.alive:
-                return process
-            self._end(process)
+    def _take_idle(self, kind: tuple[Hashable, ...]) -> P | None:
+        with self._changed:
+            places = [place for place, (other, _) in enumerate(self._idle) if other == kind]
+            process = self._idle.pop(places[-1])[1] if places else None
+        if process is None or process.alive:
+            return process
+        self._end(process)
+        return self._take_idle(kind)
 
-    def _give_back(self, process: P, *, usable: bool) -> None:
-        if usable:
-            with self._changed:
-                self._idle.append(process)
-        else:
-            self._end(process)
-        self._count_back()
+    def _start_one(self, kind: tuple[Hashable, ...]) -> P:
+        with self._changed:
+            if self._idle and len(self._idle) + self._lent > self._most:
+                self._end(self._idle.pop(0)[1])
+        return self._start(*kind)
 
     def _end(self, process: P) -> None:
         with self._changed:

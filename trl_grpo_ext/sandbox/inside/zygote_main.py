@@ -34,7 +34,7 @@ from trl_grpo_ext.sandbox.inside import answers, judge, program
 from trl_grpo_ext.sandbox.inside.rehearsal import rehearse
 from trl_grpo_ext.sandbox.walls import kernel
 from trl_grpo_ext.sandbox.walls.jail import Cell
-from trl_grpo_ext.sandbox.walls.namespaces import PackageFinder, check_packages, hide_host, set_up
+from trl_grpo_ext.sandbox.walls.namespaces import check_shown, hide_host, set_up
 from trl_grpo_ext.workers.frames import Channel, from_json, reset_signals, to_json
 
 MESSAGE_BYTES = 1 << 16
@@ -189,9 +189,8 @@ def _prepared(config: dict[str, Any]) -> Cell:
         base_bytes = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     _raise_stack()
     cell = set_up(config, base_bytes)
-    check_packages(config["packages"], cell.user)
-    sys.path += config["packages"]
-    sys.meta_path.append(PackageFinder(config["installed"]))
+    check_shown(config["shown"], cell.user)
+    sys.path += config["path"]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     hide_host(cell)
     program.cap_thread_stacks()
@@ -226,5 +225,6 @@ def main() -> None:
         return
     forker.serve()
     if not cell.namespaces:
-        with contextlib.suppress(OSError):  # the trainer, if it is not gone, has removed it
-            os.rmdir(cell.scratch)
+        import shutil  # which only now costs no child anything
+
+        shutil.rmtree(config["folder"], ignore_errors=True)  # the trainer, if it is not gone, has removed it

@@ -4,8 +4,8 @@ It may read Python's library, shared libraries and a few devices; nothing else. 
 only these, and a scratch folder that is gone when the program is. Without namespaces no folder is the program's alone,
 so it can write no files. Landlock forbids all other paths to every user.
 
-Packages that a Python here has installed are hidden, but for those that are named: data sets are installed as packages,
-with their solutions.
+Packages that a Python here has installed are hidden. Those that it is shown have places of their own, see
+`sandbox.packages`: in a private root they are mounted there, and without one, links lead from there to them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trl_grpo_ext.sandbox.walls import kernel
@@ -38,12 +38,12 @@ class Readable:
     Attributes:
         paths: Folders and files; none lies beneath another.
         hidden: Folders of installed packages beneath `paths`, which it may not read.
-        shown: Folders beneath `hidden` that it may read all the same.
+        shown: Folders and files that it finds elsewhere: by the path there, the path here.
     """
 
     paths: list[str]
     hidden: list[str]
-    shown: list[str]
+    shown: Mapping[str, str]
 
     def rights(self) -> dict[str, int]:
         """Landlock's rights to it. Rules hold for all that is beneath, so what lies beside a hidden folder has its own.
@@ -52,7 +52,7 @@ class Readable:
         """
         rights: dict[str, int] = {}
         hidden = {os.path.realpath(path) for path in self.hidden}
-        waiting = [os.path.realpath(path) for path in (*self.paths, *self.shown)]
+        waiting = [os.path.realpath(path) for path in self.paths]
         while waiting:
             path = waiting.pop()
             if not any(each.startswith(path + "/") for each in hidden):
@@ -61,22 +61,20 @@ class Readable:
             rights[path] = _READ_DIR
             with os.scandir(path) as entries:
                 waiting += [each.path for each in entries if not each.is_symlink() and each.path not in hidden]
-        return rights
+        links = {os.path.dirname(path) for path in self.shown}
+        return rights | dict.fromkeys((*links, *self.shown.values()), READ)
 
 
-def what_may_be_read(packages: list[str]) -> Readable:
-    """What a program needs to run at all, and the folders of these packages."""
+def what_may_be_read(shown: Mapping[str, str]) -> Readable:
+    """What a program needs to run at all, and what else it is shown."""
     # Not as they are in a virtual environment, which has no library of its own, only packages.
     compiled = sysconfig.get_path("platstdlib", vars={"platbase": sys.base_exec_prefix})
     python = [sysconfig.get_path("stdlib"), compiled, sys.base_prefix + "/lib"]
-    there = [path for path in dict.fromkeys((*_LIBRARIES, *python, *packages)) if os.path.exists(path)]
+    there = [path for path in dict.fromkeys((*_LIBRARIES, *python)) if os.path.exists(path)]
     paths = [path for path in there if not any(path.startswith(other + "/") for other in there)]
     # What is a link to another folder is shown as such.
     folders = dict.fromkeys(os.path.realpath(path) if os.path.islink(path) else path for path in paths)
-    found = [each for folder in folders if folder not in packages for each in _installed_in(folder)]
-    hidden = [each for each in found if not any(f"{os.path.realpath(each)}/".startswith(f"{own}/") for own in packages)]
-    shown = [own for own in packages if any(own.startswith(f"{os.path.realpath(each)}/") for each in hidden)]
-    return Readable(paths, hidden, shown)
+    return Readable(paths, [each for folder in folders for each in _installed_in(folder)], shown)
 
 
 def _installed_in(folder: str) -> Iterator[str]:
@@ -91,18 +89,18 @@ def _installed_in(folder: str) -> Iterator[str]:
 
 def make_private_root(readable: Readable) -> None:
     """Make a new root, with nothing in it but what may be read, read-only, and enter it; OSError if forbidden."""
-    shown = [path + "/" for path in (*readable.paths, *readable.shown)]
+    sources = [f"{path}/" for path in (*readable.paths, *readable.shown.values())]
     folders = [os.path.realpath(each) for each in _MOUNT_POINTS if os.path.isdir(each)]
-    folder = next(each for each in folders if not any(path.startswith(each + "/") for path in shown))
+    folder = next(each for each in folders if not any(path.startswith(f"{each}/") for path in sources))
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_small(folder)
     for path in readable.paths:
         _show(path, folder)
     for path in readable.hidden:
         _mount_small(folder + path)
-    for path in readable.shown:
-        _show(path, folder)
-    for path in readable.hidden:
+        _make_read_only(folder + path)
+    for path, source in readable.shown.items():
+        _bind(source, folder + path)
         _make_read_only(folder + path)
     for device in DEVICES:
         if os.path.exists(device):
@@ -115,6 +113,13 @@ def make_private_root(readable: Readable) -> None:
     kernel.mount(
         "none", "/", None, kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
     )
+
+
+def make_links(shown: Mapping[str, str]) -> None:
+    """Make a link to all that programs are shown, where they have no root of their own."""
+    for path, source in shown.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(source, path)
 
 
 def _mount_small(folder: str) -> None:

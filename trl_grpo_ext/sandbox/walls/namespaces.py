@@ -9,9 +9,7 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Callable
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.walls import filesystem, kernel, seccomp
@@ -30,8 +28,8 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
     version = filesystem.landlock_abi() if config["landlock"] else 0
     if config["landlock"] and not version:
         raise OSError("Landlock: this kernel does not have it, or it is off")
-    readable = filesystem.what_may_be_read([*config["packages"], *config["installed"]])
-    scratch, user, tasks = config["folder"], None, None
+    readable = filesystem.what_may_be_read(config["shown"])
+    scratch, user, tasks = f"{config['folder']}/empty", None, None
     if config["namespaces"]:
         user = enter_namespaces(readable)
         if user is None and _succeeds(_fork_beyond_the_limit):
@@ -43,8 +41,10 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
         if zygote:
             _keep(zygote)
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    elif config["filtered"]:
-        user = _spare_user()
+    else:
+        os.mkdir(scratch)
+        filesystem.make_links(config["shown"])
+        user = _spare_user(config["shown"]) if config["filtered"] else None
         tasks = None if user is None else 1
     prepare(filtered=config["filtered"])
     return Cell(
@@ -120,15 +120,16 @@ def _keep(zygote: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _spare_user() -> int | None:
-    """A user that owns nothing, if this process may become it and could still read Python's library."""
+def _spare_user(shown: Iterable[str]) -> int | None:
+    """A user that owns nothing, if this process may become it and could still read the library and what is shown."""
     if not kernel.has_capability(kernel.CAP_SETUID):
         return None
     user = FIRST_SPARE_USER + os.getpid()
 
     def attempt() -> None:
         kernel.perform(becoming(user))
-        os.listdir(os.path.dirname(os.__file__))
+        for path in (os.path.dirname(os.__file__), *shown):
+            _open(path)
 
     return user if _succeeds(attempt) else None
 
@@ -142,32 +143,21 @@ def _fork_beyond_the_limit() -> None:
     os.waitpid(pid, 0)
 
 
-class PackageFinder:
-    """Finds packages whose own folders may be read, but not the folder that they are installed in."""
+def check_shown(shown: Mapping[str, str], user: int | None) -> None:
+    """Raise an OSError unless children can read what they are shown: paths here, and the paths that these stand for."""
+    for path, source in shown.items():
 
-    def __init__(self, folders: list[str]) -> None:
-        self._folders = {os.path.basename(folder): folder for folder in folders}
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """How to load a package, or None; its modules are found in its folder, as those of any package."""
-        folder = self._folders.get(name, "")
-        start = f"{folder}/__init__.py"
-        if not folder or not os.access(start, os.R_OK):
-            return None
-        return spec_from_file_location(name, start, submodule_search_locations=[folder])
-
-
-def check_packages(packages: list[str], user: int | None) -> None:
-    """Raise an OSError unless children can read these folders."""
-    for folder in packages:
-
-        def attempt(folder: str = folder) -> None:
+        def attempt(path: str = path) -> None:
             if user is not None:
                 kernel.perform(becoming(user))
-            os.listdir(folder)
+            _open(path)
 
         if not _succeeds(attempt):
-            raise OSError(f"packages: programs may not read {folder}; make it readable for all users")
+            raise OSError(f"packages: programs may not read {source}; make it readable for all users: chmod -R a+rX")
+
+
+def _open(path: str) -> None:
+    os.close(os.open(path, os.O_RDONLY))
 
 
 def hide_host(cell: Cell) -> None:
