@@ -105,18 +105,26 @@ class Lender(Generic[P]):
             ClosedError: if the lender is closed, or is closed meanwhile.
             Exception: what `start` raises.
         """
-        process = self._take(kind)
-        try:
-            yield process
-        except BaseException as error:
-            self._end(process)
-            self._count_back()
-            if isinstance(error, Exception) and self._closed.is_set():
-                raise ClosedError from error
-            raise
         with self._changed:
-            self._idle.append((kind, process))
-        self._count_back()
+            self._changed.wait_for(lambda: self._closed.is_set() or self._lent < self._size)
+            if self._closed.is_set():
+                raise ClosedError
+            self._lent += 1
+        try:
+            process = self._take(kind)
+            try:
+                yield process
+            except BaseException as error:
+                self._end(process)
+                if isinstance(error, Exception) and self._closed.is_set():
+                    raise ClosedError from error
+                raise
+            with self._changed:
+                self._idle.append((kind, process))
+        finally:
+            with self._changed:
+                self._lent -= 1
+                self._changed.notify_all()
 
     def close(self) -> None:
         """End all processes, those that are lent too, and lend no more; waits until all are given back."""
@@ -145,21 +153,11 @@ class Lender(Generic[P]):
             process.abandon()
 
     def _take(self, kind: tuple[Hashable, ...]) -> P:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed.is_set() or self._lent < self._size)
-            if self._closed.is_set():
-                raise ClosedError
-            self._lent += 1
-        try:
-            process = self._take_idle(kind) or self._start_one(kind)
-        except BaseException:
-            self._count_back()
-            raise
+        process = self._take_idle(kind) or self._start_one(kind)
         with self._changed:
             self._alive.add(process)
         if self._closed.is_set():  # while it started
             self._end(process)
-            self._count_back()
             raise ClosedError
         return process
 
@@ -182,11 +180,6 @@ class Lender(Generic[P]):
         with self._changed:
             self._alive.discard(process)
         process.kill()
-
-    def _count_back(self) -> None:
-        with self._changed:
-            self._lent -= 1
-            self._changed.notify_all()
 
 
 def spread(
