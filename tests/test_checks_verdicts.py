@@ -53,6 +53,35 @@ def test_programs_that_would_fool_a_naive_grader_are_label_hacks() -> None:
     assert codes(window) == ["label_hacks"]
 
 
+HIDDEN = replace(
+    WRONG,
+    reason="hidden_import",
+    details={
+        "why": "ModuleNotFoundError: No module named 'pandas' (line 1): installed, but programs are not shown it; "
+        "to show it, set packages: [pandas]"
+    },
+)
+
+
+def test_programs_that_import_a_hidden_package_are_told_with_its_name_and_the_setting() -> None:
+    window = window_of([batch({"tests": [HIDDEN, *MIXED[1:]]}, step=step) for step in range(4)])
+    assert codes(window) == ["grader_trouble"]
+    told = found(window, "grader_trouble")
+    assert told.severity is Severity.WARNING and "`packages: [pandas]`" in told.action and "pandas." in told.sentence
+
+
+def test_the_module_that_tests_lack_is_named() -> None:
+    lacking = Verdict(
+        status=Status.SKIPPED,
+        score=None,
+        blame=Blame.DATA,
+        reason="tests_do_not_run",
+        details={"why": "ModuleNotFoundError: No module named 'polars'"},
+    )
+    told = found(window_of([batch({"tests": [lacking] * 8 + MIXED[8:]}, step=n) for n in range(2)]), "bad_data")
+    assert "mostly `tests_do_not_run` (no module `polars`)" in told.sentence
+
+
 def test_a_flood_that_recedes_is_a_model_that_learns_the_form() -> None:
     cards = [batch({"answer": [UNREAD] * (30 - 3 * step) + MIXED[30 - 3 * step :]}, step=step) for step in range(8)]
     assert codes(window_of(cards)) == []

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from trl_grpo_ext.sandbox.installed import named
 from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
+from trl_grpo_ext.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
+from trl_grpo_ext.sandbox.local import LocalSandbox
+from trl_grpo_ext.sandbox.packages import ALWAYS, shown
 from trl_grpo_ext.sandbox.probe import AttackResult, probe
 from trl_grpo_ext.sandbox.zygote import LostError
 
@@ -17,6 +22,8 @@ HOLDS, BROKEN, NO_WALLS = 0, 1, 2
 """What `run_doctor` returns: all held; something did not; there are no walls to run programs behind."""
 
 LEVELS = (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK)
+
+IMPORTING = Limits(wall_seconds=60.0, cpu_seconds=60.0)  # on a machine that reads numpy for the first time
 
 # By a word of what is missing, in the order in which they are looked for.
 _HOW = {
@@ -63,17 +70,20 @@ def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -
 
     Returns:
         0 if every wall that this machine has held, 1 if an attack got through one, even if weaker walls hold and are
-        used, 2 if this machine has no walls to run programs behind.
+        used, or if programs cannot import an installed numpy, 2 if this machine has no walls to run programs behind.
     """
     levels = [probe_level(isolation) for isolation in LEVELS]
     best = next((level.isolation for level in levels if level.holds), None)  # which programs are run behind
-    whole = all(level.holds or level.missing for level in levels)
+    seen = Imports() if best is None else try_imports(best)
+    whole = all(level.holds or level.missing for level in levels) and not seen.failed
     status = NO_WALLS if best is None else HOLDS if whole else BROKEN
     if as_json:
-        found = {"machine": machine(), "level": None if best is None else best.value, "status": status}
+        found: dict[str, Any] = {"machine": machine(), "level": None if best is None else best.value, "status": status}
+        found |= {"packages": seen.places, "packages_failed": seen.failed}
         out(json.dumps(found | {"levels": [level.to_record() for level in levels]}, indent=2))
         return status
-    for line in (machine(), *(line for level in levels for line in _level_lines(level)), *_conclusion(best)):
+    level_lines = (line for level in levels for line in _level_lines(level))
+    for line in (machine(), *level_lines, *_conclusion(best), *(() if best is None else _import_lines(seen))):
         out(line)
     return status
 
@@ -84,6 +94,24 @@ def probe_level(isolation: Isolation) -> Level:
         return Level(isolation=isolation, attacks=tuple(probe(isolation)))
     except (IsolationError, LostError, OSError) as error:
         return Level(isolation=isolation, missing=str(error) or type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imports:
+    """What programs may import besides Python's library: where each package lies, and why one cannot be shown."""
+
+    places: dict[str, str] = field(default_factory=dict)
+    failed: str = ""
+
+
+def try_imports(isolation: Isolation) -> Imports:
+    """Find the packages that all programs are shown, and have a program import numpy where it is installed."""
+    places = {target.rpartition("/")[2]: source for target, source in shown().places}
+    suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
+    job = Job(program=f"import {ALWAYS}" if named(ALWAYS) else "", suite=suite, limits=IMPORTING)
+    with contextlib.closing(LocalSandbox(1, isolation=isolation)) as sandbox:
+        (result,) = sandbox.run([job])
+    return Imports(places=places, failed="" if result.ending is Ending.PASSED else result.detail or result.ending)
 
 
 def machine() -> str:
@@ -106,6 +134,17 @@ def _conclusion(best: Isolation | None) -> Iterable[str]:
         yield "They may write no files and start no processes there; tests that need either fail."
 
 
+def _import_lines(seen: Imports) -> Iterable[str]:
+    if seen.failed:
+        yield f"  BROKEN {ALWAYS} is installed, and programs cannot import it: {shown_text(seen.failed)}"
+    if not seen.places:
+        yield f"They may import Python's library, and no package: {ALWAYS} is not to be had here."
+        return
+    yield "They may import Python's library, what `packages` names, what a row's own tests import, and:"
+    for name, place in seen.places.items():
+        yield f"  {name}: {place}"
+
+
 def _level_lines(level: Level) -> Iterable[str]:
     if level.missing:
         yield f"  {level.isolation}: not to be had: {level.missing}"
@@ -116,9 +155,9 @@ def _level_lines(level: Level) -> Iterable[str]:
     yield f"  {level.isolation}: {held} of {len(level.attacks)} attacks held off"
     for attack in level.attacks:
         if not attack.held:
-            yield f"    BROKEN {attack.attack}: {shown(attack.seen)}"
+            yield f"    BROKEN {attack.attack}: {shown_text(attack.seen)}"
 
 
-def shown(text: str) -> str:
+def shown_text(text: str) -> str:
     """Text of a program, without anything that a terminal would obey."""
     return ascii(text[:300])[1:-1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 SHOWN_CHARS = 160
 
+TESTS_DO_NOT_RUN = "tests_do_not_run"
+
 ADVICE = {
     "tests_missing": "The row has no tests. Drop it, or name the right column.",
     "tests_empty": "There is no test in it. Drop the row, or name the right column.",
@@ -33,6 +35,7 @@ ADVICE = {
     "tests_need_unsupported": (
         "The tests need what the sandbox has no means for, so a right program may fail. Rewrite them, or drop the row."
     ),
+    TESTS_DO_NOT_RUN: "The tests fail by themselves, whatever the program is. Mend them, or drop the row.",
     "entry_point_invalid": "An entry point is the name of a function or class. Drop the row, or mend the column.",
     "groups_invalid": "Groups are a mapping of names to places of tests, from 0, that leaves no test out.",
     "reference_fails": "The reference solution fails the tests; drop the row, or mend one of them.",

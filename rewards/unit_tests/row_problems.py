@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext.protocol import DataProblem
-from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, BadTests
+from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, TESTS_DO_NOT_RUN, BadTests
 from trl_grpo_ext.rewards.unit_tests.call_suite import FORGOTTEN
+from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
 from trl_grpo_ext.rewards.unit_tests.source import parse
 from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, row_problem
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
+from trl_grpo_ext.sandbox.packages import is_refused
 
 _CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")  # `check(add)`, `check(Solution().add)`
 _NEEDS = {
@@ -58,11 +60,17 @@ def row_problems(
             problems += _problem(position, "tests_forget_an_import", forgotten_imports(suite))
             problems += _problem(position, "tests_trust_the_completion", helpers_of_the_completion(suite))
     outcomes = run([job for _, _, job in jobs]) if run is not None and jobs else []
+    broken: dict[int, str] = {}
     for (position, what, _), outcome in zip(jobs, outcomes, strict=True):
         if what == REFERENCE and outcome.ending is Ending.PASSED:
             needs[position] = ""  # whatever it seems to need, a right program passes
+        reason = row_problem(what, outcome)
+        if reason == TESTS_DO_NOT_RUN:
+            broken.setdefault(position, outcome.detail)  # of every program alike
+            continue
         value = f"{what}: {outcome.ending} {outcome.detail}".strip()
-        problems += _problem(position, row_problem(what, outcome), value)
+        problems += _problem(position, reason, value)
+    problems += [_of_broken_tests(position, detail) for position, detail in broken.items()]
     for position, need in needs.items():
         problems += _problem(position, "tests_need_unsupported", need)
     return sorted(problems, key=lambda problem: problem.row)
@@ -70,6 +78,17 @@ def row_problems(
 
 def _problem(position: int, reason: str | None, value: str) -> list[DataProblem]:
     return [DataProblem(row=position, reason=reason, value=value, advice=ADVICE[reason])] if reason and value else []
+
+
+def _of_broken_tests(position: int, detail: str) -> DataProblem:
+    """The problem of a row whose tests fail by themselves: mostly they import what is not there."""
+    name = missing_module(detail)
+    advice = ADVICE[TESTS_DO_NOT_RUN]
+    if is_refused(name):
+        advice = f"The tests import {name}, a benchmark that ships with solutions, never shown. Do without it."
+    elif name:
+        advice = f"The tests import {name}, which is not installed here: `pip install` it, or drop the row."
+    return DataProblem(row=position, reason=TESTS_DO_NOT_RUN, value=detail, advice=advice)
 
 
 def forgotten_imports(suite: Suite) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN, BadTests
 from trl_grpo_ext.sandbox.installed import is_installed
 from trl_grpo_ext.sandbox.job import Ending, RunResult
 from trl_grpo_ext.sandbox.packages import is_refused, shown
@@ -24,6 +24,7 @@ Groups = Mapping[str, Sequence[int]]
 
 FOOLED = "passes_naively"  # the reason that `UnitTestVerifier` gives with `second_opinion`
 HIDDEN_IMPORT = "hidden_import"  # the reason where a program imports a package that is installed and not shown
+HIDDEN = "installed, but programs are not shown it"
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _SHOWN_TESTS = 100
 _told = Once()
@@ -84,7 +85,7 @@ def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:
         tests: How many tests there are. Nothing passes by having no results.
     """
     if outcome.ending is Ending.BAD_TESTS:
-        return replace(skipped("tests_do_not_run"), details=_details(outcome), seconds=outcome.seconds)
+        return replace(skipped(TESTS_DO_NOT_RUN), details=_details(outcome), seconds=outcome.seconds)
     if outcome.ending is Ending.NO_VERDICT or len(outcome.tests) != tests:
         return replace(grader_error(outcome.failure, seconds=outcome.seconds), details=_details(outcome))
     return None
@@ -128,7 +129,7 @@ def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Seque
         return verdict
     setting = f"packages: [{', '.join((*packages, name))}]"
     _told.warn(logger, name, "A program imports %s, which programs are not shown. To show it, set %s.", name, setting)
-    details = {**verdict.details, "why": f"{why}: installed, but programs are not shown it; to show it, set {setting}"}
+    details = {**verdict.details, "why": f"{why}: {HIDDEN}; to show it, set {setting}"}
     return replace(verdict, reason=HIDDEN_IMPORT, details=details)
 
 

@@ -14,6 +14,7 @@ import keyword
 from collections.abc import Iterator
 from dataclasses import replace
 
+from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, Suite
 
 REFERENCE = "the reference"
@@ -109,6 +110,8 @@ def row_problem(what: str, outcome: RunResult) -> str | None:
         return "sandbox_failed"
     if what == REFERENCE and outcome.ending is Ending.REFUSED:
         return "tests_need_unsupported"
+    if outcome.ending is Ending.BAD_TESTS:
+        return TESTS_DO_NOT_RUN
     if what == REFERENCE:
         return None if outcome.ending is Ending.PASSED else "reference_fails"
     return "non_solution_passes" if outcome.ending is Ending.PASSED else None

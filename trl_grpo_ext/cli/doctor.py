@@ -11,8 +11,9 @@ HELP = "try attacks on this machine's sandbox, and print what holds"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
-        description="Try to get through the walls that programs are run behind on this machine, and print what holds. "
-        "Ends with status 1 if an attack gets through a wall that is there, 2 if there is no sandbox.",
+        description="Try to get through the walls that programs are run behind on this machine, and print what holds, "
+        "and which packages they can import. Ends with status 1 if an attack gets through a wall that is there, or if "
+        "numpy is installed and cannot be imported, 2 if there is no sandbox.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

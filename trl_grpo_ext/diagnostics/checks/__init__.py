@@ -34,6 +34,7 @@ LOOKS: dict[str, tuple[Check, ...]] = {
         grader_trouble.failures,
         grader_trouble.starved,
         grader_trouble.timeouts_of_the_policy,
+        grader_trouble.hidden_imports,
         grader_trouble.slow,
     ),
     "bad_data": (bad_data.unjudged, bad_data.doubtful_gold),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trl_grpo_ext.diagnostics.batches import (
     Failure,
     agreeing_share,
     failures_of,
     group_count,
+    most_common,
     percent,
     told_gold,
     worst_share,
@@ -15,6 +18,9 @@ from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.figures.terms import TermFigures
+from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
+from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, missing_module
 from trl_grpo_ext.verdict import Blame
 
 NOTHING_RETURNED = "returned_none"  # the reason of a verifier that is a function
@@ -38,7 +44,7 @@ def unjudged(window: Window) -> CheckResult:
         severity=found.severity(CRITICAL),
         sentence=(
             f"The data, not the model: {percent(found.share)} of the completions have nothing that `{found.term}` "
-            f"could judge them against, mostly `{safe_reason(reason) or status}`; they "
+            f"could judge them against, mostly `{safe_reason(reason) or status}`{_missing(facts, reason)}; they "
             + ("count as 0, as on_unscored is `zero`." if is_zero else "are left out of training.")
         ),
         numbers={"share": found.share, "failed": found.count},
@@ -46,6 +52,13 @@ def unjudged(window: Window) -> CheckResult:
         if reason == NOTHING_RETURNED
         else "Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists.",
     )
+
+
+def _missing(facts: Sequence[TermFigures], reason: str) -> str:
+    """Name the module that tests lack which do not run."""
+    whys = most_common([one.causes for one in facts]) if reason == TESTS_DO_NOT_RUN else []
+    name = next((name for why, _ in whys if (name := missing_module(why)) and HIDDEN not in why), "")
+    return f" (no module `{safe_reason(name)}`)" if name else ""
 
 
 def _is_of_data(kind: Failure) -> bool:

@@ -1,4 +1,4 @@
-"""The grader: it fails, it has no CPU, completions use up its time, or it takes most of the step."""
+"""The grader: it fails, lacks a CPU, hides a package, takes most of the step, or completions use up its time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from trl_grpo_ext.diagnostics.batches import Failure, VerdictShare, failures_of, percent, worst_share
+from trl_grpo_ext.diagnostics.batches import Failure, VerdictShare, failures_of, most_common, percent, worst_share
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
+from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import SHAPE_FAILED, Blame, Status
@@ -25,6 +26,7 @@ STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 MOST_OF_STEP = 0.5
 LATEST_LOGS = 4
 MOST_ERROR = 120  # characters that are told
+MOST_NAMES = 3  # packages that are told
 
 
 def failures(window: Window) -> CheckResult:
@@ -89,6 +91,25 @@ def timeouts_of_the_policy(window: Window) -> CheckResult:
         "if right answers are among them, say in the prompt how fast they must be.",
     )
     return replace(finding, numbers={**finding.numbers, "of_the_policy": found.count})
+
+
+def hidden_imports(window: Window) -> CheckResult:
+    """Find programs that are wrong for a package that the setting hides. They are scored: the policy can avoid it."""
+    found = worst_share(window, lambda facts: facts.reasons.get(HIDDEN_IMPORT, 0), WARN, CRITICAL)
+    if found is None:
+        return None
+    causes = most_common([facts.causes for facts in window.of_term(found.term)])
+    names = dict.fromkeys(name for why, _ in causes if HIDDEN in why and (name := missing_module(why)))
+    told = ", ".join(list(names)[:MOST_NAMES])
+    finding = _finding(
+        window,
+        found,
+        Severity.WARNING if found.in_force else Severity.INFO,
+        "The setting, or the completions",
+        f"are wrong since the program imports an installed package that programs are not shown: {told}.",
+        f"Add `packages: [{told}]` to the term if programs may use it; if not, say in the prompt what they may import.",
+    )
+    return replace(finding, numbers={"share": found.share, "failed": found.count})
 
 
 def slow(window: Window) -> CheckResult:
