@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import pickle
 import subprocess
 import sys
 from multiprocessing.connection import Connection
 
-from trl_grpo_ext import Blame
+import pytest
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm
+from trl_grpo_ext.mix.reward_function import ASYNC_WORKER
 from trl_grpo_ext.rewards import MathVerifier, math_reward
 
 COMPLETIONS, GOLDS = [r"\boxed{x+y}", r"\boxed{2x}"], ["2x", "x+x"]
@@ -33,6 +37,29 @@ def test_rewards_work_in_a_spawned_child_from_its_event_loop() -> None:
     assert here.recv() == [[0.0, 1.0]] * 3
     child.join(20)
     assert child.exitcode == 0
+
+
+MIXES = {
+    "ones": RewardMix([RewardTerm(name="right", verifier=math_reward)]),
+    "twos": RewardMix([RewardTerm(name="right", verifier=math_reward, weight=2.0)]),
+    "shadow": RewardMix(
+        [RewardTerm(name="right", verifier=math_reward), RewardTerm(name="watched", verifier=math_reward, weight=0)]
+    ),
+}
+
+
+@pytest.mark.parametrize(("mix", "told"), [("ones", ""), ("twos", "right: 2"), ("shadow", "watched: 0")])
+def test_in_the_process_in_which_async_grpo_scores_a_mix_whose_weights_would_be_lost_is_refused(
+    mix: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = MIXES[mix].reward_funcs()
+    pickle.loads(pickle.dumps(functions))
+    monkeypatch.setattr(multiprocessing.current_process(), "name", ASYNC_WORKER)
+    if not told:
+        assert pickle.loads(pickle.dumps(functions))[0](["$4$"], solution=["4"]) == [1.0]
+        return
+    with pytest.raises(ValueError, match=f"AsyncGRPOTrainer adds rewards up without weights.*{told}"):
+        pickle.loads(pickle.dumps(functions))
 
 
 NO_ROOM = r"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +17,10 @@ from trl_grpo_ext.scorecard import Scorecard
 
 # Batches that a trainer may be scoring at once (AsyncGRPO scores groups in threads), and no memory leak beyond.
 MAX_OPEN_BATCHES = 256
+
+
+# The process in which TRL's AsyncGRPOTrainer scores; nothing else tells a reward function that it is in that trainer.
+ASYNC_WORKER = "grpo-rollout-worker-child"
 
 
 class Scores(Protocol):
@@ -71,6 +76,8 @@ class BatchScorer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["mix"])  # type: ignore[misc]
+        if multiprocessing.current_process().name == ASYNC_WORKER:
+            _check_weights_are_1(self.mix.terms)
 
     def prime(self, completions: Sequence[Completion], card: Scorecard) -> None:
         """Let the terms read this card for this list of completions; the caller logs its figures."""
@@ -106,3 +113,13 @@ class BatchScorer:
         while len(self._batches) > MAX_OPEN_BATCHES:
             self._batches.popitem(last=False)
         return batch
+
+
+def _check_weights_are_1(terms: Sequence[RewardTerm]) -> None:
+    other = [f"{term.name}: {term.weight:g}" for term in terms if isinstance(term.weight, float) and term.weight != 1]
+    if other:
+        raise ValueError(
+            f"AsyncGRPOTrainer adds rewards up without weights, so those of this mix would be lost "
+            f"({', '.join(other)}), and terms of weight 0 would be trained on: give every term weight 1, or train with "
+            f"VerifiedGRPOTrainer."
+        )
