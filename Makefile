@@ -45,7 +45,7 @@ compat: $(TRLS:%=compat-%)  ## run what touches TRL, and a small training, with 
 
 compat-%: .venv-trl-%/installed
 	.venv-trl-$*/bin/python -m pytest tests/test_trl_contract.py tests/test_trainer.py tests/test_trainer_mix.py \
-		tests/test_early_judging.py tests/test_other_trainers.py tests/test_lab_training.py -m "not slow and not wheel" $(ARGS)
+		tests/test_early_judging.py tests/test_other_trainers.py tests/test_lab_training.py tests/test_environments.py -m "not slow and not wheel" $(ARGS)
 	.venv-trl-$*/bin/trl-grpo-ext train --config quickstart --max_steps 5 --output_dir runs/compat-$*
 
 trl-tests: .venv/installed-dev  ## run TRL's own tests with our trainer in its trainer's place; TRL_SOURCE=../trl has them

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.compositions import AllOf as AllOf
     from trl_grpo_ext.rewards.compositions import AnyOf as AnyOf
     from trl_grpo_ext.rewards.compositions import FirstScored as FirstScored
+    from trl_grpo_ext.rewards.environment import EnvironmentReward as EnvironmentReward
     from trl_grpo_ext.rewards.exact_text import ExactTextVerifier as ExactTextVerifier
     from trl_grpo_ext.rewards.exact_text import exact_text_reward as exact_text_reward
     from trl_grpo_ext.rewards.formats.boxed import BoxedVerifier as BoxedVerifier

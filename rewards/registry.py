@@ -29,6 +29,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "concise": ("lengths", "ConciseVerifier", "concise_reward"),
     "cosine_length": ("trl_lengths", "CosineLengthVerifier"),
     "diversity": ("repetition", "DiversityVerifier", "diversity_reward"),
+    "environment": ("environment", "EnvironmentReward"),
     "exact_text": ("exact_text", "ExactTextVerifier", "exact_text_reward"),
     "first_scored": ("compositions", "FirstScored"),
     "ifeval": ("ifeval.verifier", "IFEvalVerifier", "ifeval_reward"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from trl.trainer import grpo_trainer
+
+from trl_grpo_ext import VerifiedGRPOTrainer
 
 scored_by_environments = pytest.mark.skipif(
     "get_reward" not in inspect.getsource(grpo_trainer), reason="the environments of this TRL do not score"
@@ -39,6 +43,34 @@ def tool_tokenizer(model: str) -> Any:
     tokenizer.response_template = {
         "defaults": {"role": "assistant"},
         "start_anchor": "<|assistant|>",
-        "fields": {"content": {"close_pattern": "$", "content": "text"}},
-    }
+        "fields": {
+            "tool_calls": {
+                "open": "<call>", "close_pattern": "</call>", "repeats": True, "content": "json",
+                "transform": {"type": "function", "function": "{content}"},
+            },
+            "content": {"close_pattern": "$", "content": "text"},
+        },
+    }  # fmt: skip
     return tokenizer
+
+
+def call(name: str, **arguments: Any) -> str:
+    """A turn in which the model calls a tool."""
+    return f"<call>{json.dumps({'name': name, 'arguments': arguments})}</call>"
+
+
+class Scripted(VerifiedGRPOTrainer):
+    """TRL's tool loop with a model that says what stands in `says`, a turn each, and its last turn again."""
+
+    says: Sequence[str] = (call("add", a=40, b=2), "42")
+
+    def _generate(self, prompts: Any) -> Any:
+        self._turn = 0
+        return super()._generate(prompts)
+
+    def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> Any:
+        text = self.says[min(self._turn, len(self.says) - 1)]
+        self._turn += 1
+        tokenizer = self.processing_class
+        ids = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        return [list(ids) for _ in prompt_ids], None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trl
+from environment_run import scored_by_environments, tool_tokenizer
 from trl import GRPOTrainer
 
 from trl_grpo_ext import VerifiedGRPOTrainer
+from trl_grpo_ext.mix.reward_function import ASYNC_WORKER
 from trl_grpo_ext.trainer.trl_contract import SUPPORTED, check_trl, end_token_ids
 
 
@@ -26,6 +29,49 @@ def test_every_private_attribute_that_is_read_is_there(tiny_model: str, sums: An
         assert hasattr(trainer, name)
     ends = end_token_ids(trainer.processing_class, trainer.model.generation_config)
     assert trainer.processing_class.eos_token_id in ends
+
+
+class Game:
+    """An environment with a reward and a tool."""
+
+    def reset(self, **_: Any) -> None:
+        return None
+
+    def move(self) -> str:
+        """Move."""
+        return "moved"
+
+    def get_reward(self) -> float:
+        return 1.0
+
+
+@scored_by_environments
+@pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
+def test_what_is_read_and_changed_of_environments_and_tools_is_there(tiny_model: str, sums: Any, config: Any) -> None:
+    def plain(completions: Any, **_: Any) -> list[float]:
+        return [0.0] * len(completions)
+
+    trainer = GRPOTrainer(
+        tiny_model, [plain], config(max_steps=1), sums["train"],
+        environment_factory=Game, processing_class=tool_tokenizer(tiny_model),
+    )  # fmt: skip
+    assert [*trainer.reward_func_names] == ["plain", "Game"]
+    for column in (trainer.reward_funcs, trainer.reward_processing_classes, trainer.reward_weights):
+        assert len(column) == 2
+    assert trainer.reward_processing_classes[1] is None
+    assert trainer.environments is None
+    trainer.train()
+    (pool,) = trainer._environment_pool.values()
+    assert trainer.environments == pool
+    for tools in trainer._sync_tool_dicts:
+        assert list(tools) == ["move"]
+    assert trainer._async_tool_dicts == [{}] * len(pool)
+
+
+def test_the_process_in_which_async_grpo_scores_has_the_name_that_a_mix_looks_for() -> None:
+    worker = Path(trl.__file__).parent / "experimental" / "async_grpo" / "async_rollout_worker.py"
+    if worker.exists() and "mp_ctx.Process(" in worker.read_text(encoding="utf-8"):
+        assert f'name="{ASYNC_WORKER}"' in worker.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("method", ["_calculate_rewards", "_generate", "_generate_and_score_completions"])

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from operator import is_
 from typing import Any
 
+from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.support.text import is_picture, told
 
 Message = Mapping[str, Any]
@@ -42,6 +43,7 @@ class Sample:
             string if there is none, None if it is unknown. It is not part of `text`.
         messages: All messages of a completion that has several, as where tools are called: the calls, what the tools
             returned, and the last answer. None for any other completion.
+        outcome: The end of the rollout in its environment, for `VerifiedGRPOTrainer`; None without one.
 
     Examples:
         >>> Sample(text="The answer is 4.", row={"solution": "4"}).row["solution"]
@@ -57,6 +59,7 @@ class Sample:
     step: int | None = None
     prefill: str | None = None
     messages: Sequence[Message] | None = None
+    outcome: Outcome | None = None
 
     @property
     def length(self) -> int | None:
@@ -184,6 +187,7 @@ def sample_of(
     group: int | None = None,
     step: int | None = None,
     template_prefill: str | None = None,
+    outcome: Outcome | None = None,
 ) -> Sample:
     """The sample of a completion in any form that TRL gives it in.
 
@@ -209,6 +213,7 @@ def sample_of(
         step=step,
         prefill=prefill,
         messages=conversation if len(conversation) > 1 else None,
+        outcome=outcome,
     )
 
 

@@ -9,6 +9,7 @@ Shapes: N samples, K terms, G groups of at most M members.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,8 +42,8 @@ class Scorecard:
         verdicts: By term, N verdicts; None where the term does not apply to the sample.
         values: By term, N values, the scores after shape and gate; None where there is no score.
         gated: By term, N flags: True if a closed gate has set the value.
-        others: N weighted sums of what reward functions beside the mix gave, None where none has scored the sample; or
-            None if there are no such functions.
+        others: N weighted sums of what reward functions beside the mix gave, None where none has scored the sample, and
+            NaN where the rollout has failed in its environment; or None if there are no such functions or failures.
         advantages: N advantages as TRL computed them, or None before it has.
         mode: Whether the batch was made for training or for evaluation.
 
@@ -87,15 +88,22 @@ class Scorecard:
         """N flags: True if the sample must not be trained on. This is the one place where that is decided.
 
         A sample is void if a term in force applies to it and has no value for it, by the grader's or the data's fault,
-        or if nothing in force has scored it: no term applies, and no other reward function gave it anything.
+        if its rollout has failed in its environment, or if nothing in force has scored it: no term applies, and no
+        other reward function gave it anything.
         """
         others = self.others or (None,) * len(self)
         columns = [self.verdicts[term] for term in self.in_force]
         unscored = {row for term in self.in_force for row in self.unscored(term)}
+        unscored |= {row for row, failed in enumerate(self.failed) if failed}
         return tuple(
             row in unscored or (other is None and all(column[row] is None for column in columns))
             for row, other in enumerate(others)
         )
+
+    @property
+    def failed(self) -> tuple[bool, ...]:
+        """N flags: True if the rollout has failed in its environment, whatever terms say of it."""
+        return tuple(other is not None and math.isnan(other) for other in self.others or (None,) * len(self))
 
     def unscored(self, term: str) -> list[int]:
         """The rows that a term applies to and has no value for."""
@@ -233,6 +241,13 @@ class Scorecard:
     def with_others(self, others: Sequence[float | None]) -> Scorecard:
         """This scorecard with what reward functions beside the mix gave, one weighted sum a sample (see `others`)."""
         return replace(self, others=tuple(others))
+
+    def with_failed(self, failed: Sequence[bool]) -> Scorecard:
+        """This scorecard in which rollouts have failed in their environments, by N flags, or by none."""
+        if not any(failed):
+            return self
+        others = self.others or (None,) * len(self)
+        return self.with_others([math.nan if out else other for out, other in zip(failed, others, strict=True)])
 
 
 def concatenate(cards: Sequence[Scorecard]) -> Scorecard:

@@ -12,6 +12,7 @@ from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
 from trl_grpo_ext.mix.schedule import weight_at
 from trl_grpo_ext.mix.term import RewardTerm
+from trl_grpo_ext.rewards.environment import judges_outcomes
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
@@ -184,7 +185,7 @@ class RewardMix:
 
         Raises:
             ValueError: for a mix that needs `VerifiedGRPOTrainer`: weights on a schedule, terms that compare the
-                completions of a group, or terms that are only for evaluations.
+                completions of a group, that judge outcomes of environments, or that are only for evaluations.
         """
         _ = self.weights
         for term in self.terms:
@@ -198,6 +199,11 @@ class RewardMix:
                 raise ValueError(
                     f"The reward term {term.name!r} compares the completions of a group, and plain TRL does not tell a "
                     f"reward function its groups; train with VerifiedGRPOTrainer."
+                )
+            if judges_outcomes(verifier):
+                raise ValueError(
+                    f"The reward term {term.name!r} judges outcomes of environments, which plain TRL does not collect; "
+                    f"train with VerifiedGRPOTrainer."
                 )
         scorer = BatchScorer(self)
         return [TermReward(scorer, term.name) for term in self.terms]

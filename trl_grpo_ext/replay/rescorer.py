@@ -65,7 +65,7 @@ class Rescorer:
             if card.weights[term] != 0 and card.unscored(term):
                 self.stops.setdefault(term, card.step)
         self._note_failures(card, old)
-        return card if alone else self._with_others(card, old)
+        return (card if alone else self._with_others(card, old)).with_failed(old.failed)
 
     def _with_others(self, card: Scorecard, old: Scorecard) -> Scorecard:
         """With what other functions had added. What they gave to a completion that was void was not recorded."""

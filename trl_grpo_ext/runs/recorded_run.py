@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.runs.schema import (
     SAMPLE_COLUMNS,
     VERDICT_COLUMNS,
@@ -174,8 +175,12 @@ def _with_others(card: Scorecard, totals: Sequence[float | None]) -> Scorecard:
     """The card with what reward functions beside the mix have added: what its terms lack of the recorded totals."""
     own = card.with_others([0.0] * len(card)).totals
     others = tuple(_rest(total, part or 0.0) for total, part in zip(totals, own, strict=True))
-    is_alone = not any(others) and card.void == tuple(total is None for total in totals)
-    return card if is_alone else card.with_others(others)
+    is_void = tuple(total is None for total in totals)
+    if card.void == is_void:
+        return card.with_others(others) if any(others) else card
+    # No verdict tells why these are void: their rollouts have failed.
+    failed = [out and not explained for out, explained in zip(is_void, card.void, strict=True)]
+    return card.with_others(others).with_failed(failed)
 
 
 def _rest(total: float | None, own: float) -> float | None:
@@ -205,10 +210,18 @@ def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
     read = _reader()
     prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
     fields = zip(*(samples[name] for name in SAMPLE_FIELDS), strict=True)
-    messages = samples.get("messages") or [None] * len(samples["row"])  # earlier versions did not record them
+    # Earlier versions did not record these.
+    messages, outcomes = (samples.get(name) or [None] * len(samples["row"]) for name in ("messages", "outcome"))
+    columns = zip(prompts, samples["row"], messages, outcomes, fields, strict=True)
     return tuple(
-        Sample(prompt=prompt, row=read(row) or {}, messages=read(said), **dict(zip(SAMPLE_FIELDS, values, strict=True)))
-        for prompt, row, said, values in zip(prompts, samples["row"], messages, fields, strict=True)
+        Sample(
+            prompt=prompt,
+            row=read(row) or {},
+            messages=read(said),
+            outcome=Outcome.from_record(read(outcome)) if outcome else None,
+            **dict(zip(SAMPLE_FIELDS, values, strict=True)),
+        )
+        for prompt, row, said, outcome, values in columns
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.text import encodable
@@ -78,6 +79,8 @@ SAMPLE_COLUMNS = (
     Column("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
     # Of a completion with several messages, as JSON.
     Column("messages", TEXT, lambda card, row: card.samples[row].messages, is_read=True),
+    # The end of the rollout in its environment, as JSON.
+    Column("outcome", TEXT, lambda card, row: _record(card.samples[row].outcome), is_read=True),
     Column("completion_ids", pa.list_(pa.int32()), lambda card, row: card.samples[row].completion_ids, is_read=True),
 )
 
@@ -100,6 +103,10 @@ VERDICT_COLUMNS = (
     # How the verdict came about, as JSON.
     Column("details", TEXT, lambda card, term, row, verdict: verdict.details, is_read=True, page="details"),
 )
+
+
+def _record(outcome: Outcome | None) -> dict[str, Any] | None:
+    return None if outcome is None else outcome.to_record()
 
 
 def tables_of(card: Scorecard) -> dict[str, pa.Table]:

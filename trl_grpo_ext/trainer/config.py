@@ -50,6 +50,11 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             does so where the model is on an accelerator. Verifiers that work on the main thread only need False.
         judging_budget: Seconds that a rank may judge a batch. What has no verdict then is the grader's failure
             `budget_spent`: the row is void, never a 0. None is no limit.
+        environment_timeout: Seconds that a call of an environment (`reset`, `get_reward`, `state`) or of a tool may
+            take. A rollout whose `reset` or `get_reward` takes longer is void; the model is told of a tool that does.
+            None is no limit, and makes calls on the trainer's own thread.
+        environment_patience: The run ends after so many batches running in which every rollout, on all ranks, has
+            failed in its environment.
         halt_on: Codes of findings that end the run, with a checkpoint, such as `["nonfinite_updates"]`.
         executor: Where slow verifiers and programs run: `local`, on each rank's machine, or `ray`, on the nodes of a
             Ray cluster. By default what the variable `TRL_GRPO_EXT_EXECUTOR` says, else `local`.
@@ -67,6 +72,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     measure_noise: bool = True
     judge_early: bool | None = None
     judging_budget: float | None = None
+    environment_timeout: float | None = 30.0
+    environment_patience: int = 3
     halt_on: list[str] = field(default_factory=list)
     executor: str | None = None
 
@@ -78,12 +85,13 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             check_executor_name(self.executor)
         if self.halt_on and not self.run_checks:
             raise ValueError("halt_on needs run_checks; without checks there is nothing to halt on.")
-        if self.judging_budget is not None and not self.judging_budget > 0:
-            raise ValueError(f"judging_budget is a number of seconds above 0, got {self.judging_budget!r}.")
-        if self.keep_scorecards_every < 1:
-            raise ValueError(
-                f"keep_scorecards_every is a number of batches, 1 or more; got {self.keep_scorecards_every}."
-            )
+        for name in ("judging_budget", "environment_timeout"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
+                raise ValueError(f"{name} is a number of seconds above 0, got {seconds!r}.")
+        for name in ("keep_scorecards_every", "environment_patience"):
+            if (batches := getattr(self, name)) < 1:
+                raise ValueError(f"{name} is a number of batches, 1 or more; got {batches}.")
 
 
 def default_config(model: Any) -> VerifiedGRPOConfig:

@@ -23,7 +23,7 @@ from trl_grpo_ext.sample import Completion, Sample
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget
 from trl_grpo_ext.support.text import Once
-from trl_grpo_ext.trainer.ranks import Whereabouts
+from trl_grpo_ext.trainer.ranks import Whereabouts, on_this_gpu
 from trl_grpo_ext.workers.processes import close_shared
 
 logger = logging.getLogger(__name__)
@@ -120,21 +120,25 @@ class Judge:
             return items, 0
         return gather_object(items), int(self._accelerator.process_index) * len(items)
 
-    def settle(self, card: Scorecard | None, rewards: torch.Tensor) -> Scorecard | None:
+    def settle(self, card: Scorecard | None, rewards: torch.Tensor, failed: Sequence[bool] = ()) -> Scorecard | None:
         """Take the void rows out of TRL's rewards, (n, f) of all ranks, in place; returns the card with all rewards.
 
-        TRL would count what only rewards without weight have scored as a 0, and a None beside a number too. An infinite
-        reward would be that of its whole group, so it is none.
+        `failed` are n flags, True if the rollout has failed in its environment; or none. TRL would count what only
+        rewards without weight have scored as a 0, and a None beside a number too. An infinite reward would be that of
+        its whole group, so it is none.
         """
         for column in rewards.isinf().any(dim=0).nonzero().flatten().tolist():
             name = self._names[column] if column < len(self._names) else "of an environment"
             self._once.warn(logger, name, "The reward %r was infinite; that counts as None, no reward.", name)
         rewards[rewards.isinf()] = torch.nan
+        if failed:
+            rewards[torch.tensor(failed, dtype=torch.bool, device=rewards.device)] = torch.nan
         if card is None:
             rewards[rewards[:, self.weights.to(rewards.device) != 0].isnan().all(dim=1)] = torch.nan
             return None
         if card.others is not None:
             card = self._with_others(card, rewards)
+        card = card.with_failed(failed)
         rewards[torch.tensor(card.void, dtype=torch.bool, device=rewards.device)] = torch.nan
         return card
 
@@ -195,10 +199,8 @@ class EarlyJudging:
     def __init__(self, judge: Callable[[], Scored], completions: Sequence[Completion]) -> None:
         self.completions = completions
         self._judged: Future[Scored] = Future()
-        # A thread begins with the first GPU; a verifier that has a model of its own finds it on the rank's.
-        gpu = torch.cuda.current_device() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
         # A daemon, as the end of the interpreter must not wait for a verifier that does not end.
-        threading.Thread(target=self._run, args=(judge, gpu), name="judge", daemon=True).start()
+        threading.Thread(target=self._run, args=(on_this_gpu(judge),), name="judge", daemon=True).start()
 
     def result(self) -> Scored:
         """What judging came to, awaited; raises what it raised."""
@@ -215,10 +217,8 @@ class EarlyJudging:
             close_shared()
             wait([self._judged], timeout=_LOOK_SECONDS)
 
-    def _run(self, judge: Callable[[], Scored], gpu: int | None) -> None:
+    def _run(self, judge: Callable[[], Scored]) -> None:
         try:
-            if gpu is not None:
-                torch.cuda.set_device(gpu)
             self._judged.set_result(judge())
         except BaseException as error:
             self._judged.set_exception(error)

@@ -11,10 +11,13 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
 import torch.distributed
 from accelerate.utils import broadcast_object_list
+
+T = TypeVar("T")
 
 
 def ask_main(accelerator: Any, ask: Callable[[], int]) -> int:
@@ -23,6 +26,19 @@ def ask_main(accelerator: Any, ask: Callable[[], int]) -> int:
     if accelerator.num_processes > 1:
         broadcast_object_list(answer)
     return answer[0]
+
+
+def on_this_gpu(call: Callable[[], T]) -> Callable[[], T]:
+    """The call, for another thread: threads begin with the first GPU, and models belong on the rank's."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return call
+    gpu = torch.cuda.current_device()
+
+    def on_gpu() -> T:
+        torch.cuda.set_device(gpu)
+        return call()
+
+    return on_gpu
 
 
 class Whereabouts:

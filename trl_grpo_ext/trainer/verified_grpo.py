@@ -28,6 +28,7 @@ from trl_grpo_ext.sample import Completion, Prompt, Sample, sample_of
 from trl_grpo_ext.scorecard import Scorecard, concatenate
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.config import default_config
+from trl_grpo_ext.trainer.environments import guarded
 from trl_grpo_ext.trainer.judge import (
     JUDGING_SECONDS,
     EarlyJudging,
@@ -39,6 +40,7 @@ from trl_grpo_ext.trainer.judge import (
 from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
+from trl_grpo_ext.trainer.rollouts import Rollouts
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.trl_contract import (
     check_trl,
@@ -108,8 +110,11 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._template_prefill: str | None = None
         self._once = Once()
         self._noise: NoiseMeter | None = None
+        if has_environments:
+            kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args)
         kwargs |= {"args": args, "train_dataset": train_dataset, "eval_dataset": eval_dataset}
         super().__init__(model, plan.functions, **kwargs)  # by name: GMPOTrainer, if between, takes no more in order
+        self._rollouts = Rollouts(self, plan)
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
         # Only our own entries: TRL has appended the weights of environments that score themselves.
@@ -120,13 +125,13 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
         expect_unknown_figures()
-        ask = partial(ask_main, self.accelerator)
-        self.run_callback = RunCallback(is_main=self.accelerator.is_main_process, ask_main=ask)
-        self.add_callback(self.run_callback)
         self._listen(args)
 
     def _listen(self, args: Any) -> None:
         """Have the run recorded, watched and reported, as far as it is asked for."""
+        ask = partial(ask_main, self.accelerator)
+        self.run_callback = RunCallback(is_main=self.accelerator.is_main_process, ask_main=ask)
+        self.add_callback(self.run_callback)
         recorder, self._noise = add_listeners(self.run_callback, args, self._run_settings, self.mix)
         if recorder is not None:
             self._groups_seen = ask_main(self.accelerator, recorder.groups_recorded)
@@ -145,6 +150,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         return self.run_callback.also_telling(CardListener(listener))
 
     def _generate(self, prompts: list[Prompt]) -> Any:
+        self._rollouts.watch_tools()
         generated = super()._generate(prompts)
         if self.mix is not None and self._judges_early(len(prompts)):
             ids, completions = generated[1], generated[3]
@@ -169,10 +175,11 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         with self._judge.whereabouts.told_on_failure():
             card = self._judged(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter(self._judge.others)
-            with nullcontext() if self.mix is None else void_rows_expected():
+            with nullcontext() if self.mix is None and not self.environments else void_rows_expected():
                 rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter("")
-        self._card = card = self._judge.settle(card, rewards)
+        self._rollouts.note_failures(inputs)
+        self._card = card = self._judge.settle(card, rewards, self._rollouts.failed)
         self._outcomes = self._judge.outcomes(rewards, self._moment.group_size) if card is None else card.outcomes
         return rewards
 
@@ -211,7 +218,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         place = int(self.accelerator.process_index) * size
         model = self.accelerator.unwrap_model(self.model)
         ends = end_token_ids(self.processing_class, model.generation_config)
-        columns = zip(rows, prompts, completions, completion_ids, strict=True)
+        outcomes = self._rollouts.outcomes() or [None] * size
+        columns = zip(rows, prompts, completions, completion_ids, outcomes, strict=True)
         return [
             sample_of(
                 completion,
@@ -222,8 +230,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
                 group=first_group + (place + index) // moment.group_size,
                 step=moment.step,
                 template_prefill=self._template_prefill,
+                outcome=outcome,
             )
-            for index, (row, prompt, completion, ids) in enumerate(columns)
+            for index, (row, prompt, completion, ids, outcome) in enumerate(columns)
         ]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -236,7 +245,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             raise
         card, self._card = self._card, None
         if card is None:
-            self._log_figures(outcome_shares(self._outcomes))
+            self._log_figures(outcome_shares(self._outcomes) | self._rollouts.figures())
         else:
             self._publish(card.with_advantages(gather(output["advantages"]).tolist()))
         if getattr(self.args, "drop_dead_groups", False) and self._moment.mode == "train":
@@ -244,6 +253,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             first = int(self.accelerator.process_index) * size
             groups = [self._outcomes[row // self.num_generations] for row in range(first, first + size)]
             leave_dead_groups_out(output, [outcome is GroupOutcome.LIVE for outcome in groups])
+        self._rollouts.end_if_all_fail()
         return output
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
