@@ -114,6 +114,7 @@ def test_what_counts_as_paid_depends_on_what_the_gold_earns(gold: float, paid: t
     assert tuple(is_paid(score, gold) for score in (0.0, 0.2, 0.8)) == paid
 
 
+@pytest.mark.usefixtures("any_cpu_counts")
 def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken_rewards.py").write_text(
         "def raises(completions, **_): raise RuntimeError('no model')\n"

@@ -54,7 +54,7 @@ def mix() -> RewardMix:
 
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_golds_that_cannot_be_judged_are_found_with_row_reason_and_advice() -> None:
-    problems = check_rows(mix(), [{"solution": gold} for gold, _ in GOLDS])
+    problems = check_rows(mix(), [{"solution": gold} for gold, _ in GOLDS]).problems
     assert [(problem.row, problem.reason) for problem in problems] == [
         (row, reason) for row, (_, reason) in enumerate(GOLDS) if reason
     ]
@@ -80,12 +80,12 @@ def test_a_check_that_takes_a_while_says_how_far_it_has_got(capsys: pytest.Captu
 
     slow = RewardMix([RewardTerm(name="slow", verifier=Slow())])
     rows = [{"n": n} for n in range(100)]
-    assert [problem.row for problem in check_rows(slow, rows)] == list(range(1, 100, 2))
+    assert [problem.row for problem in check_rows(slow, rows).problems] == list(range(1, 100, 2))
     assert re.search(r"^checking data: \d+ of 100 rows$", capsys.readouterr().err, re.MULTILINE)
-    found = check_rows(slow, rows, at_most_seconds=0.1)
-    done, total, rest = map(int, re.findall(r"\d+", capsys.readouterr().err))
-    assert 0 < done < total == done + rest == 100
-    assert [problem.row for problem in found] == list(range(1, done, 2))
+    problems, checked = check_rows(slow, rows, at_most_seconds=0.1)
+    assert 0 < checked < 100
+    assert len(problems) <= checked
+    assert max(problem.row for problem in problems) > checked  # a sample of all rows, not the first ones
 
 
 def test_every_row_that_a_class_of_ones_own_fails_on_is_listed() -> None:
@@ -95,8 +95,8 @@ def test_every_row_that_a_class_of_ones_own_fails_on_is_listed() -> None:
 
     own = RewardMix([RewardTerm(name="dated", verifier=Dated())])
     rows = [{"date": "2001"}, {"date": None}, {"date": "2002"}, {"date": None}]
-    assert check_rows(own, rows) == []
-    found = check_rows(own, rows, thorough=True)
+    assert check_rows(own, rows).problems == []
+    found = check_rows(own, rows, thorough=True).problems
     assert [(problem.row, problem.reason) for problem in found] == [(1, "raised_TypeError"), (3, "raised_TypeError")]
 
 
@@ -161,7 +161,7 @@ def test_the_command_says_what_is_wrong_with_a_recipe(capsys: pytest.CaptureFixt
 
 def test_the_bundled_data_is_fine(sums: Any) -> None:
     for rows in sums.values():
-        assert check_rows(mix(), rows) == []
+        assert check_rows(mix(), rows).problems == []
 
 
 OWN_VERIFIERS = """
@@ -295,3 +295,17 @@ def test_a_column_that_is_empty_in_a_few_rows_is_named(
     said = capsys.readouterr().out
     assert "train: the column `date` is empty in line 13 of d.jsonl" in said
     assert "`seldom` is empty" not in said
+
+
+def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.dumps({"prompt": "?", "solution": str(number)}) for number in range(50)]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    command = ["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]
+    assert main([*command, "--seconds", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "checked a random sample, 4 of 50 rows, in 0 s (--seconds inf: all)" in said
+    assert "train: 4 rows, all fine" in said
+    assert main([*command, "--seconds", "inf"]) == 0
+    assert "train: 50 rows, all fine" in capsys.readouterr().out

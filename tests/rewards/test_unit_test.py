@@ -306,7 +306,7 @@ def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_pas
         {"tests": []},
     ]
     mix = RewardMix([RewardTerm(name="tests", verifier=UnitTestVerifier())])
-    problems = {(problem.row, problem.reason) for problem in check_rows(mix, rows, thorough=True)}
+    problems = {(problem.row, problem.reason) for problem in check_rows(mix, rows, thorough=True).problems}
     assert problems == {
         (1, "reference_fails"),
         (2, "non_solution_passes"),
@@ -314,7 +314,7 @@ def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_pas
         (4, "non_solution_passes"),
         (5, "tests_empty"),
     }
-    assert {problem.reason for problem in check_rows(mix, rows)} == {"tests_empty"}
+    assert {problem.reason for problem in check_rows(mix, rows).problems} == {"tests_empty"}
 
 
 def test_the_problems_of_code_data_are_described_with_what_passed() -> None:

@@ -58,14 +58,14 @@ from trl_grpo_ext.doctor import LEVELS, probe_level
 from sandbox_corpus import load_corpus, try_corpus
 levels = [probe_level(isolation) for isolation in LEVELS]
 best = next((level.isolation for level in levels if level.holds), None)
-wanted = ("host", "network", "persistence", "secrets")
+wanted = ("host", "judge_code", "network", "persistence", "secrets")
 more = {
     "recursion", "temporary_files", "processes", "threads", "input_loop", "res_disk", "res_zombies",
     "res_memory_together", "res_memory_together_talking", "res_small_threads", "res_disk_reserved",
     "chan_realtime_signal", "oracle_installed_packages", "database_in_a_file", "asks_for_its_host",
     "event_loop_and_pipes", "res_disk_deep", "res_disk_folders", "res_threads_bare", "res_threads_own_files",
 }
-more |= {each.id for each in load_corpus() if each.id.startswith("res_memory_")}
+more |= {each.id for each in load_corpus() if each.id.startswith(("res_memory_", "standing_in_", "class_of_tests_"))}
 slow = {"persist_many_files", "persist_stubborn_files", "persist_double_fork_daemon"}
 programs = [each for each in load_corpus() if (each.category in wanted or each.id in more) and each.id not in slow]
 records = try_corpus(best, programs) if best is not None else []

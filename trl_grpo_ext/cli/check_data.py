@@ -17,6 +17,7 @@ MAX_CHARS = 300  # of a message, or of a column
 ROWS_AT_ONCE = 10_000  # that are looked through for empty values
 SELDOM = 0.1  # of the rows: a column that is empty in more is meant to be
 SHOWN_WEAK = 10  # rows whose tests miss most
+SECONDS = 60.0
 
 HELP = "show some prompts of a recipe's data, and list the rows that cannot be judged"
 
@@ -31,6 +32,12 @@ def add_parser(commands: Any) -> None:
     )
     add_config(parser)
     parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        help=f"time for each split, {SECONDS:g} by default; a random sample is checked of what takes longer",
+    )
+    parser.add_argument(
         "--mutants",
         action="store_true",
         help="run small faults of each reference solution, to find tests that miss them",
@@ -44,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         return refuse(error)
     try:
         _print_examples(splits[0])
-        found = [said for split in splits if (said := _print_problems(mix, split))]
+        found = [said for split in splits if (said := _print_problems(mix, split, arguments.seconds))]
         if arguments.mutants:
             for split in splits:
                 _print_mutants(mix, split)
@@ -100,26 +107,29 @@ def _print_examples(split: _Split) -> None:
     print()
 
 
-def _print_problems(mix: RewardMix, split: _Split) -> str:
+def _print_problems(mix: RewardMix, split: _Split, seconds: float) -> str:
     """Print the problems of a split, and the verifiers that fail on it; returns what they come to, empty for none."""
-    from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
+    from trl_grpo_ext.mix.data_check import check_rows, describe, place, share_of, try_verifiers
     from trl_grpo_ext.support.progress import without_warnings
     from trl_grpo_ext.support.text import on_one_line
 
     name, rows, lines = split
     _print_seldom_empty(split)
-    problems = check_rows(mix, rows, thorough=True)
+    check = check_rows(mix, rows, thorough=True, at_most_seconds=seconds)
     with without_warnings():
         failures = try_verifiers(mix, rows)
     for one in failures:
         print(f"{name}: the verifier of {one.term!r} fails on {place([one.row], lines)}: {one.advice}")
         print(f"  the completion was {on_one_line(one.value, MAX_CHARS)!r}")
-    if problems:
-        print(describe(problems, rows=len(rows), where=name, lines=lines))
-        return f"{len({problem.row for problem in problems})} of {len(rows)} rows of {name} cannot be judged"
+    if check.checked < len(rows):
+        sample = f"{check.checked} of {len(rows)} rows, in {seconds:g} s"
+        print(f"{name}: checked a random sample, {sample} (--seconds inf: all)")
+    if check.problems:
+        print(describe(check, rows=len(rows), where=name, lines=lines))
+        return share_of(check, len(rows), name)
     if failures:
         return f"a verifier fails on {name}"
-    print(f"{name}: {len(rows)} rows, all fine")
+    print(f"{name}: {check.checked} rows, all fine")
     return ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,40 +21,53 @@ from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame
 
 SHOWN_ROWS = 10
-FIRST_ROWS, MOST_ROWS = 16, 256  # checked at a time, at first and where they are quick
+FIRST_ROWS, MOST_ROWS = 4, 256  # checked at a time, at first and where they are quick
 NEUTRAL = "I do not know."  # what a model might say that answers nothing
 PROMPT = "prompt"  # what is at fault where it is no term
 NO_PROMPT = "Drop the row, or write its prompt."
 
 
+class RowCheck(NamedTuple):
+    """The problems of a dataset's rows, by term and row, and how many rows were checked: all, unless time was up."""
+
+    problems: list[DataProblem]
+    checked: int
+
+
 def check_rows(
     mix: RewardMix, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False, at_most_seconds: float = math.inf
-) -> list[DataProblem]:
-    """The problems that the verifiers of a mix find in rows of a dataset, by term and row.
+) -> RowCheck:
+    """Check rows of a dataset by the verifiers of a mix.
 
-    How far it has got stands on stderr, once it has taken a second. `thorough` looks for what takes long to find. After
-    `at_most_seconds`, the rest of the rows are left out, and stderr says how many.
+    How far it has got stands on stderr, once it has taken a second.
+
+    Args:
+        mix: The verifiers.
+        rows: The dataset.
+        thorough: Also look for what takes long to find.
+        at_most_seconds: After these no more rows are checked. Those that were are a random sample of all.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm
         >>> from trl_grpo_ext.rewards import MathVerifier
         >>> mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
-        >>> [(p.row, p.reason) for p in check_rows(mix, [{"solution": "4"}, {"solution": ""}])]
+        >>> [(p.row, p.reason) for p in check_rows(mix, [{"solution": "4"}, {"solution": ""}]).problems]
         [(1, 'gold_empty')]
     """
     problems: list[DataProblem] = []
     progress = Progress("checking data", len(rows), "rows")
+    order = range(len(rows)) if math.isinf(at_most_seconds) else random.Random(0).sample(range(len(rows)), len(rows))
     done, size = 0, FIRST_ROWS
-    while done < len(rows) and not _is_over(progress, done, at_most_seconds):
+    while done < len(rows) and (done == 0 or progress.seconds <= at_most_seconds):
         began = time.monotonic()
-        numbered = [(number, rows[number]) for number in range(done, min(done + size, len(rows)))]
+        numbered = [(number, rows[number]) for number in order[done : done + size]]
         problems += _check(mix, numbered, thorough)
         done += len(numbered)
         progress.show(done)
         if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:  # few at a time would leave workers without work
             size = min(2 * size, MOST_ROWS)
-    order = [PROMPT, *(term.name for term in mix.terms)]
-    return sorted(problems, key=lambda problem: (order.index(problem.term), problem.row))
+    terms = [PROMPT, *(term.name for term in mix.terms)]
+    return RowCheck(sorted(problems, key=lambda problem: (terms.index(problem.term), problem.row)), done)
 
 
 def try_verifiers(mix: RewardMix, rows: Sequence[Mapping[str, Any]]) -> list[DataProblem]:
@@ -91,14 +104,6 @@ def _tried(row: Mapping[str, Any]) -> list[str]:
     program = reference_program(row)
     golds = gold_texts(first_value(row, GOLD_COLUMNS)) if program is None else (program,)
     return [*golds[:1], NEUTRAL]
-
-
-def _is_over(progress: Progress, done: int, at_most_seconds: float) -> bool:
-    if progress.seconds <= at_most_seconds:
-        return False
-    rest = f"the other {progress.total - done} are not checked (trl-grpo-ext check-data checks all)"
-    print(f"checked {done} of {progress.total} rows; {rest}", file=sys.stderr, flush=True)
-    return True
 
 
 def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool) -> list[DataProblem]:
@@ -162,9 +167,23 @@ def place(rows: Sequence[int], lines: FileLines | None) -> str:
     return f"row{many} {numbers} (counted from 0)" if lines is None else f"line{many} {numbers} of {lines.file}"
 
 
-def describe(problems: Sequence[DataProblem], *, rows: int, where: str, lines: FileLines | None = None) -> str:
+def share_of(check: RowCheck, rows: int, where: str) -> str:
+    """How many rows of a dataset have a problem, in words.
+
+    Examples:
+        >>> share_of(RowCheck([], 60), 900, "train")
+        '0 of 60 checked rows of train (it has 900) cannot be judged'
+    """
+    bad = len({problem.row for problem in check.problems})
+    if check.checked == rows:
+        return f"{bad} of {rows} rows of {where} cannot be judged"
+    return f"{bad} of {check.checked} checked rows of {where} (it has {rows}) cannot be judged"
+
+
+def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None = None) -> str:
     """A few lines that say how many rows have which problem, which they are, and what to do."""
-    said = [f"{len({problem.row for problem in problems})} of {rows} rows of {where} cannot be judged:"]
+    problems = check.problems
+    said = [f"{share_of(check, rows, where)}:"]
     for (term, reason), count in Counter((problem.term, problem.reason) for problem in problems).most_common():
         alike = [problem for problem in problems if (problem.term, problem.reason) == (term, reason)]
         places = place([problem.row for problem in alike], lines)

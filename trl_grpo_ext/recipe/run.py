@@ -290,5 +290,6 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
         for failed in try_verifiers(recipe.mix, dataset):
             on = place([failed.row], None)
             logger.warning("%s: the verifier of %r fails on %s: %s", where, failed.term, on, failed.advice)
-        if problems := check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS):
-            logger.warning("%s", describe(problems, rows=len(dataset), where=where))
+        check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
+        if check.problems:
+            logger.warning("%s", describe(check, rows=len(dataset), where=where))

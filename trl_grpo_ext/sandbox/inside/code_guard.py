@@ -36,8 +36,13 @@ _EVENTS = frozenset(
 )
 """The audit events by which code comes about; see https://docs.python.org/3/library/audit_events.html."""
 # They check the names of fields and functions, which are all that they take from outside, to be identifiers.
-_GENERATORS = frozenset({"attr._make", "collections", "dataclasses", "unittest.mock"})
-_IMPORTERS = ("importlib._bootstrap", "importlib._bootstrap_external", "zipimport")
+_GENERATORS = frozenset(
+    (
+        *("attr._make", "collections", "dataclasses", "networkx.utils.decorators"),
+        *("scipy.stats._distn_infrastructure", "sympy.polys.monomials", "types", "unittest.mock"),
+    )
+)
+_IMPORTERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport"})
 _TESTS = "<tests"
 """How the file names of the tests' code begin."""
 
@@ -123,7 +128,7 @@ class CodeGuard:
         **options: Any,
     ) -> CodeType:
         """Compile a text that may be run; end the judge for any other."""
-        of_library = _module(caller) in (*_GENERATORS, *_IMPORTERS) or self._is_importing(caller)
+        of_library = _module(caller) in _GENERATORS | _IMPORTERS or self._is_importing(caller)
         if not (of_library or self._stands_in_tests(source) or _is_of_timeit(source)):
             self._refuse(f"compile, called by {_place(caller)}")
         text = source if text is None else text
@@ -157,7 +162,8 @@ class CodeGuard:
         caller = sys._getframe(1)
         while caller.f_globals is globals() and caller.f_back is not None:  # from `exec` above to who has called it
             caller = caller.f_back
-        if not (_module(caller) in _IMPORTERS or self._may_be(event, arguments) or self._is_importing(caller)):
+        by_library = _module(caller) in _IMPORTERS or (_module(caller) == "types" and event != "exec")
+        if not (by_library or self._may_be(event, arguments) or self._is_importing(caller)):
             self._refuse(f"{event}, called by {_place(caller)}")
 
     def _may_be(self, event: str, arguments: tuple[Any, ...]) -> bool:
