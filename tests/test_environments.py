@@ -16,6 +16,7 @@ from environment_run import Scripted, call, scored_by_environments, tool_tokeniz
 from planted import collected, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, verifier
+from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import EnvironmentReward
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.environments import GuardedFactory
@@ -338,6 +339,8 @@ def test_verifiers_see_the_final_state_and_the_record_gives_it_back(trained: Mak
     assert recorded.samples[0].outcome.state == {"total": 42, "steps": [1, 2]}
     again = mix.score(recorded.samples)
     assert again.values == card.values
+    page = write_report([tmp_path / "run"]).read_text(encoding="utf-8")
+    assert "Calculator: reward 1" in page
 
 
 @pytest.mark.parametrize("rewards", ["term", "column"])

@@ -16,7 +16,7 @@ from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.report.page import DIGITS, LONGEST_TEXT, bounded, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_messages
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
-from trl_grpo_ext.sample import Message, Prompt, prompt_key
+from trl_grpo_ext.sample import Message, Prompt, Sample, prompt_key
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.verdict import Verdict
@@ -54,7 +54,7 @@ class GroupView:
         columns = (value for value in islice(first.row.values(), MOST_COLUMNS) if isinstance(value, str))
         return (
             sum(min(len(samples[row].text), LONGEST_TEXT) + self._said(row) for row in self.members)
-            + sum(_prompt_characters(samples[row].messages) for row in self.members)
+            + sum(_prompt_characters(samples[row].messages) + len(_outcome(samples[row])) for row in self.members)
             + sum(min(len(value), LONGEST_COLUMN) for value in columns)
             + _prompt_characters(first.prompt)
         )
@@ -143,9 +143,11 @@ class GroupView:
     def _member(self, row: int) -> dict[str, Any]:
         """A completion: the columns that the page shows, and what follows from them."""
         columns = {column.page: column.of(self.card, row) for column in SAMPLE_COLUMNS if column.page}
-        turns = _turns(self.card.samples[row].messages or ())
+        sample = self.card.samples[row]
+        turns, outcome = _turns(sample.messages or ()), _outcome(sample)
         return {name: _short(value, LONGEST_TEXT) for name, value in columns.items()} | {
             **({"turns": turns} if turns else {}),
+            **({"outcome": outcome} if outcome else {}),
             "advantage": rounded(self._advantage(row)),
             "disagrees": self._disagrees(row),
             "hack": self._is_hack(row),
@@ -180,6 +182,16 @@ def _turns(messages: Sequence[Message]) -> list[list[str]]:
     """What came before the last answer, which is the completion's text; all of it where the last message is none."""
     is_answer = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
     return prompt_messages(messages[:-1] if is_answer else messages)
+
+
+def _outcome(sample: Sample) -> str:
+    """The reward of the environment, or its failure, and its final state; empty without an environment."""
+    outcome = sample.outcome
+    if outcome is None:
+        return ""
+    said = outcome.error or f"reward {'none' if outcome.reward is None else f'{outcome.reward:g}'}"
+    state = "" if outcome.state is None else f"\n{_shown(outcome.state)}"
+    return bounded(f"{outcome.environment}: {said}{state}", LONGEST_FIELD)
 
 
 def _short(value: Any, most: int) -> Any:

@@ -55,7 +55,7 @@ function completionsOf(runs) {
   return found;
 }
 
-const SAID = ["turns", "total", "advantage", "cut", "void", "hack", "disagrees", "primary"];
+const SAID = ["turns", "outcome", "total", "advantage", "cut", "void", "hack", "disagrees", "primary"];
 
 /** Whether two of a group say the same, and the same is said of them: they have a row together. */
 function same(one, other) {
@@ -428,6 +428,7 @@ function completionDetail(one, choose) {
     group.prefill ? block(group.prefill, "part of the prompt") : null,
     ...(one.turns || []).map(([role, text]) => block(text, role)),
     block(one.text, "", true),
+    ...(one.outcome ? [el("h3", { text: "Environment" }), block(one.outcome, "")] : []),
     ...goldOf(group),
     ...Object.entries(one.verdicts)
       .filter(([, verdict]) => verdict.details)
