@@ -10,6 +10,8 @@ from trl_grpo_ext.protocol import Verifier, is_number
 from trl_grpo_ext.sample import Completion, Sample
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 
+ADVICE = "where an episode without a submission is the model's doing, set unsubmitted: 0.0"
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentReward(Verifier):
@@ -63,7 +65,7 @@ class EnvironmentReward(Verifier):
         if sample.outcome.verdict is not None:
             return sample.outcome.verdict
         if self.unsubmitted is None:
-            return grader_error("no_reward")
+            return grader_error("no_reward", error=f"get_reward gave None; {ADVICE}")
         return replace(as_verdict(self.unsubmitted), reason="unsubmitted")
 
     def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:

@@ -133,11 +133,12 @@ def commands_in_pages() -> list[str]:
 
 @pytest.mark.parametrize("text", recipes_in_pages())
 def test_recipes_in_the_pages_are_valid(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (polite,) = {code for page, code, _ in python_blocks() if "def polite" in code}
-    (tmp_path / "my_rewards.py").write_text(polite)
+    for module, begins in (("my_rewards", "def polite"), ("my_games", "class Adder")):
+        (shown,) = {code for page, code, _ in python_blocks() if begins in code}
+        (tmp_path / f"{module}.py").write_text(shown)
+        sys.modules.pop(module, None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("my_rewards", None)
     keys = {"model_name_or_path": "m"} | yaml.safe_load(text)
     if "datasets" not in keys:
         keys = {"dataset_name": "d"} | keys

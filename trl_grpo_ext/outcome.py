@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,3 +54,19 @@ class Outcome:
             verdict=None if verdict is None else Verdict(**verdict),
             state=record.get("state"),
         )
+
+
+def read_outcome(value: object) -> Outcome | None:
+    """The outcome in a column of a file, a record or its JSON; None for anything else, as a column may have this name.
+
+    Examples:
+        >>> read_outcome('{"environment": "Game", "verdict": null, "state": 3}').state
+        3
+        >>> read_outcome("won") is None
+        True
+    """
+    try:
+        record = json.loads(value) if isinstance(value, str) else value
+        return Outcome.from_record(record) if isinstance(record, Mapping) else None
+    except (KeyError, TypeError, ValueError):
+        return None

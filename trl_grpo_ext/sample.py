@@ -158,7 +158,7 @@ def _with_texts(value: Any, texts: dict[int, str]) -> Any:
     return value
 
 
-def sample_of_row(row: Mapping[str, Any], text: str) -> Sample:
+def sample_of_row(row: Mapping[str, Any], text: str, outcome: Outcome | None = None) -> Sample:
     """A completion for a row of a dataset, as training would show it, but without a tokenizer: four characters a token.
 
     Examples:
@@ -174,6 +174,7 @@ def sample_of_row(row: Mapping[str, Any], text: str) -> Sample:
         group=0,
         step=0,
         prefill="",
+        outcome=outcome,
     )
 
 

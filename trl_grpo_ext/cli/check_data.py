@@ -46,12 +46,12 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        mix, splits = _load(arguments.config, arguments.flags)
+        mix, splits, factory = _load(arguments.config, arguments.flags)
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
     try:
         _print_examples(splits[0])
-        found = [said for split in splits if (said := _print_problems(mix, split, arguments.seconds))]
+        found = [said for split in splits if (said := _print_problems(mix, split, factory, arguments.seconds))]
         if arguments.mutants:
             for split in splits:
                 _print_mutants(mix, split)
@@ -68,7 +68,8 @@ class _Split(NamedTuple):
     lines: FileLines | None  # of the rows in their file
 
 
-def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split]]:
+def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split], Any]:
+    """The mix of a recipe, the splits of its data, and its environments as TRL takes them, if it has any."""
     # Nothing is trained, so nothing may depend on what this machine could train with.
     recipe = read_recipe(config, [*flags, "--use_cpu", "true", "--bf16", "false"])
     from trl_grpo_ext.recipe.data import load_data
@@ -79,7 +80,8 @@ def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split]]:
     if recipe.data.dataset_streaming:
         splits = {name: _taken(rows, recipe.data.rows) for name, rows in splits.items()}
     parts = splits.items()
-    return recipe.mix, [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in parts]
+    found = [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in parts]
+    return recipe.mix, found, recipe.agent.get("environment_factory")
 
 
 def _taken(stream: Any, count: int | None) -> Any:
@@ -107,17 +109,21 @@ def _print_examples(split: _Split) -> None:
     print()
 
 
-def _print_problems(mix: RewardMix, split: _Split, seconds: float) -> str:
+def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float) -> str:
     """Print the problems of a split, and the verifiers that fail on it; returns what they come to, empty for none."""
     from trl_grpo_ext.mix.data_check import check_rows, describe, place, share_of, try_verifiers
     from trl_grpo_ext.support.progress import without_warnings
     from trl_grpo_ext.support.text import on_one_line
+    from trl_grpo_ext.trainer.environments import untouched_outcome
 
     name, rows, lines = split
     _print_seldom_empty(split)
-    check = check_rows(mix, rows, thorough=True, at_most_seconds=seconds)
     with without_warnings():
-        failures = try_verifiers(mix, rows)
+        outcome = untouched_outcome(factory, rows[0])
+        failures = try_verifiers(mix, rows, outcome)
+    check = check_rows(mix, rows, thorough=True, at_most_seconds=seconds, outcome=outcome)
+    if outcome is not None and outcome.error:
+        print(f"{name}: the environment fails on {place([0], lines)}: {outcome.error}")
     for one in failures:
         print(f"{name}: the verifier of {one.term!r} fails on {place([one.row], lines)}: {one.advice}")
         print(f"  the completion was {on_one_line(one.value, MAX_CHARS)!r}")
@@ -129,6 +135,8 @@ def _print_problems(mix: RewardMix, split: _Split, seconds: float) -> str:
         return share_of(check, len(rows), name)
     if failures:
         return f"a verifier fails on {name}"
+    if outcome is not None and outcome.error:
+        return f"the environment fails on {name}"
     print(f"{name}: {check.checked} rows, all fine")
     return ""
 

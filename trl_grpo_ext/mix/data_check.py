@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.rewards.function import FunctionVerifier
@@ -35,7 +36,12 @@ class RowCheck(NamedTuple):
 
 
 def check_rows(
-    mix: RewardMix, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False, at_most_seconds: float = math.inf
+    mix: RewardMix,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    thorough: bool = False,
+    at_most_seconds: float = math.inf,
+    outcome: Outcome | None = None,
 ) -> RowCheck:
     """Check rows of a dataset by the verifiers of a mix.
 
@@ -46,6 +52,7 @@ def check_rows(
         rows: The dataset.
         thorough: Also look for what takes long to find.
         at_most_seconds: After these no more rows are checked. Those that were are a random sample of all.
+        outcome: The outcome of an environment in which nothing was done, for verifiers of outcomes.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm
@@ -61,7 +68,7 @@ def check_rows(
     while done < len(rows) and (done == 0 or progress.seconds <= at_most_seconds):
         began = time.monotonic()
         numbered = [(number, rows[number]) for number in order[done : done + size]]
-        problems += _check(mix, numbered, thorough)
+        problems += _check(mix, numbered, thorough, outcome)
         done += len(numbered)
         progress.show(done)
         if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:  # few at a time would leave workers without work
@@ -70,10 +77,13 @@ def check_rows(
     return RowCheck(sorted(problems, key=lambda problem: (terms.index(problem.term), problem.row)), done)
 
 
-def try_verifiers(mix: RewardMix, rows: Sequence[Mapping[str, Any]]) -> list[DataProblem]:
+def try_verifiers(
+    mix: RewardMix, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None = None
+) -> list[DataProblem]:
     """The verifiers that fail on the first row that they apply to; each judges its gold, and a text without an answer.
 
-    What a verifier of one's own needs of a row shows only when it runs.
+    What a verifier of one's own needs of a row shows only when it runs. `outcome` is that of an environment in which
+    nothing was done.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm, verifier
@@ -89,7 +99,7 @@ def try_verifiers(mix: RewardMix, rows: Sequence[Mapping[str, Any]]) -> list[Dat
         numbered = next(((number, row) for number, row in enumerate(rows) if term.applies(row)), None)
         if numbered is None:
             continue
-        samples = [sample_of_row(numbered[1], text) for text in _tried(numbered[1])]
+        samples = [sample_of_row(numbered[1], text, outcome) for text in _tried(numbered[1])]
         for sample, verdict in zip(samples, verifier.judge_samples(samples), strict=True):
             if verdict.blame is Blame.GRADER:
                 said = verdict.details.get("error") or verdict.reason
@@ -106,7 +116,9 @@ def _tried(row: Mapping[str, Any]) -> list[str]:
     return [*golds[:1], NEUTRAL]
 
 
-def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool) -> list[DataProblem]:
+def _check(
+    mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool, outcome: Outcome | None
+) -> list[DataProblem]:
     problems = [
         DataProblem(row=number, reason="prompt_empty", value=str(row["prompt"]), advice=NO_PROMPT, term=PROMPT)
         for number, row in numbered
@@ -117,7 +129,7 @@ def _check(mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], th
         rows = [row for _, row in meant]
         found = verifier.check_rows(rows, thorough=thorough)
         if thorough and _is_own(verifier):
-            found = [*found, *_refused(verifier, rows)]
+            found = [*found, *_refused(verifier, rows, outcome)]
         problems += [replace(problem, row=meant[problem.row][0], term=term.name) for problem in found]
     return problems
 
@@ -135,9 +147,9 @@ def _is_own(verifier: Verifier) -> bool:
     )
 
 
-def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]]) -> Iterator[DataProblem]:
+def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None) -> Iterator[DataProblem]:
     """The rows that a verifier fails on, or says of that they cannot be judged."""
-    verdicts = verifier.judge_samples([sample_of_row(row, NEUTRAL) for row in rows])
+    verdicts = verifier.judge_samples([sample_of_row(row, NEUTRAL, outcome) for row in rows])
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
         if verdict.blame in (Blame.DATA, Blame.GRADER):
             value, error = last_message(row.get("prompt")), verdict.details.get("error")  # by which it can be found

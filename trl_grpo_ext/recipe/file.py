@@ -95,7 +95,7 @@ def set_environment(file: RecipeFile) -> None:
 
 
 # Keys of the file that are not flags: nested, or done before the flags are read.
-FILE_ONLY_KEYS = ("rewards", "datasets", "when", "few_shot", "env")
+FILE_ONLY_KEYS = ("rewards", "datasets", "when", "few_shot", "environment", "tools", "env")
 _WORD = re.compile(r"\w+")
 # What people write from memory, and no comparison of letters finds.
 SHORT = {

@@ -7,13 +7,14 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.reward_plan import check_weights
+from trl_grpo_ext.recipe.agent import agent_arguments
 from trl_grpo_ext.recipe.data import check_source, number_or_text
 from trl_grpo_ext.recipe.file import RecipeFile, check_names, check_numbers
 from trl_grpo_ext.recipe.hub import check_model_folder, go_offline_without_hub
@@ -38,6 +39,7 @@ class Recipe:
     training: VerifiedGRPOConfig
     model: ModelConfig
     mix: RewardMix
+    agent: Mapping[str, Any] = field(default_factory=dict)  # the trainer's `environment_factory` and `tools`
 
 
 def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
@@ -58,7 +60,8 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
 
     data, training, model = parse_arguments(file, flags)
     check_selection(vars(data), "The flags")
-    return Recipe(name=file.name, data=data, training=training, model=model, mix=mix)
+    agent = agent_arguments(file.keys, mix)
+    return Recipe(name=file.name, data=data, training=training, model=model, mix=mix, agent=agent)
 
 
 def announce_loading() -> None:
@@ -78,7 +81,9 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
     """
     check_names(file, flags)
     mix = build_mix(file.keys.get("rewards"))
-    check_weights(list(mix.weights_at(0.0, step=0).values()))
+    agent = agent_arguments(file.keys, mix)
+    if not agent.get("environment_factory"):  # whose own reward may be all that has weight
+        check_weights(list(mix.weights_at(0.0, step=0).values()))
     written = written_values(file.keys, flags)
     if not written.get("model_name_or_path"):
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")

@@ -41,6 +41,7 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.support.files import claim, set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
+from trl_grpo_ext.trainer.environments import untouched_outcome
 from trl_grpo_ext.trainer.preflight import check_writable
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.report_listener import one_last_report
@@ -124,7 +125,7 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
         ValueError, OSError: for data, columns or a model that cannot be used.
     """
     try:
-        arguments |= model_arguments(recipe, trains=kind is None)
+        arguments |= model_arguments(recipe, trains=kind is None) | dict(recipe.agent)
         trainer = (kind or RecipeTrainer)(reward_funcs=recipe.mix, args=recipe.training, **arguments)
     except (OSError, HFValidationError) as error:
         raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
@@ -287,7 +288,8 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):
         if dataset is None:
             continue
-        for failed in try_verifiers(recipe.mix, dataset):
+        outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
+        for failed in try_verifiers(recipe.mix, dataset, outcome):
             on = place([failed.row], None)
             logger.warning("%s: the verifier of %r fails on %s: %s", where, failed.term, on, failed.advice)
         check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.outcome import read_outcome
 from trl_grpo_ext.sample import Sample, samples_from_columns
 from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
@@ -76,7 +77,11 @@ class CompletionFile:
         # As TRL hands them to a reward function, which has `prompts` for the dataset's `prompt`.
         columns = {"prompts" if name == "prompt" else name: [row.get(name) for row in rows] for name in names}
         samples = samples_from_columns([row[self.completion] for row in rows], columns)
-        return [replace(sample, group=group) for sample, group in zip(samples, groups, strict=True)]
+        outcomes = [read_outcome(row.get("outcome")) for row in rows]
+        return [
+            replace(sample, group=group, outcome=outcome)
+            for sample, group, outcome in zip(samples, groups, outcomes, strict=True)
+        ]
 
 
 def _rows(path: Path, completion: str) -> Iterator[Row]:

@@ -33,6 +33,7 @@ MOST_STATE = 65_536  # characters of a state as JSON, so that a batch of them fi
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 # TRL 1.6 takes `get_reward` for one more tool of the model.
 TRL_ASKS_ENVIRONMENTS = "get_reward" in inspect.getsource(GRPOTrainer.__init__)
+CHOICE = "environment"  # the column by which rows choose one of several environments
 _GUARD = "_trl_grpo_ext_guard"
 _once = Once()
 
@@ -75,10 +76,21 @@ def call_seconds(args: Any) -> float | None:
     return getattr(args, "environment_timeout", VerifiedGRPOConfig.environment_timeout)
 
 
-def guarded(factory: Any, args: Any) -> Any:
-    """TRL's `environment_factory`, a callable or a mapping of names to callables, with guarded environments."""
+def guarded(factory: Any, args: Any, rows: Any) -> Any:
+    """TRL's `environment_factory`, a callable or a mapping of names to callables, with guarded environments.
+
+    Raises:
+        ValueError: for rows that choose none of several environments, which TRL would find in the batch that has them.
+    """
     seconds = call_seconds(args)
     if isinstance(factory, Mapping):
+        names = rows.unique(CHOICE) if CHOICE in (getattr(rows, "column_names", None) or ()) else [None]
+        unknown = [name for name in names if name not in factory] if hasattr(rows, "unique") else []
+        if unknown:
+            raise ValueError(
+                f"Rows of train_dataset choose the environment {unknown[0]!r} by their column `{CHOICE}`, and "
+                f"environment_factory has: {', '.join(map(repr, factory))}."
+            )
         return {name: GuardedFactory(each, seconds) for name, each in factory.items()}
     return GuardedFactory(factory, seconds)
 
@@ -206,6 +218,22 @@ class EnvironmentGuard:
 
 async def _awaited(given: Any) -> Any:
     return await given
+
+
+def untouched_outcome(factory: Any, row: Mapping[str, Any], seconds: float | None = None) -> Outcome | None:
+    """The outcome of an environment that a row has reset, and in which nothing was done; None without environments.
+
+    Of several, the row names one in its column `environment`.
+    """
+    if isinstance(factory, Mapping):
+        factory = factory.get(row.get(CHOICE))
+        row = {name: value for name, value in row.items() if name != CHOICE}
+    if factory is None:
+        return None
+    environment = GuardedFactory(factory, seconds)()
+    environment.reset(**row)
+    guard = guard_of(environment)
+    return None if guard is None else guard.outcome()
 
 
 def guard_of(environment: Any) -> EnvironmentGuard | None:

@@ -111,7 +111,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._once = Once()
         self._noise: NoiseMeter | None = None
         if has_environments:
-            kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args)
+            kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
         kwargs |= {"args": args, "train_dataset": train_dataset, "eval_dataset": eval_dataset}
         super().__init__(model, plan.functions, **kwargs)  # by name: GMPOTrainer, if between, takes no more in order
         self._rollouts = Rollouts(self, plan)

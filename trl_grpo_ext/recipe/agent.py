@@ -1,0 +1,120 @@
+"""The environments and the tools of a recipe: found by their dotted paths, and checked before TRL is imported."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.rewards.environment import judges_outcomes
+from trl_grpo_ext.rewards.registry import import_named
+
+NO_TOOLS = ("reset", "get_reward")  # methods of an environment that the model cannot call
+EXAMPLE = "such as my_module.Game"
+
+
+def agent_arguments(keys: Mapping[str, Any], mix: RewardMix) -> dict[str, Any]:
+    """The arguments `environment_factory` and `tools` of a trainer, those that a recipe has.
+
+    Raises:
+        ValueError: for a path that leads nowhere, a class without `reset`, a tool that TRL could not describe to the
+            model, and a term that judges outcomes without an environment that has a reward.
+    """
+    found: dict[str, Any] = {}
+    if keys.get("environment") is not None:
+        found["environment_factory"] = _environments(keys["environment"])
+    if keys.get("tools") is not None:
+        found["tools"] = _tools(keys["tools"])
+    _check_terms(found.get("environment_factory"), mix)
+    return found
+
+
+def _environments(written: object) -> Any:
+    if isinstance(written, Mapping) and written:
+        return {str(name): _environment(path, f"`environment: {name}`") for name, path in written.items()}
+    return _environment(written, "`environment`")
+
+
+def _environment(path: object, where: str) -> Any:
+    if not isinstance(path, str):
+        raise ValueError(
+            f"{where} is the path of a class, {EXAMPLE}, or a mapping of names to paths; got {path!r}. Rows choose by "
+            f"name in their column `environment`."
+        )
+    factory = _imported(path, where)
+    if not callable(factory):
+        raise ValueError(
+            f"{where}: {path} is a {type(factory).__name__}; it must be a class, or a function that makes one."
+        )
+    if isinstance(factory, type):
+        if not callable(getattr(factory, "reset", None)):
+            raise ValueError(f"{where}: the class {path} has no method `reset`, which TRL calls before each rollout.")
+        for name, method in inspect.getmembers(factory, predicate=inspect.isfunction):
+            if name not in NO_TOOLS and not name.startswith("_"):
+                _check_tool(method, f"{where}, the tool {name!r}")
+    return factory
+
+
+def _tools(written: object) -> list[Any]:
+    if not isinstance(written, list) or not all(isinstance(path, str) for path in written):
+        raise ValueError(f"`tools` is a list of paths of functions, such as [my_module.search]; got {written!r}.")
+    found = []
+    for path in written:
+        tool = _imported(path, "`tools`")
+        if not inspect.isroutine(tool):
+            raise ValueError(f"`tools`: {path} is a {type(tool).__name__}; it must be a function.")
+        _check_tool(tool, f"`tools`, {path}")
+        found.append(tool)
+    return found
+
+
+def _imported(path: str, where: str) -> Any:
+    if "." not in path and ":" not in path:
+        raise ValueError(f"{where}: {path!r} is no path of a module and a name in it, {EXAMPLE}.")
+    try:
+        return import_named(path)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _check_tool(tool: Callable[..., Any], where: str) -> None:
+    """Raise a ValueError for a tool that has no description for the model, which TRL would find in the first batch."""
+    lacks = next(_lacking(tool), None)
+    if lacks is not None:
+        raise ValueError(
+            f"{where} has {lacks}. The model is told of a tool by its docstring, with a section `Args:`, and by its "
+            f"type hints; a method that is no tool has a name that begins with an underscore."
+        )
+
+
+def _lacking(tool: Callable[..., Any]) -> Iterator[str]:
+    said = inspect.getdoc(tool)
+    if not said:
+        yield "no docstring"
+    for name, parameter in inspect.signature(tool).parameters.items():
+        if name == "self":
+            continue
+        if parameter.annotation is parameter.empty:
+            yield f"no type hint for `{name}`"
+        if not re.search(rf"^\s+{re.escape(name)}\b.*:", said or "", re.MULTILINE):
+            yield f"no line for `{name}` in its docstring"
+
+
+def _check_terms(factory: Any, mix: RewardMix) -> None:
+    """Raise a ValueError for a term with `EnvironmentReward` that has nothing to judge."""
+    named = next((term.name for term, verifier in mix.verifiers if judges_outcomes(verifier)), None)
+    if named is None:
+        return
+    if factory is None:
+        raise ValueError(
+            f"The reward term {named!r} judges outcomes of environments, and the recipe names none: set environment to "
+            f"the path of a class, {EXAMPLE}."
+        )
+    factories = factory.values() if isinstance(factory, Mapping) else [factory]
+    if all(isinstance(each, type) and not hasattr(each, "get_reward") for each in factories):
+        raise ValueError(
+            f"The reward term {named!r} judges outcomes of environments, and no environment of the recipe has a "
+            f"`get_reward`."
+        )
