@@ -17,7 +17,7 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, descriptio
 from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as
-from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, Counterpart, Exceptions, renew
+from trl_grpo_ext.sandbox.inside.crossing.exceptions import CLASS_TAGS, Counterpart, Exceptions, is_shared, renew
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -116,8 +116,8 @@ class Objects:
         return {"class": [number, kind.__name__, *description(kind, lambda base: self._base(encoder, base))]}
 
     def _base(self, encoder: Encoder, base: type) -> Json:
-        if base in BUILTIN_NAMES:
-            return {"exception": BUILTIN_NAMES[base]}
+        if is_shared(base):
+            return self._exceptions.encode_class(base, encoder)
         return {"type": TYPE_NAMES[base]} if base in TYPE_NAMES else self._write_class(encoder, base)
 
     def _blank(self, name: str) -> Any:
@@ -163,7 +163,7 @@ class Objects:
             return kind.__members__.get(data[1], value) if isinstance(kind, EnumMeta) else value
         if tag == "error":
             return self._read_error(decoder, data)
-        if tag in ("exception", "my_exception"):
+        if tag in CLASS_TAGS:
             return self._exceptions.decode_class({tag: data})
         raise MalformedError(tag)
 

@@ -68,7 +68,7 @@ def _inherited(target: Any, owner: type, name: str) -> Any:
 
 
 _LIBRARY = {
-    "dataclasses": "asdict astuple fields is_dataclass replace",
+    "dataclasses": "_process_class asdict astuple fields is_dataclass replace",
     "inspect": (
         "getdoc isabstract isasyncgen isasyncgenfunction isawaitable isclass iscoroutine iscoroutinefunction "
         "isfunction isgenerator isgeneratorfunction ismethod signature getmembers getfullargspec isbuiltin isroutine "

@@ -65,10 +65,15 @@ def _forward_library(program: ProgramProxy, module: str) -> None:
 
 
 def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    home = own.__code__.co_filename
+
     @functools.wraps(own)
     def function(*args: Any, **kwargs: Any) -> Any:
         # Only for the tests themselves: what runs them must not be told by the program what is a fixture.
-        by_tests = sys._getframe(1).f_code.co_filename.startswith("<tests")
+        caller: Any = sys._getframe(1)
+        while caller.f_code.co_filename == home:
+            caller = caller.f_back
+        by_tests = caller.f_code.co_filename.startswith("<tests")
         subject = next(iter((*args, *kwargs.values())), None)
         if by_tests and isinstance(subject, Stub | RemoteClass):
             return program.request("library", module, name, *args, **kwargs)

@@ -55,7 +55,9 @@ class RemoteClass(type):
         state.capital = True
         plain = any(not issubclass(base, Handle) for base in bases)
         layout = {} if plain else {"__slots__": ()}
-        new = super().__new__(meta, name, bases, {**members, **layout, "_remote_class": state})
+        # An attribute of the class may be another one of an instance, which the program knows.
+        kept = {key: value for key, value in members.items() if key[:2] == "__" or hasattr(value, "__get__")}
+        new = super().__new__(meta, name, bases, {**kept, **layout, "_remote_class": state})
         state.number = remote.request("subclass", new, name, bases, members, options)
         return new
 

@@ -41,7 +41,7 @@ def may_be_swallowed(error: BaseException, sources: dict[str, str]) -> bool:
         return False
     around = innermost(sources.get(trace.tb_frame.f_code.co_filename, ""), trace.tb_lineno, ast.With, ast.AsyncWith)
     body = around.body if isinstance(around, ast.With | ast.AsyncWith) else []
-    if body and all(_is_independent(node) for node in body):
+    if body and _are_independent(body):
         return True
     # Not in a helper, nor under a condition: these may compare.
     return trace.tb_next is None and any(isinstance(node, ast.Raise) and _is_at(node, trace.tb_lineno) for node in body)
@@ -51,8 +51,14 @@ def _is_at(node: ast.stmt, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or line)
 
 
-def _is_independent(statement: ast.stmt) -> bool:
-    """Whether a statement reads nothing but constants and builtins, and asserts nothing."""
-    nodes = list(ast.walk(statement))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    return names <= _BUILTINS and not any(isinstance(node, ast.Assert) for node in nodes)
+def _are_independent(body: list[ast.stmt]) -> bool:
+    """Whether statements read nothing but constants, builtins and names that those before have set; none asserts."""
+    known = set(_BUILTINS)
+    for statement in body:
+        nodes = list(ast.walk(statement))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        read = {name.id for name in names if not isinstance(name.ctx, ast.Store)}
+        if not read <= known or any(isinstance(node, ast.Assert | ast.AugAssign) for node in nodes):
+            return False
+        known |= {name.id for name in names}
+    return True

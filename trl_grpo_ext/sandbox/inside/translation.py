@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import http  # noqa: F401 - its `HTTPStatus` is returned to tests that import nothing
 import sys
 from collections.abc import Callable
 from enum import Enum, EnumMeta
@@ -12,7 +13,7 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, write_container
-from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN, BUILTIN_NAMES, Exceptions, renew
+from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, CLASS_TAGS, Exceptions, renew
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -117,7 +118,7 @@ class Translation:
             return self.given.at(data)
         if tag == "class":
             return self._class(data)
-        if tag in ("exception", "my_exception"):
+        if tag in CLASS_TAGS:
             return _guarded(self._exceptions.decode_class({tag: data}))
         if tag == "error":
             return self._error(decoder, data)
@@ -201,8 +202,8 @@ class Translation:
 
     def _base(self, data: Json) -> type | None:
         ((tag, payload),) = checked(data, dict).items()
-        if tag == "exception":
-            return BUILTIN[payload]
+        if tag in ("exception", "library_exception"):
+            return self._exceptions.decode_class(data)
         if tag == "type":
             return next((kind for kind in PLAIN_BASES if kind.__name__ == payload), None)
         return self._class(payload)

@@ -11,12 +11,13 @@ may make it only of objects that the test itself has made; see `handle.Standing`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, field
 from enum import Enum
 from types import FunctionType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.encoder import is_plain_type
-from trl_grpo_ext.sandbox.inside.crossing.exceptions import BUILTIN_NAMES
+from trl_grpo_ext.sandbox.inside.crossing.exceptions import is_shared
 from trl_grpo_ext.sandbox.inside.crossing.values import TYPE_NAMES, Json
 
 OWN_MODULES = frozenset({"solution", "__main__", "tests"})
@@ -89,7 +90,7 @@ def _mirrored(base: type, names: dict[str, Any]) -> Iterator[type]:
     """
     if base is object:
         return
-    if base in TYPE_NAMES or base in BUILTIN_NAMES or base.__module__ in OWN_MODULES:
+    if base in TYPE_NAMES or is_shared(base) or base.__module__ in OWN_MODULES:
         yield base
         return
     for name, value in vars(base).items():
@@ -113,7 +114,9 @@ def keeps_its_class(value: Any) -> bool:
     kind = type(value)
     if isinstance(value, Enum):
         return True
-    return kind.__module__ in OWN_MODULES and (hasattr(kind, "_fields") or _has_methods(kind))
+    if kind.__module__ not in OWN_MODULES:
+        return False
+    return hasattr(kind, "_fields") or hasattr(kind, "__getattr__") or bool(getattr(value, "__dict__", None)) or _has_methods(kind)
 
 
 def _has_methods(kind: type) -> bool:
@@ -133,6 +136,7 @@ def plain_base(kind: type) -> type | None:
 
 
 _LEFT_OUT = frozenset({"__module__", "__classcell__", "__slots__", "__static_attributes__", "__firstlineno__"})
+_FIELD_OPTIONS = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
 _WRAPPERS: dict[type, tuple[str, ...]] = {
     property: ("fget", "fset", "fdel"),
     staticmethod: ("__func__",),
@@ -148,6 +152,9 @@ def class_order(name: str, bases: tuple[Any, ...], members: dict[str, Any], opti
 
 
 def _unwrapped(value: Any) -> list[Any]:
+    if isinstance(value, Field):
+        options = {name: getattr(value, name) for name in _FIELD_OPTIONS}
+        return ["Field", {name: option for name, option in options.items() if option is not MISSING}]
     names = _WRAPPERS.get(type(value))
     return ["", value] if names is None else [type(value).__name__, *(getattr(value, name) for name in names)]
 
@@ -156,7 +163,8 @@ def made_class(name: str, bases: list[type], options: dict[str, Any], members: l
     """The program's class for such an order."""
     from types import new_class
 
-    wrappers = {kind.__name__: kind for kind in _WRAPPERS}
+    wrappers: dict[str, Any] = {kind.__name__: kind for kind in _WRAPPERS}
+    wrappers["Field"] = lambda options: field(**options)
 
     def fill(namespace: dict[str, Any]) -> None:
         namespace["__module__"] = "tests"

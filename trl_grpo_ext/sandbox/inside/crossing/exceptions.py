@@ -7,12 +7,9 @@ A class of Python crosses by its name. A class of the program has a stand-in in 
 from __future__ import annotations
 
 import builtins
-import decimal
-import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import FrozenInstanceError
-from json import JSONDecodeError
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
@@ -31,10 +28,28 @@ _FIELDS = ("filename", "filename2", "lineno", "offset", "text", "msg", "name")
 BUILTIN = {
     name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 }
-# Those of the library that tests expect by name. Both ends have the same.
-_OF_LIBRARY = (FrozenInstanceError, JSONDecodeError, re.error, decimal.InvalidOperation, decimal.DivisionByZero)
-BUILTIN |= {f"{kind.__module__}.{kind.__name__}": kind for kind in _OF_LIBRARY}
 BUILTIN_NAMES = {kind: name for name, kind in reversed(BUILTIN.items())}
+CLASS_TAGS = ("exception", "library_exception", "my_exception")
+_NOT_SHARED = frozenset({"builtins", "bdb", "doctest", "pdb", "unittest"})
+"""Modules of Python whose exceptions tell a runner of tests what to do, such as `unittest.SkipTest`; and the builtins."""
+
+
+def of_library(module: Json, name: Json) -> type[Exception] | None:
+    """The exception class of Python's library by that name; None if there is none where this end has imported."""
+    package = checked(module, str).partition(".")[0]
+    if package not in sys.stdlib_module_names or package in _NOT_SHARED:
+        return None
+    kind = getattr(sys.modules.get(module), checked(name, str), None)
+    known = isinstance(kind, type) and issubclass(kind, Exception) and (kind.__module__, kind.__name__) == (module, name)
+    return kind if known else None
+
+
+def is_shared(kind: Any) -> bool:
+    """Whether a class is an exception class that both ends have."""
+    if kind in BUILTIN_NAMES:
+        return True
+    name = getattr(kind, "__module__", None)
+    return type(name) is str and kind is of_library(name, kind.__name__)
 
 
 class Counterpart:
@@ -54,12 +69,23 @@ class Exceptions:
         self._read_class = read_class
 
     def encode_class(self, kind: type[BaseException], encoder: Encoder) -> Json:
-        """The JSON for an exception class."""
-        return {"exception": BUILTIN_NAMES[kind]} if kind in BUILTIN_NAMES else self._write_class(encoder, kind)
+        """The JSON for an exception class.
+
+        One of Python's library crosses by its name, and counts as its base where the other end has not imported it.
+        """
+        if kind in BUILTIN_NAMES:
+            return {"exception": BUILTIN_NAMES[kind]}
+        if not is_shared(kind):
+            return self._write_class(encoder, kind)
+        base = next(base for base in kind.__bases__ if issubclass(base, BaseException))
+        return {"library_exception": [kind.__module__, kind.__name__, self.encode_class(base, encoder)]}
 
     def decode_class(self, data: Json) -> type[BaseException]:
         """The class that `encode_class` wrote at the other end."""
         ((tag, payload),) = checked(data, dict).items()
+        if tag == "library_exception":
+            module, name, base = checked(payload, list)
+            return of_library(module, name) or self.decode_class(base)
         kind = BUILTIN[payload] if tag == "exception" else self._read_class(data)
         if not issubclass(kind, BaseException):
             raise MalformedError("no exception class")

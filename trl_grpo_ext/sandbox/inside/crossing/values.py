@@ -32,6 +32,7 @@ MOST_SHARED = 5_000
 """How much may be shared, in objects and what they hold, before all is forgotten after a call."""
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 MAX_FIELDS = 256
+_DOUBLE_BYTES = 8
 
 _OTHER_TYPES = (Decimal, Fraction, date, datetime, time, timedelta, deque, Counter, OrderedDict, defaultdict)
 TYPES: dict[str, type] = {
@@ -95,8 +96,13 @@ def of_module(module: str, name: str) -> Any:
 
 
 def plain_scalar(value: Any) -> Any:
-    """A scalar of numpy as Python has it; MISSING for any other object."""
+    """A scalar of numpy as Python has it; MISSING for any other object.
+
+    A float of fewer bits is the number that it is written as: `np.float32(0.1) == 0.1` is true for numpy as well.
+    """
     plain = value.item() if isinstance(value, of_module("numpy", "generic")) else MISSING
+    if isinstance(value, of_module("numpy", "floating")) and value.itemsize < _DOUBLE_BYTES:
+        plain = float(str(value))
     return MISSING if type(plain) is type(value) else plain  # of a long double, there is none
 
 
