@@ -15,7 +15,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
 from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, DATA_CLASS
-from trl_grpo_ext.sandbox.inside.crossing.values import MISSING, of_module
+from trl_grpo_ext.sandbox.inside.crossing.values import of_module
 from trl_grpo_ext.sandbox.inside.handle import Stub
 
 tasks = Tasks()
@@ -94,10 +94,12 @@ def _delete(target: Any, name: Any) -> None:
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
     if name not in ALL:
         raise AttributeError(f"{name!r} is not asked of a test's object")
-    method = getattr(type(target), name, MISSING)
-    if method is MISSING:
-        raise TypeError(f"{type(target).__name__!r} object has no {name}")
-    return method(target, *args, **kwargs)
+    kind = type(target)
+    method = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    if method is None:
+        raise TypeError(f"{kind.__name__!r} object has no {name}")
+    bind = getattr(type(method), "__get__", None)  # a mock that is put there is called without the object
+    return (method if bind is None else bind(method, target, kind))(*args, **kwargs)
 
 
 def _signature(target: Any) -> list[tuple[Any, ...]]:

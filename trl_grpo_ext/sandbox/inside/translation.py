@@ -63,7 +63,7 @@ class Translation:
 
     def first(self, encoder: Encoder, value: Any) -> Json | None:
         """The JSON for what the program has already."""
-        if isinstance(value, Stub | RemoteClass):
+        if issubclass(type(value), Stub | RemoteClass):  # and is not a mock that only says so
             return {"remote": value._remote_state.number}
         number = getattr(value, "_remote_number", None) if isinstance(value, BaseException) else None
         return None if number is None else {"remote": number}
@@ -79,8 +79,9 @@ class Translation:
         name = value.__name__ if isinstance(value, BuiltinFunctionType | MethodType) else ""
         if name and vars(builtins).get(name) is value:
             return {"builtin": name}
-        if isinstance(value, FunctionType | BuiltinFunctionType):
-            specials = ["__call__", "__get__"] if isinstance(value, FunctionType) else ["__call__"]
+        if isinstance(value, FunctionType | BuiltinFunctionType | type):
+            specials = specials_of(value) if isinstance(value, type) else ["__call__"]
+            specials += ["__get__"] if isinstance(value, FunctionType) else []
             named = map(encoder.encode, (value.__name__, value.__doc__))
             return {"object": [self.given.add(value), "function", specials, *named]}
         plain = plain_scalar(value)
