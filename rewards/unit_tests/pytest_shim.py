@@ -1,4 +1,4 @@
-"""What stands in for pytest in the judge, which has the standard library only; and what runs one test of a module.
+"""What stands in for pytest in the judge, which has the standard library only. `pytest_runner` runs a test with it.
 
 Its source travels to the judge as text. `test_module` finds what it lacks. Fixtures are made anew for every test.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import itertools
 import math
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 Function = Callable[..., Any]
@@ -178,7 +177,7 @@ def fixture(function: Function | None = None, *, name: str | None = None, autous
 yield_fixture = fixture
 
 
-class _Fixtures:
+class Fixtures:
     """The fixtures of one test: made when they are asked for, and undone in the reverse order."""
 
     def __init__(self, namespace: dict[str, Any], instance: Any) -> None:
@@ -202,7 +201,7 @@ class _Fixtures:
 
     def call(self, function: Function, given: Mapping[str, Any]) -> Any:
         mocks = [repr(each.new) for each in getattr(function, "patchings", ()) if not each.attribute_name]  # of @patch
-        parameters = [*inspect.signature(function).parameters.values()][mocks.count("sentinel.DEFAULT") :]
+        parameters = _parameters(function)[mocks.count("sentinel.DEFAULT") :]
         wanted = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
         result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
         if type(result) is types.CoroutineType:  # none of the program's: its stand-in says that it is one
@@ -214,86 +213,14 @@ class _Fixtures:
             next(opened, None)
 
 
+def _parameters(function: Function) -> list[inspect.Parameter]:
+    try:
+        return [*inspect.signature(function).parameters.values()]
+    except ValueError:  # of a decorator of the program's, which passes on what it is given
+        return []
+
+
 def _label(value: Any) -> Any:
     # Not by getattr: a stand-in of the solution would be asked, and could answer.
     function = getattr(value, "__func__", value) if inspect.isroutine(value) else None
     return function.__dict__.get("__fixture__") if inspect.isfunction(function) else None
-
-
-def run_function(namespace: dict[str, Any], name: str) -> None:
-    """Run a test function, once for each combination of its parameters."""
-    _run(namespace, None, namespace[name], name)
-
-
-def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
-    """Run a method of a test class, in an instance of its own; of a `unittest.TestCase`, as unittest does."""
-    cls = namespace[class_name]
-    if any(base.__module__ == "unittest.case" and base.__name__ == "TestCase" for base in cls.__mro__):
-        _optional(namespace.get("setUpModule"))
-        _run_case(cls, name)
-        _optional(namespace.get("tearDownModule"))
-        return
-    _run(namespace, cls, getattr(cls, name), name)
-
-
-def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> None:
-    if skipped := getattr(function, "__skipped__", None) or getattr(cls, "__skipped__", None):
-        raise Skipped(skipped)
-    rows = [*getattr(cls, "__rows__", []), *getattr(function, "__rows__", [])]
-    if not all(rows):
-        raise Skipped("there is nothing to run it with")
-    for combination in itertools.product(*rows):
-        _run_once(namespace, cls, function, name, dict(itertools.chain(*(row.items() for row in combination))))
-
-
-def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str, given: Mapping[str, Any]) -> None:
-    instance = None if cls is None else cls()
-    test = function if cls is None else getattr(instance, name)
-    fixtures = _Fixtures(namespace, instance)
-    before, after = ("setup_function", "teardown_function") if cls is None else ("setup_method", "teardown_method")
-    owner = namespace.get if cls is None else lambda key: getattr(instance, key, None)
-    _optional(namespace.get("setup_module"))
-    _optional(getattr(cls, "setup_class", None))
-    _optional(owner(before), test)
-    try:
-        for fixed in fixtures.autouse:
-            fixtures.value(fixed)
-        fixtures.call(test, given)
-    finally:
-        fixtures.close()
-        _optional(owner(after), test)
-        _optional(getattr(cls, "teardown_class", None))
-        _optional(namespace.get("teardown_module"))
-
-
-def _optional(function: Function | None, *arguments: Any) -> None:
-    """Call a function that may not be there, with the argument that it may take."""
-    if function is not None:
-        function(*(arguments or (None,))[: len(inspect.signature(function).parameters)])
-
-
-def _run_case(cls: type[Any], name: str) -> None:
-    """Run it by unittest, and raise the first exception, of which unittest itself keeps the text only."""
-    import unittest
-
-    errors: list[BaseException] = []
-
-    class FirstFailure(unittest.TestResult):
-        def addError(self, test: Any, err: Any) -> None:  # noqa: N802
-            errors.append(err[1])
-
-        addFailure = addError  # noqa: N815
-
-        def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: N802
-            errors.extend([err[1]] if err else [])
-
-        def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
-            errors.append(Skipped(reason))
-
-    def same_sets(self: Any, first: Any, second: Any, msg: Any = None) -> None:  # its own shows `second` to `first`
-        self.assertTrue(isinstance(first, Set) and isinstance(second, Set) and first == second, msg)
-
-    unittest.TestCase.assertSetEqual = same_sets  # type: ignore[method-assign, assignment]
-    unittest.TestSuite([cls(name)]).run(FirstFailure())
-    if errors:
-        raise errors[0]

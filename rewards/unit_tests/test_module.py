@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from trl_grpo_ext.rewards.unit_tests import builtin_fixtures, pytest_shim
+from trl_grpo_ext.rewards.unit_tests import builtin_fixtures, pytest_runner, pytest_shim
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unparsed
 
@@ -74,7 +74,20 @@ def _module(parts: list[Statement], found: list[_Test]) -> Module:
     if all(_is_plain(part.node) for part in kept):
         return Module(tuple(kept), tuple(f"{test.name}()" for test in found))
     _check_pytest(kept, found)
-    return Module(tuple(kept), tests, preamble=shim_setup(_takes_builtin_fixtures(found)))
+    preamble = shim_setup(_takes_builtin_fixtures(found))
+    return Module(tuple(map(_with_own_bodies, kept)), tests, preamble=preamble)
+
+
+def _with_own_bodies(part: Statement) -> Statement:
+    """A test, or a class of tests, under decorators that may be the program's: the runner is to know of each body."""
+    (whole,) = statements(part.text)
+    inner = whole.node.body if isinstance(whole.node, ast.ClassDef) else [whole.node]
+    by_class = getattr(whole.node, "decorator_list", [])
+    lines = part.text.split("\n")
+    for node in reversed(inner):
+        if isinstance(node, _Function) and node.name.startswith("test") and (by_class or node.decorator_list):
+            lines.insert(node.lineno - 1, f"{lines[node.lineno - 1][: node.col_offset]}@{RUNNER}.own_body")
+    return statements("\n".join(lines))[0]
 
 
 def _yields(node: ast.AST) -> bool:
@@ -276,7 +289,8 @@ def mentions_pytest(node: ast.AST) -> bool:
 @cache
 def shim_setup(with_fixtures: bool) -> tuple[Statement, ...]:
     """Code that makes the stand-in a module of its own, under pytest's name."""
-    sources = [inspect.getsource(part) for part in ([builtin_fixtures] if with_fixtures else []) + [pytest_shim]]
+    parts = [*([builtin_fixtures] if with_fixtures else []), pytest_shim, pytest_runner]
+    sources = [inspect.getsource(part) for part in parts]
     code = (
         "import sys as __sys__, types as __types__\n"
         f"{RUNNER} = __sys__.modules['pytest'] = __types__.ModuleType('pytest')\n"

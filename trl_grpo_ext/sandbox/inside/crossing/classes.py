@@ -116,7 +116,12 @@ def keeps_its_class(value: Any) -> bool:
         return True
     if kind.__module__ not in OWN_MODULES:
         return False
-    return hasattr(kind, "_fields") or hasattr(kind, "__getattr__") or bool(getattr(value, "__dict__", None)) or _has_methods(kind)
+    return (
+        hasattr(kind, "_fields")
+        or hasattr(kind, "__getattr__")
+        or bool(getattr(value, "__dict__", None))
+        or _has_methods(kind)
+    )
 
 
 def _has_methods(kind: type) -> bool:

@@ -31,7 +31,7 @@ BUILTIN = {
 BUILTIN_NAMES = {kind: name for name, kind in reversed(BUILTIN.items())}
 CLASS_TAGS = ("exception", "library_exception", "my_exception")
 _NOT_SHARED = frozenset({"builtins", "bdb", "doctest", "pdb", "unittest"})
-"""Modules of Python whose exceptions tell a runner of tests what to do, such as `unittest.SkipTest`; and the builtins."""
+"""Beside the builtins, modules whose exceptions tell a runner of tests what to do, such as `unittest.SkipTest`."""
 
 
 def of_library(module: Json, name: Json) -> type[Exception] | None:
@@ -40,7 +40,9 @@ def of_library(module: Json, name: Json) -> type[Exception] | None:
     if package not in sys.stdlib_module_names or package in _NOT_SHARED:
         return None
     kind = getattr(sys.modules.get(module), checked(name, str), None)
-    known = isinstance(kind, type) and issubclass(kind, Exception) and (kind.__module__, kind.__name__) == (module, name)
+    known = (
+        isinstance(kind, type) and issubclass(kind, Exception) and (kind.__module__, kind.__name__) == (module, name)
+    )
     return kind if known else None
 
 
