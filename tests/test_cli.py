@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -100,7 +101,7 @@ def test_a_page_or_section_that_there_is_not_names_the_nearest_or_those_that_spe
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    command = f"{sys.executable} -u -m trl_grpo_ext docs math | true"
+    command = f"{shlex.quote(sys.executable)} -u -m trl_grpo_ext docs math | true"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
