@@ -23,9 +23,11 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import (
     FORWARDED,
     JUDGED,
     OF_PLAIN_RESULTS,
+    ORDER,
     UNARY,
 )
 from trl_grpo_ext.sandbox.inside.crossing.kinds import held
+from trl_grpo_ext.sandbox.inside.order import by_fields
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
 _FIRST_PULLS = 8
@@ -208,7 +210,7 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
         return any(element is args[0] or element == args[0] for element in iter(self))
     among_own = all(_standing(other) for other in args)  # a plain operand has none
     if not (standing is Standing.MADE or by_class or (only_computed and (name in BINARY | UNARY or among_own))):
-        return _refused(self, name)
+        return by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
     told = (only_computed or name in ADDITIVE) and not all(isinstance(other, Stub) for other in args)
     result = self._remote_state.remote.request("special", self, name, *args)
     if result is self and name in BINARY and name.startswith("__i"):

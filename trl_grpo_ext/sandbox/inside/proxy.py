@@ -20,6 +20,7 @@ from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Sh
 from trl_grpo_ext.sandbox.inside.given import USES
 from trl_grpo_ext.sandbox.inside.handle import demote
 from trl_grpo_ext.sandbox.inside.remote_class import note_name
+from trl_grpo_ext.sandbox.inside.swallowing import expects_end
 from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
@@ -184,7 +185,9 @@ class ProgramProxy:
         except MalformedError as fault:
             self._end("protocol", f"a malformed answer: {fault}")
         if error is not None:
-            self.last_error = error = _no_end_of_iteration(error)
+            if isinstance(error, StopIteration | StopAsyncIteration) and not expects_end(self.sources):
+                error = RuntimeError(f"the program raised {type(error).__name__}")
+            self.last_error = error
             raise error
         if type(value) is not _RESULTS.get(operation, type(value)):
             self._end("protocol", f"a malformed answer to {operation}")
@@ -262,10 +265,3 @@ class ProgramProxy:
             self._end("protocol", "a message that is not an object")
         found: dict[str, Json] = message
         return found
-
-
-def _no_end_of_iteration(error: BaseException) -> BaseException:
-    """`error`, unless `all(map(check, cases))` would take it for the end of the cases and be content."""
-    if isinstance(error, StopIteration | StopAsyncIteration):
-        return RuntimeError(f"the program raised {type(error).__name__}")
-    return error

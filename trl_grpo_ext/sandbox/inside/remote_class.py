@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, description
+from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, ORDERED_BY, description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub, bind, drive, special
 
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
 _OF_ERRORS = frozenset({"__str__", "__repr__", "__format__"})
-_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "mro"})
+_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "_order", "mro"})
 
 
 class ClassState(State):
@@ -195,7 +195,7 @@ def make_class(
         bases: The stand-ins for its bases, and builtin types.
         names: What the class defines.
         flags: `library`: it is Python's own, as that of generators. `unhashable`. `function`: they bind like functions.
-            Abstract classes of Python's collections that it inherits from, by name.
+            Abstract classes of collections that it inherits from, by name. Fields that order its objects.
     """
     plain = any(not issubclass(base, Handle) for base in bases)
     members: dict[str, Any] = {} if plain else {"__slots__": ()}
@@ -205,6 +205,8 @@ def make_class(
     if not plain:
         members |= {"_equates": True} if "__eq__" in names else {}
         members |= {"__hash__": None} if "unhashable" in flags else {}
+        order = [flag.removeprefix(ORDERED_BY) for flag in flags if flag.startswith(ORDERED_BY)]
+        members |= {"_order": tuple(order)} if order else {}
     base = next((each for each in bases if plain and not issubclass(each, Handle | BaseException)), None)
     members |= {each: _member(each, base) for each in names if _is_kept(each)}
     if "library" in flags and name in _OF_LIBRARY:

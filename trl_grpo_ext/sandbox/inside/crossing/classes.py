@@ -11,7 +11,7 @@ may make it only of objects that the test itself has made; see `handle.Standing`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, field
+from dataclasses import MISSING, Field, field, fields
 from enum import Enum
 from types import FunctionType
 from typing import Any
@@ -45,6 +45,9 @@ CONTAINS = "__contains__"
 
 JUDGED = ORDER | BINARY | UNARY | {CONTAINS}
 """What is asked only of objects that the test has made, or computed from such."""
+
+ORDERED_BY = "ordered by "
+"""How a flag begins that names a field by which the objects of a data class are ordered, the first one first."""
 
 EQUALITY = _dunders("eq ne hash")
 ALL = STRUCTURE | JUDGED | EQUALITY
@@ -107,6 +110,8 @@ def _flags(kind: type) -> Iterator[str]:
     if kind is FunctionType:
         yield "function"
     yield from (base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc")
+    if getattr(vars(kind).get("__dataclass_params__"), "order", False):
+        yield from (f"{ORDERED_BY}{each.name}" for each in fields(kind) if each.compare)
 
 
 def keeps_its_class(value: Any) -> bool:

@@ -181,6 +181,8 @@ def _attributes(error: BaseException) -> dict[str, Any]:
     found = {name: getattr(error, name, None) for name in _FIELDS if hasattr(type(error), name)}
     found = {name: value for name, value in found.items() if isinstance(value, _PLAIN) and value is not None}
     own = {name: value for name, value in getattr(error, "__dict__", {}).items() if not name.startswith("_")}
+    if isinstance(error, StopIteration):
+        own["value"] = error.value
     notes = getattr(error, "__notes__", None)
     return found | dict(list(own.items())[:_MAX_ATTRIBUTES]) | ({"__notes__": notes} if notes else {})
 
