@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -75,6 +76,34 @@ def raises(expected_exception: Any, *args: Any, match: str | re.Pattern[str] | N
         with context:
             args[0](*args[1:], **kwargs)
     return context
+
+
+class warns:  # noqa: N801  (pytest's name)
+    """Records the warnings of a block, of which one at least is as expected."""
+
+    def __init__(self, expected_warning: Any = Warning, *, match: str | None = None) -> None:
+        self.expected, self.pattern = expected_warning, match
+        self.list: list[Any] = []
+        self._recording = warnings.catch_warnings(record=True)
+
+    def __enter__(self) -> warns:
+        recorded = self._recording.__enter__()
+        assert recorded is not None
+        self.list = recorded
+        warnings.simplefilter("always")
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._recording.__exit__(*raised)
+        found = [str(each.message) for each in self.list if issubclass(each.category, self.expected)]
+        if raised[0] is None and not any(re.search(self.pattern or "", text) for text in found):
+            raise Failed(f"no warning of {self.expected!r} matches {self.pattern!r}")
+
+    def __len__(self) -> int:
+        return len(self.list)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.list[place]
 
 
 class approx:  # noqa: N801  (pytest's name)

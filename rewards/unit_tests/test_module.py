@@ -19,7 +19,7 @@ from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unpars
 RUNNER = "__trl_pytest__"
 _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})
 _SHIM_NAMES = frozenset(
-    {"fail", "skip", "importorskip", "raises", "approx", "param", "mark", "fixture", "yield_fixture", "main"}
+    {"fail", "skip", "importorskip", "raises", "warns", "approx", "param", "mark", "fixture", "yield_fixture", "main"}
 )
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

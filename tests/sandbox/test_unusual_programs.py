@@ -27,6 +27,7 @@ UNSUPPORTED = {
     "files: the program writes and the test reads": "files",
     "threads: of the test, that wait for each other": "threads of the test",
     "threads: a barrier": "threads of the test",
+    "pickle: a round trip": "pickles of objects of the program",
 }
 
 

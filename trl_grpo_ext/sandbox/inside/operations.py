@@ -114,6 +114,21 @@ def _environ(changed: dict[str, str | None]) -> None:
             os.environ[name] = value
 
 
+def _listen(log: Callable[[str, int, str], None], warn: Callable[[Any], None]) -> None:
+    """Tell the tests what the program logs, at any level, and what it warns of."""
+    import logging
+    import warnings
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            log(record.name, record.levelno, record.getMessage())
+
+    logging.root.addHandler(Handler())
+    logging.root.setLevel(1)
+    warnings.simplefilter("always")
+    warnings.showwarning = lambda message, *_, **__: warn(message)
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "end": lambda: None,
     "get": getattr,
@@ -142,4 +157,5 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "patch": _patch,
     "unpatch": _unpatch,
     "environ": _environ,
+    "listen": _listen,
 }

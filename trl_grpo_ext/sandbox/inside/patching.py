@@ -22,6 +22,7 @@ from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
 _PATCHED_WHERE_NAMED = ("getpass", "platform", "secrets", "shutil", "socket", "subprocess", "urllib.request", "uuid")
 _OWN = frozenset({"stdout", "stderr", "modules", "path"})
+_LISTENING = ("logging", "assertLogs", "assertNoLogs", "assertWarns", "warnings", "warns(")
 _PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
 _RUNNER = "exec(compile("
 """How the line of the setup begins that is no test's, but the stand-in for pytest."""
@@ -41,6 +42,8 @@ def share_changes(program: ProgramProxy) -> None:
             _watch(program, importlib.import_module(name))
     if any(word in text for word in ("environ", "setenv", "putenv")):
         _share_environment(program)
+    if any(word in text for word in _LISTENING):
+        _listen(program)
 
 
 def _share_seeds(program: ProgramProxy) -> None:
@@ -102,6 +105,24 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
             program.request("unpatch", module.__name__, name)
 
     module.__class__ = Watched
+
+
+def _listen(program: ProgramProxy) -> None:
+    """Have what the program logs and warns of logged, and warned of, where the tests look for it."""
+    import logging
+    import warnings
+
+    def log(name: str, level: int, text: str) -> None:
+        if (type(name), type(level), type(text)) != (str, int, str):
+            raise TypeError("a record of a log is text")
+        logger = logging.getLogger(name)
+        if logger.isEnabledFor(level):
+            logger.handle(logging.LogRecord(name, level, "solution", 0, text, None, None))
+
+    def warn(warning: Warning) -> None:  # it raises where the tests want warnings to be errors
+        warnings.warn_explicit(warning, type(warning), "solution", 0)
+
+    program.request("listen", log, warn)
 
 
 def _share_environment(program: ProgramProxy) -> None:
