@@ -1,10 +1,16 @@
-"""Runs a test of a module in the judge. Its source travels there behind that of `pytest_shim`, in one namespace."""
+"""Runs a test of a module in the judge. Its source travels there behind that of `pytest_shim`, in one namespace.
+
+A test may be under a decorator of the program's, which decides whether the test runs at all. It could also hand in an
+expected value, or a test case, of its own; look at the real ones; and try until an answer passes. So it is given a
+function that takes no notice of its arguments, and each run of that must come to the end of the test.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
@@ -13,39 +19,97 @@ if TYPE_CHECKING:  # which is in the same namespace there
 
 Function = Callable[..., Any]
 
-_runs: dict[str, list[bool]] = {}
-"""By the name of a test under decorators: for each time that its body was run, whether it came to its end.
 
-A decorator of the program's decides whether the test runs at all, and could try until an answer passes.
-"""
+class _Body:
+    """The body of a test under decorators.
+
+    Attributes:
+        function: The test as it is written.
+        granted: Runs it, when the program asks for it; None where it may not ask.
+        ends: For each time that it was run, whether it came to its end.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.granted: Callable[[], Any] | None = None
+        self.ends: list[bool] = []
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        place = len(self.ends)
+        self.ends.append(False)
+        result = self._for_caller()(*args, **kwargs)
+        self.ends[place] = True
+        return result
+
+    async def run_async(self, *args: Any, **kwargs: Any) -> Any:
+        place = len(self.ends)
+        self.ends.append(False)
+        result = await self.function(*args, **kwargs)
+        self.ends[place] = True
+        return result
+
+    def _for_caller(self) -> Function:
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "_call_back":
+            frame = frame.f_back
+        if frame is None:
+            return self.function
+        granted = self.granted
+        if granted is None:
+            raise AssertionError(f"the program may not run {self.function.__name__}")
+        return lambda *args, **kwargs: granted()
+
+    def check(self) -> None:
+        """Raise an AssertionError unless its decorators have run it, each time to its end."""
+        if not self.ends or not all(self.ends):
+            raise AssertionError(f"the decorators of {self.function.__name__} did not run it to its end")
+        self.ends.clear()
+
+
+_bodies: dict[str, _Body] = {}  # by the qualified names of the tests
 
 
 def own_body(function: Function) -> Any:
-    """Decorate a test below all its other decorators, so that `check_own_body` knows whether its body has run."""
-    runs = _runs.setdefault(function.__name__, [])
+    """Decorate a test below all its other decorators, so that the runner knows of its body."""
+    body = _bodies[function.__qualname__] = _Body(function)
+    run = body.run_async if inspect.iscoroutinefunction(function) else body.run
+    if inspect.iscoroutinefunction(function):
 
-    async def run_async(*args: Any, **kwargs: Any) -> Any:
-        place = len(runs)
-        runs.append(False)
-        result = await function(*args, **kwargs)
-        runs[place] = True
-        return result
+        async def test_async(*args: Any, **kwargs: Any) -> Any:
+            return await run(*args, **kwargs)
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        place = len(runs)
-        runs.append(False)
-        result = function(*args, **kwargs)
-        runs[place] = True
-        return result
+        return functools.wraps(function)(test_async)
 
-    return functools.wraps(function)(run_async if inspect.iscoroutinefunction(function) else run)
+    def test(*args: Any, **kwargs: Any) -> Any:
+        return run(*args, **kwargs)
+
+    return functools.wraps(function)(test)
 
 
-def check_own_body(name: str) -> None:
-    """Raise an AssertionError unless the decorators of a test have run its body, and each time to its end."""
-    runs = _runs.get(name)
-    if runs is not None and not (runs and all(runs)):
-        raise AssertionError(f"the decorators of {name} did not run it to its end")
+def _is_of_program(value: Any) -> bool:
+    return any(kind.__module__.startswith("trl_grpo_ext.") for kind in (type(value), type(type(value))))
+
+
+def _body_of(cls: Any, name: str) -> _Body | None:
+    places = [name] if cls is None else [f"{base.__qualname__}.{name}" for base in cls.__mro__]
+    return next((_bodies[place] for place in places if place in _bodies), None)
+
+
+def _through_program(function: Function, body: _Body | None, instance: Any) -> Function:
+    """A test that the program has decorated, for the runner: it takes what the test as it is written takes."""
+    if body is None:
+        raise AssertionError("a decorator of the program has put something else in the place of a test")
+    own = body.function if instance is None else body.function.__get__(instance)
+
+    def test(**kwargs: Any) -> None:
+        body.granted = functools.partial(own, **kwargs)
+        try:
+            function(*([] if instance is None else ["self"]))
+        finally:
+            body.granted = None
+
+    test.__signature__ = inspect.signature(own)  # type: ignore[attr-defined]
+    return test
 
 
 def run_function(namespace: dict[str, Any], name: str) -> None:
@@ -56,19 +120,21 @@ def run_function(namespace: dict[str, Any], name: str) -> None:
 def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
     """Run a method of a test class, in an instance of its own; of a `unittest.TestCase`, as unittest does."""
     cls = namespace[class_name]
+    if _is_of_program(cls):
+        raise AssertionError(f"a decorator of the program has put another class in the place of {class_name}")
     if any(base.__module__ == "unittest.case" and base.__name__ == "TestCase" for base in cls.__mro__):
         _optional(namespace.get("setUpModule"))
         _run_case(cls, name)
-        check_own_body(name)
         _optional(namespace.get("tearDownModule"))
         return
     _run(namespace, cls, getattr(cls, name), name)
 
 
 def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> None:
-    if skipped := getattr(function, "__skipped__", None) or getattr(cls, "__skipped__", None):
+    marked = None if _is_of_program(function) else function
+    if skipped := getattr(marked, "__skipped__", None) or getattr(cls, "__skipped__", None):
         raise Skipped(skipped)
-    rows = [*getattr(cls, "__rows__", []), *getattr(function, "__rows__", [])]
+    rows = [*getattr(cls, "__rows__", []), *getattr(marked, "__rows__", [])]
     if not all(rows):
         raise Skipped("there is nothing to run it with")
     for combination in itertools.product(*rows):
@@ -77,7 +143,11 @@ def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> 
 
 def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str, given: Mapping[str, Any]) -> None:
     instance = None if cls is None else cls()
-    test = function if cls is None else getattr(instance, name)
+    body = _body_of(cls, name)
+    if _is_of_program(function):
+        test = _through_program(function, body, instance)
+    else:
+        test = function if cls is None else getattr(instance, name)
     fixtures = Fixtures(namespace, instance)
     before, after = ("setup_function", "teardown_function") if cls is None else ("setup_method", "teardown_method")
     owner = namespace.get if cls is None else lambda key: getattr(instance, key, None)
@@ -88,7 +158,8 @@ def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str
         for fixed in fixtures.autouse:
             fixtures.value(fixed)
         fixtures.call(test, given)
-        check_own_body(name)
+        if body is not None:
+            body.check()
     finally:
         fixtures.close()
         _optional(owner(after), test)
@@ -124,6 +195,12 @@ def _run_case(cls: type[Any], name: str) -> None:
         self.assertTrue(isinstance(first, Set) and isinstance(second, Set) and first == second, msg)
 
     unittest.TestCase.assertSetEqual = same_sets  # type: ignore[method-assign, assignment]
-    unittest.TestSuite([cls(name)]).run(FirstFailure())
+    case, body = cls(name), _body_of(cls, name)
+    function = getattr(cls, name)
+    if _is_of_program(function):
+        vars(case)[name] = _through_program(function, body, case)
+    unittest.TestSuite([case]).run(FirstFailure())
     if errors:
         raise errors[0]
+    if body is not None:
+        body.check()

@@ -230,7 +230,7 @@ class Fixtures:
 
     def call(self, function: Function, given: Mapping[str, Any]) -> Any:
         mocks = [repr(each.new) for each in getattr(function, "patchings", ()) if not each.attribute_name]  # of @patch
-        parameters = _parameters(function)[mocks.count("sentinel.DEFAULT") :]
+        parameters = [*inspect.signature(function).parameters.values()][mocks.count("sentinel.DEFAULT") :]
         wanted = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
         result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
         if type(result) is types.CoroutineType:  # none of the program's: its stand-in says that it is one
@@ -240,13 +240,6 @@ class Fixtures:
     def close(self) -> None:
         for opened in reversed(self.opened):
             next(opened, None)
-
-
-def _parameters(function: Function) -> list[inspect.Parameter]:
-    try:
-        return [*inspect.signature(function).parameters.values()]
-    except ValueError:  # of a decorator of the program's, which passes on what it is given
-        return []
 
 
 def _label(value: Any) -> Any:

@@ -28,6 +28,7 @@ _NEEDS = {
     "processes": {"multiprocessing", "ProcessPoolExecutor", "subprocess", "Popen"},
     "the source of the program": {"getsource", "getsourcelines", "co_code"},
     "weak references": {"weakref"},
+    "pickles of the program's objects": {"pickle"},
 }
 
 

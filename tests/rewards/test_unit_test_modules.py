@@ -101,7 +101,7 @@ def test_modules_keep_their_future_imports_first() -> None:
     "source",
     [
         "def test_a(caplog): assert f()",
-        "import pytest\ndef test_a():\n    with pytest.warns(UserWarning): f()",
+        "import pytest\ndef test_a():\n    with pytest.deprecated_call(): f()",
         "import pytest\n@pytest.fixture(params=[1])\ndef x(): return 1\ndef test_a(x): assert f(x)",
         "from pytest import MonkeyPatch\ndef test_a(): assert f()",
     ],

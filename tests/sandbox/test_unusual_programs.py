@@ -48,7 +48,7 @@ def cases() -> list[Case]:
         program, kind, rest = re.split(r"^--- (tests|cases)\n", rest, maxsplit=1, flags=re.MULTILINE)
         tests, _, bug = rest.partition("\n--- twin: ")
         old, _, new = bug.rstrip("\n").partition(" => ")
-        new = re.sub(r"\\n(?=    |x)", "\n", new)
+        old, new = (re.sub(r"\\n(?=    |x|def )", "\n", each) for each in (old, new))
         assert old in program, title
         read = json.loads(tests) if kind == "cases" else tests
         found.append(Case(title, program, read, program.replace(old, new, 1)))

@@ -7,7 +7,6 @@ tests' code and what it expects; a method that is replaced, or one of a mock's o
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -48,9 +47,23 @@ def specials_of(value: Any) -> list[str]:
 
 
 def _checked_name(target: Any, name: Any) -> str:
+    _check_no_tests(target)
     if type(name) is not str or name.startswith("_") or name in _of_mocks(target):
         raise AttributeError(f"{type(target).__name__!r} object has no attribute {name!r}", name=str(name))
     return name
+
+
+def _check_no_tests(target: Any) -> None:
+    """Refuse the use of a class of tests, which a decorator of the program may have: it holds what they expect."""
+    if not isinstance(target, type) or target.__module__ != "tests":
+        return
+    if issubclass(target, of_module("unittest.case", "TestCase")) or any(name[:5] == "test_" for name in dir(target)):
+        raise TypeError(f"the program may only pass on {target.__name__!r}, which has tests")
+
+
+def _call(target: Any, /, *args: Any, **kwargs: Any) -> Any:
+    _check_no_tests(target)
+    return target(*args, **kwargs)
 
 
 def _of_mocks(target: Any) -> frozenset[str]:
@@ -94,6 +107,7 @@ def _delete(target: Any, name: Any) -> None:
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
     if name not in ALL:
         raise AttributeError(f"{name!r} is not asked of a test's object")
+    _check_no_tests(target)
     kind = type(target)
     method = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
     if method is None:
@@ -118,7 +132,7 @@ def _signature(target: Any) -> list[tuple[Any, ...]]:
 
 
 USES: dict[str, Callable[..., Any]] = {
-    "call": operator.call,
+    "call": _call,
     "get": lambda target, name: getattr(target, _checked_name(target, name)),
     "set": _set,
     "delete": _delete,

@@ -1,0 +1,96 @@
+"""Wrong programs that would pass if the means by which unusual right ones pass let the program judge itself."""
+
+from __future__ import annotations
+
+import pytest
+from walls import walls_or_skip
+
+from trl_grpo_ext.rewards import UnitTestVerifier
+
+walls_or_skip()
+
+# By what it tries: the program, and the tests.
+WRONG = {
+    "the end of an iteration ends the cases": (
+        "def check(x): raise StopIteration",
+        "def test_a():\n    assert all(map(check, [1, 2]))",
+    ),
+    "a skipped test": (
+        "import unittest\ndef f(x): raise unittest.SkipTest('no')",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 2)",
+    ),
+    "an order of its own": (
+        "class V:\n"
+        "    def __lt__(self, other): return True\n"
+        "    __dataclass_params__ = type('P', (), {'order': True})()\n"
+        "    __dataclass_fields__ = {}\n"
+        "def parse(text): return V()",
+        "def test_a():\n    assert parse('1') < parse('2')",
+    ),
+    "an order of what its fields hold": (
+        "from dataclasses import dataclass\n"
+        "class Less:\n    def __lt__(self, other): return True\n    def __eq__(self, other): return False\n"
+        "@dataclass(order=True)\nclass V:\n    n: object\n"
+        "def parse(text): return V(Less())",
+        "def test_a():\n    assert parse('1') < parse('2')",
+    ),
+    "a data class in the place of the test's": (
+        "import dataclasses\n"
+        "class Shape: pass\n"
+        "class Any(Shape):\n"
+        "    def __init__(self, *a): pass\n"
+        "    def area(self): return 9\n"
+        "dataclasses._process_class = lambda cls, *a, **k: Any\n"
+        "def scaled(shape, k): return shape",
+        "from dataclasses import dataclass\nfrom solution import Shape, scaled\n"
+        "@dataclass\nclass Square(Shape):\n    side: int\n    def area(self): return self.side ** 2\n"
+        "def test_a():\n    assert scaled(Square(1), 3).area() == 9",
+    ),
+    "a float that is near": ("import numpy\ndef f(x): return numpy.float32(16777216)", "assert f(1) == 16777217"),
+    "a log that is no text": (
+        "import logging\n"
+        "class Yes(str):\n    def __eq__(self, other): return True\n    __hash__ = str.__hash__\n"
+        "def f(x): logging.warning(Yes('no'))",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n"
+        "        with self.assertLogs() as seen: f(1)\n"
+        "        self.assertEqual(seen.records[0].msg, 'yes')",
+    ),
+    "a decorator that leaves the test out, below one of the test's": (
+        "def quiet(fn): return lambda *a, **k: None\ndef f(x): return 1",
+        "from unittest.mock import patch\n@patch('time.sleep')\n@quiet\ndef test_a(sleep):\n    assert f(1) == 2",
+    ),
+    "a decorator that swallows": (
+        "def quiet(fn):\n    def inner(*a):\n        try: fn(*a)\n        except: pass\n    return inner\n"
+        "def f(x): return 1",
+        "import unittest\nclass T(unittest.TestCase):\n    @quiet\n    def test_a(self): self.assertEqual(f(1), 2)",
+    ),
+    "a decorator of a class that replaces its tests": (
+        "def suite(cls):\n    cls.test_a = lambda self: None\n    return cls\ndef f(x): return 1",
+        "@suite\nclass TestF:\n    def test_a(self): assert f(1) == 2",
+    ),
+    "a decorator of a class that looks into it": (
+        "known = []\ndef suite(cls):\n    known.append(type(cls).__call__(cls))\n    return cls\n"
+        "def f(x): return known[0].expected",
+        "@suite\nclass TestF:\n    expected = 2\n    def test_a(self): assert f(1) == self.expected",
+    ),
+    "a context manager that swallows a sum with what it has": (
+        "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *raised): return True\n"
+        "def f(x): return None",
+        "def test_a():\n    total = f(1)\n    with Quiet():\n        total += 1\n        assert total == 2\n",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def scores() -> dict[str, float | None]:
+    """The score of each program."""
+    verifier = UnitTestVerifier()
+    columns = {"tests": [tests for _, tests in WRONG.values()]}
+    found = verifier([program for program, _ in WRONG.values()], **columns)
+    verifier.close()
+    return dict(zip(WRONG, found, strict=True))
+
+
+@pytest.mark.parametrize("title", WRONG)
+def test_a_wrong_program_has_no_score_for_it(scores: dict[str, float | None], title: str) -> None:
+    assert scores[title] == 0.0
