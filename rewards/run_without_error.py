@@ -8,6 +8,7 @@ from functools import cached_property
 
 from trl_grpo_ext.protocol import BatchVerifier
 from trl_grpo_ext.rewards.unit_tests.program import program_of
+from trl_grpo_ext.rewards.unit_tests.scoring import with_hidden_import
 from trl_grpo_ext.rewards.unit_tests.trials import passed_naively
 from trl_grpo_ext.rewards.unit_tests.verifier import SHOWN_PROGRAM, UnitTestVerifier
 from trl_grpo_ext.sample import Sample
@@ -35,6 +36,7 @@ class RunWithoutErrorVerifier(BatchVerifier):
     | completion | verdict | reason |
     |---|---|---|
     | a program that ends with status 0, whatever it prints | CORRECT, 1 | |
+    | one that imports an installed package that programs are not shown | INCORRECT, 0 | `hidden_import` |
     | one that raises, or ends with another status | INCORRECT, 0 | `error` |
     | not Python | INCORRECT, 0 | `compile_error` |
     | takes too much memory, prints too much, is killed | INCORRECT, 0 | `memory`, `output_limit`, `killed` |
@@ -76,7 +78,10 @@ class RunWithoutErrorVerifier(BatchVerifier):
         return self.judge_questions(samples, self._job, self._run)
 
     def _run(self, jobs: Sequence[Job]) -> list[Verdict]:
-        return [_verdict(job, outcome) for job, outcome in zip(jobs, self._tests.runner().run(jobs), strict=True)]
+        return [
+            _verdict(job, outcome, self.packages)
+            for job, outcome in zip(jobs, self._tests.runner().run(jobs), strict=True)
+        ]
 
     def _job(self, sample: Sample) -> Job | Verdict:
         program = program_of(sample)
@@ -93,7 +98,7 @@ class RunWithoutErrorVerifier(BatchVerifier):
         self._tests.close()
 
 
-def _verdict(job: Job, outcome: RunResult) -> Verdict:
+def _verdict(job: Job, outcome: RunResult, packages: Sequence[str]) -> Verdict:
     about = {"ending": str(outcome.ending), "why": outcome.detail, "isolation": outcome.level}
     details = {name: value for name, value in about.items() if value}
     shown, seconds = job.program[:SHOWN_PROGRAM], outcome.seconds
@@ -103,7 +108,8 @@ def _verdict(job: Job, outcome: RunResult) -> Verdict:
         return Verdict(status=Status.CORRECT, score=1.0, answer=shown, seconds=seconds, details=details)
     status = Status.TIMEOUT if outcome.ending is Ending.TIMEOUT else Status.INCORRECT
     reason = str(outcome.ending)
-    return Verdict(status=status, score=0.0, answer=shown, reason=reason, seconds=seconds, details=details)
+    verdict = Verdict(status=status, score=0.0, answer=shown, reason=reason, seconds=seconds, details=details)
+    return with_hidden_import(verdict, packages)
 
 
 run_without_error_reward = RunWithoutErrorVerifier(name="run_without_error_reward")

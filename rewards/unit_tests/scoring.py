@@ -111,7 +111,7 @@ def scored_verdict(outcome: RunResult, value: float, *, program: str, fooled: bo
     return replace(verdict, status=_failed_status(value, outcome), reason=reason)
 
 
-def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Sequence[str]) -> Verdict:
+def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Sequence[str] = ()) -> Verdict:
     """Say which setting would show a program the package that it has failed to import, if one would.
 
     The program stays wrong: without a verdict, an import would be a way out of every hard row. A program that only says

@@ -1,5 +1,7 @@
 """Programs without tests: whether they run, and nothing else."""
 
+from contextlib import closing
+
 import pytest
 from walls import walls_or_skip
 
@@ -38,3 +40,11 @@ def test_it_needs_no_column_and_is_a_trl_reward() -> None:
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match="timeout"):
         RunWithoutErrorVerifier(timeout=0)
+
+
+def test_a_program_that_imports_a_hidden_package_is_told_the_setting() -> None:
+    with closing(RunWithoutErrorVerifier()) as plain:
+        (verdict,) = plain.judge(["import click"])
+    assert (verdict.score, verdict.reason) == (0.0, "hidden_import") and "packages: [click]" in verdict.details["why"]
+    with closing(RunWithoutErrorVerifier(packages=["click"])) as shown:
+        assert shown(["import click"]) == [1.0]

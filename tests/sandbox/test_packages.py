@@ -108,6 +108,15 @@ def test_a_programs_temporary_folder_is_its_own_though_packages_lie_below_tmp(si
         assert run(sandbox, program) == (Ending.PASSED, "")
 
 
+def test_a_package_finds_the_shared_libraries_that_lie_in_pythons_own_folder(level: Isolation) -> None:
+    """As those of conda do."""
+    found = next(Path(sys.base_prefix, "lib").glob("libpython3.*.so.*"), None)
+    if found is None:
+        pytest.skip("this Python has none there")
+    with closing(LocalSandbox(1, isolation=level)) as sandbox:
+        assert run(sandbox, f"import ctypes\nctypes.CDLL({found.name!r})\nprint('ok')") == (Ending.PASSED, "")
+
+
 def test_the_portions_of_a_namespace_are_shown_wherever_each_lies(
     level: Isolation, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

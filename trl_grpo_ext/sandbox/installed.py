@@ -103,10 +103,12 @@ def plain_name(name: str) -> str:
 
 
 def _requirements(one: Distribution, extra: str) -> Iterator[Requirement]:
-    # Here, since walls are tried out by users who may read nothing that is installed.
+    if not one.requires:
+        return
+    # Here, since walls are tried out by users who may read nothing that is installed; and it is slow to import.
     from packaging.requirements import InvalidRequirement, Requirement
 
-    for text in one.requires or ():
+    for text in one.requires:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:  # of old packages
@@ -130,7 +132,10 @@ def import_names(found: Distribution) -> list[str]:
     declared = (found.read_text("top_level.txt") or "").split()
     if declared:
         return declared
-    tops = {file.parts[0] if len(file.parts) > 1 else getmodulename(file.name) for file in found.files or ()}
+    tops = set[str | None]()
+    for line in (found.read_text("RECORD") or "").splitlines():  # by hand: `files` makes an object of each, slowly
+        top, is_below, _ = line.strip('"').partition("/")
+        tops.add(top if is_below else getmodulename(top.partition(",")[0]))
     return sorted(name for name in tops if name and _NAME.fullmatch(name) and not name.startswith("__"))
 
 

@@ -31,8 +31,7 @@ _BOOT = (
     "import sys; root = sys.argv.pop(1); sys.path.insert(0, root); "
     "from trl_grpo_ext.sandbox.inside.zygote_main import main; sys.path.remove(root); main()"
 )
-# Where a Python finds its own shared libraries; everything else of the environment stays outside.
-_KEPT_VARIABLES = ("LD_LIBRARY_PATH",)
+_LIBRARIES = "LD_LIBRARY_PATH"
 
 
 class LostError(Exception):
@@ -79,8 +78,7 @@ class Zygote(ChildProcess):
             super().__init__(
                 [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[2]), json.dumps(config)],
                 kind=socket.SOCK_SEQPACKET,
-                env={"MALLOC_ARENA_MAX": "1"}
-                | {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+                env={"MALLOC_ARENA_MAX": "1", _LIBRARIES: _library_path()},
                 cwd="/",
                 start_new_session=True,
             )
@@ -161,6 +159,15 @@ class Zygote(ChildProcess):
         for left in (Exit(**each) for each in answer.get("exits", ())):
             self.exits[left.number] = left
         return answer
+
+
+def _library_path() -> str:
+    """Where shared libraries are looked for; everything else of the environment stays outside.
+
+    Packages of conda look for theirs in Python's own folder, by the way that leads there from where they are installed.
+    Programs see packages elsewhere.
+    """
+    return ":".join([*filter(None, [os.environ.get(_LIBRARIES)]), f"{sys.base_prefix}/lib"])
 
 
 def zygote_mark() -> str:

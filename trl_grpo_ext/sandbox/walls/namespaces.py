@@ -10,6 +10,7 @@ import platform
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.walls import filesystem, kernel, seccomp
@@ -125,13 +126,7 @@ def _spare_user(shown: Iterable[str]) -> int | None:
     if not kernel.has_capability(kernel.CAP_SETUID):
         return None
     user = FIRST_SPARE_USER + os.getpid()
-
-    def attempt() -> None:
-        kernel.perform(becoming(user))
-        for path in (os.path.dirname(os.__file__), *shown):
-            _open(path)
-
-    return user if _succeeds(attempt) else None
+    return user if _succeeds(partial(_read_as, user, [os.path.dirname(os.__file__), *shown])) else None
 
 
 def _fork_beyond_the_limit() -> None:
@@ -145,19 +140,18 @@ def _fork_beyond_the_limit() -> None:
 
 def check_shown(shown: Mapping[str, str], user: int | None) -> None:
     """Raise an OSError unless children can read what they are shown: paths here, and the paths that these stand for."""
-    for path, source in shown.items():
-
-        def attempt(path: str = path) -> None:
-            if user is not None:
-                kernel.perform(becoming(user))
-            _open(path)
-
-        if not _succeeds(attempt):
-            raise OSError(f"packages: programs may not read {source}; make it readable for all users: chmod -R a+rX")
+    if not _succeeds(partial(_read_as, user, shown)):
+        hidden = [source for path, source in shown.items() if not _succeeds(partial(_read_as, user, [path]))]
+        raise OSError(
+            f"packages: programs may not read {', '.join(hidden)}; make it readable for all users: chmod -R a+rX"
+        )
 
 
-def _open(path: str) -> None:
-    os.close(os.open(path, os.O_RDONLY))
+def _read_as(user: int | None, paths: Iterable[str]) -> None:
+    if user is not None:
+        kernel.perform(becoming(user))
+    for path in paths:
+        os.close(os.open(path, os.O_RDONLY))
 
 
 def hide_host(cell: Cell) -> None:
