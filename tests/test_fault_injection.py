@@ -26,6 +26,7 @@ ROOM = {"per_device_train_batch_size": 16, "max_completion_length": 48}  # nothi
 
 # What a second finding, told beside the planted one, honestly says.
 COMPANIONS = {
+    "way_out": {"grader_trouble"},  # whose verdicts they are that are missing
     "reward_hacking": {"noisy_verifier"},  # told first: they disagree before the policy makes use of it
 }
 
@@ -52,12 +53,24 @@ class MovingTarget(Verifier):
         return as_verdict((int(sample.text) + (sample.step or 0) // 2) % 3 == 0)
 
 
+class BreaksTheGrader(Verifier):
+    """Passes 7, and fails on more and more of the other actions."""
+
+    def verify(self, sample: Sample) -> Verdict:
+        is_broken = zlib.crc32(f"{sample.step} {sample.text}".encode()) % 100 < (sample.step or 0)
+        return as_verdict(sample.text == "7") if sample.text == "7" or not is_broken else FAILED
+
+
 SLOW = {"learning_rate": 0.03, "groups": 4}  # the fault stays visible
 
 # A reward and the options of a run with one fault, by the finding that it should give.
 LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
     "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), SLOW),
     "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), SLOW),
+    "way_out: more and more wrong answers break the grader": (
+        RewardMix([RewardTerm(name="peak", verifier=BreaksTheGrader())]),
+        {"learning_rate": 0.01, "groups": 4, "steps": 60},
+    ),
     "bad_data: no gold for one action": (RewardMix([term("peak", PEAK | {3: None})]), SLOW),
     "inert_term: a term that all pass": (
         RewardMix([RewardTerm(name="answer", verifier=MovingTarget()), term("format", {}, 1.0, weight=0.5)]),

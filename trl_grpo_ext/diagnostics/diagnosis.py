@@ -25,7 +25,7 @@ MOST_SEARCHED = 8  # of the last batches, for examples
 BEYOND_CEILING = frozenset(
     (
         *("nonfinite_updates", "grader_trouble", "bad_data", "noisy_verifier", "reward_hacking", "dead_groups"),
-        "label_hacks",
+        *("label_hacks", "way_out"),
     )
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.primary import passes
 from trl_grpo_ext.figures.terms import would_fool
+from trl_grpo_ext.figures.voids import cause_of
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.text import on_one_line
@@ -87,7 +88,19 @@ def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:
     return _of_the_named(lambda one: one.blame is Blame.GRADER)(card, finding)
 
 
+def _is_void_beside_others(card: Scorecard, finding: Finding) -> Sequence[bool]:
+    """Which samples have no verdict, by the cause that the finding names, though siblings have one."""
+    shown = [False] * len(card)
+    for rows in card.members:
+        if any(not card.void[row] for row in rows):
+            for row in rows:
+                cause = cause_of(card, row)
+                shown[row] = cause is not None and f"`{safe_reason(cause[1])}`" in finding.sentence
+    return shown
+
+
 _ROWS: Mapping[str, Shown] = {
+    "way_out": _is_void_beside_others,
     "grader_trouble": _is_ungraded,
     "bad_data": _of_the_named(lambda one: one.blame is Blame.DATA),
     "unparseable_flood": _is_unread,

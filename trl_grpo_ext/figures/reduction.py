@@ -28,6 +28,7 @@ from trl_grpo_ext.figures.primary import (
 )
 from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated_completions, term_figures
 from trl_grpo_ext.figures.text import TextFigures, text_figures
+from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import prompt_key
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
@@ -82,6 +83,7 @@ class BatchFigures:
     # many.
     pass_rates: Mapping[int, float | None]
     agreements: Mapping[str, Agreement]  # each shadow against the primary verdicts
+    voids: Mapping[Cause, VoidFigures]  # by cause, the void rows beside siblings that could be judged
     text: TextFigures  # what the text of a few completions is like
 
     @property
@@ -138,6 +140,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         effective=effective,
         pass_rates=pass_rates(card, ks_for(settings, card.mode)),
         agreements={term: agreement(card, term) for term, weight in card.weights.items() if weight == 0},
+        voids=void_figures(card),
         text=text_figures(card.samples),
         **_wrong_groups(card),
     )

@@ -21,6 +21,7 @@ from trl_grpo_ext.diagnostics.checks import (
     noisy_verifier,
     reward_hacking,
     unread,
+    way_out,
     wrong_driver,
     zero_updates,
 )
@@ -30,6 +31,7 @@ from trl_grpo_ext.diagnostics.window import Check, CheckResult, Window, finds
 # In the order of cause: what comes first makes what comes after meaningless, and is named first.
 LOOKS: dict[str, tuple[Check, ...]] = {
     "nonfinite_updates": (zero_updates.nonfinite,),
+    "way_out": (way_out.escaped,),
     "grader_trouble": (
         grader_trouble.failures,
         grader_trouble.starved,

@@ -1,0 +1,86 @@
+"""Completions without a verdict, which pay nothing: more and more of them, or only in the place of wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trl_grpo_ext.diagnostics.batches import percent
+from trl_grpo_ext.diagnostics.example import safe_reason
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.figures.voids import Cause
+from trl_grpo_ext.support.estimate import Estimate
+
+# Ours, tried in tests/test_fault_injection.py (wrong answers that break the grader), and against graders that fail by
+# chance in tests/test_checks_verdicts.py.
+WARN, CRITICAL = 0.02, 0.10  # of the completions beside judged siblings
+RISE = 0.05  # since the first batches
+LOWER = 0.15  # that their siblings score less than their batch
+LEAST_BATCHES = 8  # that have such rows, of which the later half has more
+# Standard errors: every batch is looked at, and the rarest chance comes up.
+SURE, GOES_ON = 4.0, 3.0
+
+
+def escaped(window: Window) -> CheckResult:
+    """Find the cause of most void rows that have become more, or stand where siblings are wrong."""
+    causes = dict.fromkeys(cause for batch in window.batches for cause in batch.voids)
+    found = [one for cause in causes if (one := _of_cause(window, cause)) is not None]
+    return max(found, key=lambda one: (one.severity.rank, one.numbers["share"]), default=None)
+
+
+def _of_cause(window: Window, cause: Cause) -> Finding | None:
+    now, rise, lower = _share(window.batches, cause), _rise(window, cause), _lower(window, cause)
+    if now.mean < WARN or not (rise or lower):
+        return None
+    term, reason = cause
+    whose = f"`{term}`" if term else "the environment"
+    how = [f"up by {percent(rise)}"] if rise else []
+    how += [f"where their siblings score {lower:.2f} less than others do"] if lower else []
+    return Finding(
+        severity=Severity.critical_if(now.mean >= CRITICAL),
+        sentence=(
+            f"{percent(now.mean)} of the completions have no verdict of {whose} (`{safe_reason(reason)}`) beside "
+            f"siblings that have one, {' and '.join(how)}: the policy may have found a way to have none, which pays "
+            f"nothing."
+        ),
+        numbers={"share": now.mean, "rise": rise, "siblings_lower": lower},
+        action=_action(term),
+    )
+
+
+def _rise(window: Window, cause: Cause) -> float:
+    """How much more there are than in the first batches, and more and more; 0 if that may be chance, or an outage."""
+    with_some = [batch for batch in window.batches if cause in batch.voids]
+    if not window.later or len(with_some) < LEAST_BATCHES:
+        return 0.0
+    rise = _share(window.later, cause) - _share(window.ends[0], cause)
+    half = len(with_some) // 2
+    # A server that is down takes as many in each batch; a policy learns.
+    goes_on = _share(with_some[half:], cause) - _share(with_some[:half], cause)
+    return rise.mean if rise.mean >= max(RISE, SURE * rise.error) and goes_on.mean > GOES_ON * goes_on.error else 0.0
+
+
+def _lower(window: Window, cause: Cause) -> float:
+    """How much less the siblings of these rows score than their batch, on average; 0 if that may be chance."""
+    with_some = [batch.voids[cause] for batch in window.batches if cause in batch.voids]
+    lower, share = (
+        Estimate.together(parts) for parts in zip(*((one.lower, one.shares) for one in with_some), strict=True)
+    )
+    if lower.count < LEAST_GROUPS or lower.mean <= SURE * lower.error:
+        return 0.0
+    siblings = lower.mean / share.mean
+    return siblings if siblings >= LOWER else 0.0
+
+
+def _share(batches: Sequence[BatchFigures], cause: Cause) -> Estimate:
+    """The share of the cause in the groups that could be judged."""
+    none = [Estimate(0.0, 0.0, batch.groups) for batch in batches if cause not in batch.voids]
+    return Estimate.together([*none, *(batch.voids[cause].shares for batch in batches if cause in batch.voids)])
+
+
+def _action(term: str) -> str:
+    read = "Read these completions. If they bring the failure about, it is no failure"
+    if term:
+        return f"{read}: have the verifier of `{term}` score it 0, or set `on_unscored: zero` for the term."
+    return f"{read}: have `get_reward` return 0 for it."
