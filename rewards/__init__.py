@@ -54,6 +54,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.repetition import repetition_reward as repetition_reward
     from trl_grpo_ext.rewards.run_without_error import RunWithoutErrorVerifier as RunWithoutErrorVerifier
     from trl_grpo_ext.rewards.run_without_error import run_without_error_reward as run_without_error_reward
+    from trl_grpo_ext.rewards.tool_calls import ToolCallsVerifier as ToolCallsVerifier
+    from trl_grpo_ext.rewards.tool_calls import tool_calls_reward as tool_calls_reward
     from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier as CosineLengthVerifier
     from trl_grpo_ext.rewards.trl_lengths import OverlongVerifier as OverlongVerifier
     from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier as UnitTestVerifier

@@ -107,9 +107,9 @@ class TokenBudgetVerifier(Verifier):
         budget = self._row_budget(sample.row)
         if isinstance(budget, str):
             return skipped(budget)
-        if sample.completion_ids is None:
+        if sample.length is None:
             return grader_error("tokens_unknown")
-        over = len(sample.completion_ids) - budget
+        over = sample.length - budget
         kept = over <= 0 if self.mode == "max" else over == 0
         score = self._score(over)
         if kept:

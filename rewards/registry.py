@@ -48,6 +48,7 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "tags": ("formats.tags", "TagsVerifier"),
     "think_format": ("formats.tags", "ThinkFormatVerifier", "think_format_reward"),
     "token_budget": ("lengths", "TokenBudgetVerifier"),
+    "tool_calls": ("tool_calls", "ToolCallsVerifier", "tool_calls_reward"),
     "unit_test": ("unit_tests.verifier", "UnitTestVerifier", "unit_test_reward"),
     "xml": ("formats.xml_format", "XmlVerifier"),
 }

@@ -17,7 +17,7 @@ from planted import collected, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, verifier
 from trl_grpo_ext.report.write import write_report
-from trl_grpo_ext.rewards import EnvironmentReward
+from trl_grpo_ext.rewards import EnvironmentReward, ToolCallsVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.environments import GuardedFactory
 from trl_grpo_ext.trainer.rollouts import EnvironmentsFailedError
@@ -351,6 +351,29 @@ def test_a_record_tells_which_rows_were_void(fault: str, rewards: str, trained: 
     (recorded,) = RecordedRun(tmp_path / "run").cards("train")
     assert recorded.void == card.void
     assert recorded.totals == card.totals
+
+
+def test_calls_have_their_seconds_and_what_tools_return_is_no_part_of_the_length(trained: Make, tmp_path: Path) -> None:
+    trainer, (card,) = trained(REWARDS["term"])
+    logged = trainer.state.log_history[0]
+    for sample in card.samples:
+        _, result, answer = sample.messages
+        assert result["seconds"] >= 0
+        assert "seconds" not in answer
+        assert sample.length == logged["completions/mean_length"]
+        assert sample.tool_tokens == logged["completions/tool_tokens"] > 0
+        assert sample.length + sample.tool_tokens == len(sample.completion_ids)
+    (recorded,) = RecordedRun(tmp_path / "run").cards("train")
+    assert [sample.messages for sample in recorded.samples] == [sample.messages for sample in card.samples]
+    assert recorded.tokens.tolist() == card.tokens.tolist()
+
+
+def test_a_failed_call_is_a_failed_call_for_a_verifier_of_the_process(trained: Make) -> None:
+    Calculator.fault = "add raises"
+    mix = RewardMix([SOLVED, RewardTerm(name="calls", verifier=ToolCallsVerifier(marker="<call>"), weight=0.1)])
+    _, (card,) = trained(mix)
+    reasons = [verdict.reason for verdict in card.verdicts["calls"]]
+    assert reasons == ["failed_call" if place == FAULTY else "" for place in range(8)]
 
 
 class Huge(Calculator):

@@ -34,7 +34,8 @@ class Sample:
     Attributes:
         text: The completion as text; for a conversation, its last assistant message (see `completion_text`).
         prompt: The prompt as the dataset has it, a string or a list of messages.
-        completion_ids: The completion's token ids.
+        completion_ids: The completion's token ids, with those of what tools returned.
+        tool_tokens: How many of them tools returned.
         truncated: Whether generation stopped at the length limit, not at an end token.
         row: The dataset's columns for this prompt, without the prompt itself.
         group: Samples of one prompt that are compared with each other share this number.
@@ -42,7 +43,8 @@ class Sample:
         prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`; an empty
             string if there is none, None if it is unknown. It is not part of `text`.
         messages: All messages of a completion that has several, as where tools are called: the calls, what the tools
-            returned, and the last answer. None for any other completion.
+            returned, each with the `seconds` that it took if they are known, and the last answer. None for any other
+            completion.
         outcome: The end of the rollout in its environment, for `VerifiedGRPOTrainer`; None without one.
 
     Examples:
@@ -53,6 +55,7 @@ class Sample:
     text: str
     prompt: Prompt | None = None
     completion_ids: Sequence[int] | None = None
+    tool_tokens: int = 0
     truncated: bool | None = None
     row: Mapping[str, Any] = field(default_factory=dict)
     group: int | None = None
@@ -63,8 +66,8 @@ class Sample:
 
     @property
     def length(self) -> int | None:
-        """How many tokens the completion has; None if that is unknown."""
-        return None if self.completion_ids is None else len(self.completion_ids)
+        """How many tokens the model has written, without those that tools returned; None if that is unknown."""
+        return None if self.completion_ids is None else len(self.completion_ids) - self.tool_tokens
 
 
 def completion_text(completion: Completion) -> str:
@@ -189,6 +192,7 @@ def sample_of(
     step: int | None = None,
     template_prefill: str | None = None,
     outcome: Outcome | None = None,
+    tool_tokens: int = 0,
 ) -> Sample:
     """The sample of a completion in any form that TRL gives it in.
 
@@ -208,6 +212,7 @@ def sample_of(
         text=completion_text(completion),
         prompt=prompt,
         completion_ids=completion_ids,
+        tool_tokens=tool_tokens,
         truncated=truncated,
         row=row,
         group=group,

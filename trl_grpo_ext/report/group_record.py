@@ -13,10 +13,11 @@ from trl_grpo_ext.diagnostics.example import gold_column
 from trl_grpo_ext.figures.primary import passes
 from trl_grpo_ext.figures.reduction import NO_ADVANTAGE
 from trl_grpo_ext.figures.terms import would_fool
+from trl_grpo_ext.report.conversation import conversation
 from trl_grpo_ext.report.page import DIGITS, LONGEST_TEXT, bounded, rounded
 from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_messages
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS
-from trl_grpo_ext.sample import Message, Prompt, Sample, prompt_key
+from trl_grpo_ext.sample import Prompt, Sample, prompt_key
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.verdict import Verdict
@@ -144,7 +145,7 @@ class GroupView:
         """A completion: the columns that the page shows, and what follows from them."""
         columns = {column.page: column.of(self.card, row) for column in SAMPLE_COLUMNS if column.page}
         sample = self.card.samples[row]
-        turns, outcome = _turns(sample.messages or ()), _outcome(sample)
+        turns, outcome = conversation(sample.messages or ()), _outcome(sample)
         return {name: _short(value, LONGEST_TEXT) for name, value in columns.items()} | {
             **({"turns": turns} if turns else {}),
             **({"outcome": outcome} if outcome else {}),
@@ -176,12 +177,6 @@ def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]
         GroupView(card=card, members=rows, kind=kind, in_run=(number, place), step=step, shadows=shadows)
         for place, (rows, kind) in enumerate(zip(members, [*kinds, *(None for _ in alone)], strict=True))
     ]
-
-
-def _turns(messages: Sequence[Message]) -> list[list[str]]:
-    """What came before the last answer, which is the completion's text; all of it where the last message is none."""
-    is_answer = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
-    return prompt_messages(messages[:-1] if is_answer else messages)
 
 
 def _outcome(sample: Sample) -> str:

@@ -211,17 +211,18 @@ def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
     prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
     fields = zip(*(samples[name] for name in SAMPLE_FIELDS), strict=True)
     # Earlier versions did not record these.
-    messages, outcomes = (samples.get(name) or [None] * len(samples["row"]) for name in ("messages", "outcome"))
-    columns = zip(prompts, samples["row"], messages, outcomes, fields, strict=True)
+    later = (samples.get(name) or [None] * len(samples["row"]) for name in ("messages", "outcome", "tool_tokens"))
+    columns = zip(prompts, samples["row"], *later, fields, strict=True)
     return tuple(
         Sample(
             prompt=prompt,
             row=read(row) or {},
             messages=read(said),
             outcome=Outcome.from_record(read(outcome)) if outcome else None,
+            tool_tokens=tool_tokens or 0,
             **dict(zip(SAMPLE_FIELDS, values, strict=True)),
         )
-        for prompt, row, said, outcome, values in columns
+        for prompt, row, said, outcome, tool_tokens, values in columns
     )
 
 

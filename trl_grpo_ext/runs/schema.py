@@ -67,6 +67,7 @@ SAMPLE_COLUMNS = (
     Column("prompt", TEXT, lambda card, row: card.samples[row].prompt, is_read=True),
     Column("text", TEXT, lambda card, row: card.samples[row].text, is_read=True, page="text"),
     Column("tokens", INTEGER, lambda card, row: card.samples[row].length, page="tokens"),
+    Column("tool_tokens", INTEGER, lambda card, row: card.samples[row].tool_tokens, is_read=True),
     Column("truncated", FLAG, lambda card, row: card.samples[row].truncated, is_read=True, page="cut"),
     Column("total", NUMBER, lambda card, row: card.totals[row], is_read=True, page="total"),
     Column(

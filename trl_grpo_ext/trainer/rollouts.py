@@ -5,7 +5,7 @@ This is all that touches what TRL keeps of environments and tools; a contract te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from accelerate.utils import gather_object
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.rewards.environment import judges_outcomes
+from trl_grpo_ext.sample import Completion
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.environments import TRL_ASKS_ENVIRONMENTS, call_seconds, guard_of
@@ -50,6 +51,7 @@ class Rollouts:
         self._trainer = trainer
         self._patience = getattr(trainer.args, "environment_patience", VerifiedGRPOConfig.environment_patience)
         self._tools = ToolWatch(call_seconds(trainer.args))
+        self._tool_tokens: list[int] = []
         self._failed_batches = 0
         self._last_failure = ""
         self.failed: list[bool] = []
@@ -78,6 +80,20 @@ class Rollouts:
         """Give the tools of the batch that TRL is about to generate a time limit."""
         if self._trainer.tools:
             self._tools.watch(self._trainer)
+
+    def note_tool_tokens(self, masks: Sequence[Sequence[int]] | None) -> None:
+        """Note how many tokens tools have returned, of TRL's masks of the model's own tokens, and log their mean."""
+        self._tool_tokens = [len(mask) - sum(mask) for mask in masks or ()]
+        if self._tool_tokens:
+            self._trainer._log_metric("completions/tool_tokens", sum(self._tool_tokens) / len(self._tool_tokens))
+
+    def seen(self, completions: Sequence[Completion]) -> Iterator[tuple[Completion, dict[str, Any]]]:
+        """Each completion of the batch, its calls with their seconds, and what else a sample has of its rollout."""
+        outcomes = self.outcomes() or [None] * len(completions)
+        has_tokens = len(self._tool_tokens) == len(completions)
+        tool_tokens = self._tool_tokens if has_tokens else [0] * len(completions)
+        for place, (completion, outcome, tokens) in enumerate(zip(completions, outcomes, tool_tokens, strict=True)):
+            yield self._tools.with_seconds(place, completion), {"outcome": outcome, "tool_tokens": tokens}
 
     def outcomes(self) -> list[Outcome | None]:
         """The outcome of each rollout of this rank's batch, asked once; none without environments."""

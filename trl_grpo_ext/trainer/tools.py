@@ -1,15 +1,20 @@
-"""The tools of a rollout, each with a time limit: TRL tells the model the error of a tool that raises."""
+"""The tools of a rollout, each call with a time limit and timed: TRL tells the model the error of one that raises."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
+from trl_grpo_ext.sample import Completion
 from trl_grpo_ext.support.lane import HangsError, Lane
 from trl_grpo_ext.trainer.environments import guard_of
 from trl_grpo_ext.trainer.ranks import on_this_gpu
+
+NO_CALLS: Iterator[float] = iter(())
 
 
 class ToolWatch:
@@ -22,19 +27,31 @@ class ToolWatch:
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._lane = Lane()
+        self._took: list[dict[str, list[float]]] = []  # of each rollout, the seconds of its calls in order, by tool
 
     def watch(self, trainer: Any) -> None:
         """Watch the tools of the batch that TRL is about to generate, which it keeps in a dict a rollout."""
-        for tools in trainer._sync_tool_dicts:
-            for name, tool in tools.items():
-                tools[name] = partial(self._call, name, _original(tool))
-        for tools in trainer._async_tool_dicts:
-            for name, tool in tools.items():
-                tools[name] = partial(self._await, name, _original(tool))
+        self._took = [defaultdict(list) for _ in trainer._sync_tool_dicts]
+        for call, dicts in ((self._call, trainer._sync_tool_dicts), (self._await, trainer._async_tool_dicts)):
+            for took, tools in zip(self._took, dicts, strict=True):
+                for name, tool in tools.items():
+                    tools[name] = partial(call, took[name], name, _original(tool))
 
-    def _call(self, name: str, tool: Callable[..., Any], /, **arguments: Any) -> Any:
+    def with_seconds(self, place: int, completion: Completion) -> Completion:
+        """The messages of a rollout, each result of a tool with the seconds that its call took."""
+        if isinstance(completion, str) or place >= len(self._took):
+            return completion
+        left = {name: iter(seconds) for name, seconds in self._took[place].items()}
+        messages = []
+        for message in completion:
+            seconds = next(left.get(message.get("name", ""), NO_CALLS), None) if message["role"] == "tool" else None
+            messages.append(message if seconds is None else {**message, "seconds": round(seconds, 6)})
+        return messages
+
+    def _call(self, took: list[float], name: str, tool: Callable[..., Any], /, **arguments: Any) -> Any:
         call = partial(tool, **arguments)
         guard = guard_of(getattr(tool, "__self__", None))
+        began = time.perf_counter()
         try:
             if guard is not None:
                 return guard.use_tool(name, call)
@@ -43,23 +60,25 @@ class ToolWatch:
             raise RuntimeError(f"{name} {error}.") from None
         except (SystemExit, asyncio.CancelledError) as error:  # which TRL does not catch
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        finally:
+            took.append(time.perf_counter() - began)
 
-    async def _await(self, name: str, tool: Callable[..., Awaitable[Any]], /, **arguments: Any) -> Any:
+    async def _await(self, took: list[float], name: str, tool: Callable[..., Awaitable[Any]], /, **given: Any) -> Any:
         guard = guard_of(getattr(tool, "__self__", None))
-        if guard is not None:
-            guard.check_tools()
+        began = time.perf_counter()
         try:
-            return await asyncio.wait_for(tool(**arguments), self._seconds)
+            if guard is not None:
+                guard.check_tools()
+            return await asyncio.wait_for(tool(**given), self._seconds)
         except TimeoutError as error:
             raise RuntimeError(str(error) or f"{name} took more than {self._seconds:g} s.") from None
         except SystemExit as error:
             raise RuntimeError(f"SystemExit: {error}") from error
+        finally:
+            took.append(time.perf_counter() - began)
 
 
 def _original(tool: Any) -> Any:
     """The user's tool: TRL 1.6 keeps the dicts from batch to batch."""
-    return (
-        tool.args[1]
-        if isinstance(tool, partial) and isinstance(getattr(tool.func, "__self__", None), ToolWatch)
-        else tool
-    )
+    is_watched = isinstance(tool, partial) and isinstance(getattr(tool.func, "__self__", None), ToolWatch)
+    return tool.args[2] if is_watched else tool

@@ -152,6 +152,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     def _generate(self, prompts: list[Prompt]) -> Any:
         self._rollouts.watch_tools()
         generated = super()._generate(prompts)
+        self._rollouts.note_tool_tokens(generated[2])
         if self.mix is not None and self._judges_early(len(prompts)):
             ids, completions = generated[1], generated[3]
             samples = self._samples(self._rows, prompts, completions, ids)
@@ -218,8 +219,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         place = int(self.accelerator.process_index) * size
         model = self.accelerator.unwrap_model(self.model)
         ends = end_token_ids(self.processing_class, model.generation_config)
-        outcomes = self._rollouts.outcomes() or [None] * size
-        columns = zip(rows, prompts, completions, completion_ids, outcomes, strict=True)
+        columns = zip(rows, prompts, self._rollouts.seen(completions), completion_ids, strict=True)
         return [
             sample_of(
                 completion,
@@ -230,9 +230,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
                 group=first_group + (place + index) // moment.group_size,
                 step=moment.step,
                 template_prefill=self._template_prefill,
-                outcome=outcome,
+                **of_rollout,
             )
-            for index, (row, prompt, completion, ids, outcome) in enumerate(columns)
+            for index, (row, prompt, (completion, of_rollout), ids) in enumerate(columns)
         ]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -426,7 +426,7 @@ function completionDetail(one, choose) {
     ...messages.map(([role, text]) => block(text, role)),
     el("h3", { text: "Completion" }),
     group.prefill ? block(group.prefill, "part of the prompt") : null,
-    ...(one.turns || []).map(([role, text]) => block(text, role)),
+    ...(one.turns || []).map((turn) => ("call" in turn ? callOf(turn) : block(turn.text, turn.role))),
     block(one.text, "", true),
     ...(one.outcome ? [el("h3", { text: "Environment" }), block(one.outcome, "")] : []),
     ...goldOf(group),
@@ -435,6 +435,16 @@ function completionDetail(one, choose) {
       .map(([term, verdict]) => more(`How ${term} came about`, Object.entries(verdict.details))),
     group.row.length ? more("Dataset row", group.row) : null,
   );
+}
+
+/** A call of a tool, folded: its name, how it went, and within it the arguments and the result. */
+function callOf({ call, arguments: given, result, failed, seconds }) {
+  const how = [result === null ? "no result" : failed ? "failed" : "", seconds === null ? "" : `${number(seconds)} s`];
+  const said = how.filter(Boolean).join(", ");
+  const summary = `${call}(${start(given.replace(/\s+/g, " "), 80)})${said ? ` \u00b7 ${said}` : ""}`;
+  const found = folded(shown(summary), block(given, "arguments"), result === null ? null : block(result, "result"));
+  found.className = failed || result === null ? "call failed" : "call";
+  return found;
 }
 
 /** What the row says is right, beside the completion: gold of other rows, or in another form, is seen at once. */

@@ -1,0 +1,108 @@
+"""Did a completion call its tools as it should? Of the messages, whatever the answer is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trl_grpo_ext.protocol import Verifier, is_whole_number
+from trl_grpo_ext.sample import Message, Sample, content_text
+from trl_grpo_ext.verdict import Status, Verdict
+
+# As TRL tells the model that a call has failed.
+_ERROR = re.compile(r"\{'error': (['\"]).*\1\}", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallsVerifier(Verifier):
+    """Whether calls parse and succeed, and what else is asked of them.
+
+    It says nothing of the answer: a model that calls well and answers wrong earns all of it. Give it a small weight, or
+    the answer as its gate.
+
+    Args:
+        failed: How many calls may fail, None for any number. A call fails if there is no such tool, or if it raises or
+            hangs.
+        at_most: How many calls there may be, None for any number.
+        must_use: The tools of which each has to be called once at least, without an error.
+        own_answer: Whether the answer has to be there, and be more than the result of a call.
+        marker: How the model's template begins a call. In a text, it is a call that could not be parsed.
+        name: The metric key.
+
+    | completion | verdict | reason |
+    |---|---|---|
+    | calls that parse and succeed; none at all | CORRECT, 1 | |
+    | a call that stays in the text | INCORRECT, 0 | `unparsed_call` |
+    | more than `failed` calls that failed | INCORRECT, 0 | `failed_call` |
+    | more than `at_most` calls | INCORRECT, 0 | `too_many_calls` |
+    | a tool of `must_use` was not called, or failed each time | INCORRECT, 0 | `tool_not_used` |
+    | no answer, with `own_answer` | INCORRECT, 0 | `no_answer` |
+    | an answer that is the result of a call, with `own_answer` | INCORRECT, 0 | `copied_result` |
+
+    Raises:
+        ValueError: for a number below 0, a text in the place of a list of tools, or an empty marker.
+
+    Examples:
+        >>> call = {"type": "function", "function": {"name": "add", "arguments": {"a": 40, "b": 2}}}
+        >>> said = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "name": "add", "content": "42"}]
+        >>> ToolCallsVerifier(must_use=["add"])([[*said, {"role": "assistant", "content": "It is 42."}], "It is 42."])
+        [1.0, 0.0]
+    """
+
+    failed: int | None = 0
+    at_most: int | None = None
+    must_use: Sequence[str] = ()
+    own_answer: bool = False
+    marker: str = "<tool_call>"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("failed", "at_most"):
+            number = getattr(self, name)
+            if number is not None and not is_whole_number(number, least=0):
+                raise ValueError(f"{name} is a whole number of 0 or more, or None for any number; got {number!r}.")
+        if isinstance(self.must_use, str):
+            raise ValueError(f"must_use is a list of tools, got {self.must_use!r}; write [{self.must_use!r}].")
+        if not self.marker:
+            raise ValueError("marker is the text with which a call begins, such as <tool_call>; got an empty one.")
+
+    def verify(self, sample: Sample) -> Verdict:
+        reason = next(self._faults(sample), "")
+        status = Status.INCORRECT if reason else Status.CORRECT
+        return Verdict(status=status, score=0.0 if reason else 1.0, reason=reason)
+
+    def _faults(self, sample: Sample) -> Iterator[str]:
+        messages = sample.messages or ()
+        results = [message for message in messages if message["role"] == "tool"]
+        texts = [content_text(message.get("content")) for message in messages if message["role"] == "assistant"]
+        if any(self.marker in text for text in (*texts, sample.text)):
+            yield "unparsed_call"
+        if self.failed is not None and sum(map(has_failed, results)) > self.failed:
+            yield "failed_call"
+        calls = sum(len(message.get("tool_calls") or ()) for message in messages)
+        if self.at_most is not None and calls > self.at_most:
+            yield "too_many_calls"
+        used = {message.get("name") for message in results if not has_failed(message)}
+        if not used.issuperset(self.must_use):
+            yield "tool_not_used"
+        if self.own_answer:
+            answer = sample.text.strip()
+            if not answer:
+                yield "no_answer"
+            if answer in {content_text(message.get("content")).strip() for message in results}:
+                yield "copied_result"
+
+
+def has_failed(result: Message) -> bool:
+    """Whether the message of a tool tells an error, in the way in which TRL tells it.
+
+    Examples:
+        >>> has_failed({"role": "tool", "name": "add", "content": "{'error': 'no server'}"})
+        True
+    """
+    return _ERROR.fullmatch(content_text(result.get("content"))) is not None
+
+
+tool_calls_reward = ToolCallsVerifier(name="tool_calls_reward")
+"""`ToolCallsVerifier` with its defaults, ready for a list of reward functions or for `trl grpo --reward_funcs`."""

@@ -1,0 +1,70 @@
+"""The conversation of a completion as the page shows it: texts, and each call of a tool with its result."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trl_grpo_ext.report.page import DIGITS, bounded, rounded
+from trl_grpo_ext.report.prompts import LONGEST_MESSAGE, MOST_MESSAGES, prompt_messages
+from trl_grpo_ext.rewards.tool_calls import has_failed
+from trl_grpo_ext.sample import Message
+from trl_grpo_ext.support.files import plain
+
+LONGEST_RESULT = 4_000  # characters of the arguments of a call, or of its result
+
+
+def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The turns before the last answer, which is the completion's text; all of them where the last turn is a call.
+
+    A turn is a text with its role, or a call: the tool, its arguments, its result, whether it failed, and its seconds.
+
+    Examples:
+        >>> call = {"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
+        >>> asked, told = {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "name": "add", "content": "2"}
+        >>> conversation([asked, told, {"role": "assistant", "content": "It is 2."}])
+        [{'call': 'add', 'arguments': '{"a": 1}', 'result': '2', 'failed': False, 'seconds': None}]
+    """
+    is_answer = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
+    turns = list(_turns(messages[:-1] if is_answer else messages))
+    left_out = len(turns) - MOST_MESSAGES
+    return [{"role": "", "text": f"[... {left_out} turns left out ...]"}, *turns[left_out:]] if left_out > 0 else turns
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
+    rest = deque(messages)
+    while rest:
+        message = rest.popleft()
+        calls = message.get("tool_calls") or ()
+        text = _text({**message, "tool_calls": None})
+        if text.strip() or not calls:
+            yield {"role": str(message.get("role", "")), "text": bounded(text, LONGEST_MESSAGE)}
+        results = []
+        while calls and rest and rest[0].get("role") == "tool":
+            results.append(rest.popleft())
+        for call in calls:
+            yield _call(call.get("function") or call, results)
+        for result in results:  # of no call
+            yield {"role": "tool", "text": bounded(_text(result), LONGEST_MESSAGE)}
+
+
+def _text(message: Message) -> str:
+    return "" if message.get("content") is None else prompt_messages([message])[0][1]
+
+
+def _call(function: Message, results: list[Message]) -> dict[str, Any]:
+    """A call, and its result: the first of its name that no call before has."""
+    name, arguments = str(function.get("name")), function.get("arguments")
+    said = arguments if isinstance(arguments, str) else json.dumps(plain(arguments, DIGITS), ensure_ascii=False)
+    own = next((result for result in results if result.get("name") == name), None)
+    if own is not None:
+        results.remove(own)
+    return {
+        "call": name,
+        "arguments": bounded(said, LONGEST_RESULT),
+        "result": None if own is None else bounded(_text(own), LONGEST_RESULT),
+        "failed": own is not None and has_failed(own),
+        "seconds": None if own is None else rounded(own.get("seconds")),
+    }
