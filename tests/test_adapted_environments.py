@@ -1,0 +1,90 @@
+"""TRL's Harbor and OpenReward environments under a term: rewards, failures, and episodes without a submission."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from environment_run import Scripted, call, scored_by_environments, tool_tokenizer
+from library_servers import install_harbor, install_openreward
+from planted import collected, term
+
+from trl_grpo_ext import RewardMix, RewardTerm, Scorecard
+from trl_grpo_ext.environments import FromHarbor, FromOpenReward
+from trl_grpo_ext.rewards import EnvironmentReward
+
+pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore")]
+
+harbor = pytest.importorskip("trl.experimental.harbor")
+openreward = pytest.importorskip("trl.experimental.openreward")
+
+MIX = RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward()), term("right", 1, 0, weight=0.1)])
+
+
+@pytest.fixture
+def trained(tiny_model: str, config: Callable[..., Any]) -> Callable[..., Scorecard]:
+    """Trains a step on rows with these environments; gives the scorecard."""
+
+    def train(factory: Any, rows: Any, says: Any) -> Scorecard:
+        args = config(
+            max_completion_length=250, max_steps=1, per_device_train_batch_size=2 * len(rows), num_generations=2,
+            shuffle_dataset=False,
+        )  # fmt: skip
+        tokenizer = tool_tokenizer(tiny_model)
+        trainer = Scripted(tiny_model, MIX, args, rows, environment_factory=factory, processing_class=tokenizer)
+        trainer.says = says
+        cards = collected(trainer)
+        trainer.train()
+        return cards[0]
+
+    return train
+
+
+def reasons(card: Scorecard) -> list[tuple[float | None, str]]:
+    """The score and the reason of the first completion of each group."""
+    verdicts = [card.verdicts["solved"][rows[0]] for rows in card.members]
+    return [(verdict.score, verdict.reason) for verdict in verdicts if verdict is not None]
+
+
+def test_harbors_verifier_scores_and_a_sandbox_or_a_verifier_that_fails_makes_the_row_void(
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_harbor(monkeypatch)
+    prompt = [{"role": "user", "content": ""}]
+    names = ("fine", "no_sandbox", "no_verdict")
+    rows = Dataset.from_list([{"prompt": prompt, "task_dir": str(tmp_path / name)} for name in names])
+    factory = FromHarbor(partial(harbor.HarborBashEnv, environment_type="docker"))
+    assert pickle.loads(pickle.dumps(factory)).factory.func is harbor.HarborBashEnv
+    card = trained(factory, rows, (call("bash", command="echo 42 > /workdir/answer.txt"), "Done."))
+    assert reasons(card) == [
+        (1.0, ""),
+        (None, "reset_ConnectionError"),
+        (None, "get_reward_FileNotFoundError"),
+    ]
+    assert card.void == (False, False, True, True, True, True)
+    assert card.samples[0].outcome is not None
+    assert card.samples[0].outcome.state == {"task": "fine"}
+    assert reasons(trained(factory, rows.select([0]), ("I do not know.",))) == [(0.0, "")]
+
+
+def test_openreward_gives_the_last_reward_and_what_was_not_submitted_is_wrong_but_a_call_that_failed_is_void(
+    trained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_openreward(monkeypatch)
+    spec = openreward.OpenRewardSpec("http://server", num_tasks=4)
+    factory, rows = FromOpenReward(spec.environment_factory), spec.train_dataset
+    card = trained(factory, rows, (call("submit", answer="42"), "Done."))
+    assert reasons(card) == [
+        (1.0, ""),
+        (None, "get_reward_ConnectionError"),
+        (0.0, "unsubmitted"),
+        (None, "reset_ConnectionError"),
+    ]
+    assert card.samples[0].outcome is not None
+    assert card.samples[0].outcome.state == {"rewards": [1.0], "metadata": [{"tries": 1}], "finished": True}
+    assert reasons(trained(factory, rows.select([0]), ("I do not know.",))) == [(0.0, "unsubmitted")]
