@@ -17,7 +17,7 @@ import psutil
 from sandbox_bait import leftover_processes
 from sandbox_corpus import load_corpus, run_corpus, summary
 
-from trl_grpo_ext.doctor import probe_level, shown
+from trl_grpo_ext.doctor import probe_level, shown_text
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.local import LocalSandbox
 
@@ -32,7 +32,7 @@ def main() -> int:
     isolation = Isolation[arguments.isolation.upper()]
     level = probe_level(isolation)
     if not level.holds:  # some programs would harm this machine
-        print(f"{isolation} does not hold here: {shown(level.missing)}")
+        print(f"{isolation} does not hold here: {shown_text(level.missing)}")
         return 2
     programs = load_corpus(arguments.corpus)
     before, started = psutil.Process().memory_info().rss, time.perf_counter()

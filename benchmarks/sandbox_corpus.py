@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from sandbox_bait import SECRET, Bait, Check, leftover_processes
 
-from trl_grpo_ext.doctor import shown
+from trl_grpo_ext.doctor import shown_text
 from trl_grpo_ext.rewards.unit_tests.columns import suite_from_row
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite
@@ -224,4 +224,4 @@ def summary(records: Iterable[Record]) -> Iterator[str]:
         yield f"  {category:<16} {held[category]:>3} of {total[category]:>3} held"
     for record in records:
         if not record.held:
-            yield f"    BROKEN {record.id}: {shown('; '.join(record.broken))}"
+            yield f"    BROKEN {record.id}: {shown_text('; '.join(record.broken))}"

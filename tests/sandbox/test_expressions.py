@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.sandbox.inside.expressions import MAX_BITS, NotPlainError, evaluate
+from trl_grpo_ext.sandbox.inside.guard.expressions import MAX_BITS, NotPlainError, evaluate
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 KEYS = st.integers() | st.text()
@@ -38,10 +39,20 @@ def test_the_repr_of_plain_data_gives_the_data_again(value: Any) -> None:
         ("Decimal('1.5')", Decimal("1.5")),
         ("dict(a=[1])", {"a": [1]}),
         (b"[1, 2]", [1, 2]),
+        ("1 < 2 <= 2 and 3 != 4 or 1 / 0", True),
+        ("0 or 'x'", "x"),
+        ("1 if 2 > 3 else 4", 4),
+        ("max(1, abs(-2)) + len([3]) + math.sqrt(4) + math.floor(math.pi)", 8.0),
     ],
 )
 def test_arithmetic_and_classes_of_plain_values_mean_what_they_mean_in_python(text: str, value: Any) -> None:
-    assert evaluate(text, {"Decimal": Decimal}, {}) == value
+    assert evaluate(text, {"Decimal": Decimal, "math": math}, {}) == value
+
+
+def test_names_that_are_given_are_read_and_those_of_the_test_are_not() -> None:
+    assert evaluate("x + 1", {"x": 24}, {}, {"x": 2}) == 3
+    with pytest.raises(NotPlainError):
+        evaluate("x + 1", {"x": 24}, {}, {"y": 2})
 
 
 @pytest.mark.parametrize(
@@ -65,8 +76,14 @@ def test_arithmetic_and_classes_of_plain_values_mean_what_they_mean_in_python(te
         "lambda: 1",
         "(y := 1)",
         "f'{1}'",
-        "1 < 2",
-        "1 if 2 else 3",
+        "1 is 2",
+        "1 in [1]",
+        "abs",
+        "math",
+        "math.sqrt",
+        "math.secret",
+        "print(1)",
+        "number",
         "[1, 2][0]",
         "{**{}}",
         "[*[1]]",
@@ -78,7 +95,7 @@ def test_arithmetic_and_classes_of_plain_values_mean_what_they_mean_in_python(te
 def test_whatever_is_more_than_a_value_is_refused(text: str) -> None:
     module = type(pytest)("module")
     module.__dict__["secret"] = 3
-    names = {"secret": 24, "helper": len, "module": module, "Decimal": Decimal}
+    names = {"secret": 24, "helper": lambda x: x, "module": module, "Decimal": Decimal, "math": math, "number": 3}
     with pytest.raises(NotPlainError):
         evaluate(text, names, {})
 

@@ -28,9 +28,25 @@ def compile_tests(setup: str, tests: Sequence[str]) -> TestCode:
     return _compile(setup, SETUP_FILE), [_compile(test, file_of(number)) for number, test in enumerate(tests)]
 
 
+FORMATTED = "__trl_grpo_ext_formatted__"
+"""The name by which tests ask a judge whether a text may be a format; see `formats`."""
+
+
+class _AskingFormats(ast.NodeTransformer):
+    """Makes `text.format` of tests `FORMATTED(text).format`, if the text is no constant."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr in ("format", "format_map") and not isinstance(node.value, ast.Constant):
+            asked = ast.Call(ast.Name(FORMATTED, ast.Load()), [node.value], [])
+            node.value = ast.fix_missing_locations(ast.copy_location(asked, node.value))
+        return node
+
+
 def _compile(source: str, filename: str) -> CodeType:
     try:
-        return compile(source, filename, "exec", dont_inherit=True, optimize=0)  # -O would leave assertions out
+        read: Any = _AskingFormats().visit(ast.parse(source, filename)) if ".format" in source else source
+        return compile(read, filename, "exec", dont_inherit=True, optimize=0)  # -O would leave assertions out
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadTestsError(f"{type(error).__name__}: {error} in {filename}"[:500]) from None
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.contained import holds_stand_in
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
 from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, DATA_CLASS
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
-from trl_grpo_ext.sandbox.inside.handle import Stub
 
 tasks = Tasks()
 
@@ -74,7 +75,9 @@ def _of_mocks(target: Any) -> frozenset[str]:
 
 
 def _is_mock(target: Any) -> bool:
-    return isinstance(target, of_module("unittest.mock", "NonCallableMock"))
+    """Whether it is a mock, or a function that `create_autospec` has made, which has one."""
+    mock = getattr(target, "mock", None) if isinstance(target, FunctionType) else target
+    return isinstance(mock, of_module("unittest.mock", "NonCallableMock"))
 
 
 @cache
@@ -94,7 +97,7 @@ def _check_no_method(target: Any, name: Any) -> None:
 
 def _set(target: Any, name: Any, value: Any) -> None:
     _check_no_method(target, name)
-    if _is_mock(target) and isinstance(value, Stub):
+    if _is_mock(target) and holds_stand_in(value):
         raise AttributeError(f"{name!r} of a mock is not to be an object of the program, which would answer for it")
     setattr(target, name, value)
 

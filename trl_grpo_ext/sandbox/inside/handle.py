@@ -26,12 +26,10 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import (
     ORDER,
     UNARY,
 )
-from trl_grpo_ext.sandbox.inside.crossing.kinds import held
 from trl_grpo_ext.sandbox.inside.order import by_fields
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
 _FIRST_PULLS = 8
-_SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 class Requester(Protocol):
@@ -73,6 +71,16 @@ class State:
         self.driver: Any = None
 
 
+ASSERTIONS_OF_MOCKS = frozenset(
+    f"assert_{name}"
+    for name in (
+        *("called", "called_once", "called_with", "called_once_with", "any_call", "has_calls", "not_called"),
+        *("awaited", "awaited_once", "awaited_with", "awaited_once_with", "any_await", "has_awaits", "not_awaited"),
+    )
+)
+"""What tests ask of their mocks. An object of the program that has taken the place of one is not asked."""
+
+
 class Stub:
     """The first base of every stand-in, also of one that is a list, an integer, an exception and so on."""
 
@@ -80,7 +88,8 @@ class Stub:
     _remote_state: State
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_remote_state" or (name[:2] == "__" == name[-2:] and name not in FORWARDED):
+        is_hidden = name == "_remote_state" or (name[:2] == "__" == name[-2:] and name not in FORWARDED)
+        if is_hidden or name in ASSERTIONS_OF_MOCKS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         return self._remote_state.remote.get(self, name)
 
@@ -140,24 +149,6 @@ def name_of(target: Any) -> str:
     """What to call what was called, without asking the program."""
     state = getattr(type(target), "_remote_state", None) and target._remote_state
     return state.name if isinstance(state, State) else type(target).__name__
-
-
-def demote(value: Any) -> None:
-    """Take a value that the program has returned, and all that it holds, for results, also if the test has made them.
-
-    Otherwise `distance(p, q)` could return `p`, whose class says that it is within any tolerance of the distance.
-    """
-    queue = [value]
-    seen: dict[int, Any] = {}  # the objects too: an `id` is used again for the next one
-    while queue:
-        found = queue.pop()
-        if type(found) in _SCALARS or id(found) in seen:
-            continue
-        seen[id(found)] = found
-        if isinstance(found, Stub):
-            found._remote_state.standing = Standing.RESULT
-        if not isinstance(found, Handle):
-            queue += held(found)
 
 
 def special(name: str) -> Callable[..., Any]:

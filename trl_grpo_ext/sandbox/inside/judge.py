@@ -16,8 +16,8 @@ from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from trl_grpo_ext.sandbox.inside.code_guard import CodeGuard
 from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests, innermost
+from trl_grpo_ext.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.sandbox.inside.handle import name_of
 from trl_grpo_ext.sandbox.inside.patching import share_changes
 from trl_grpo_ext.sandbox.inside.program import Capture

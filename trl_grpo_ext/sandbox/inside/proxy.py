@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from trl_grpo_ext.sandbox.inside.contained import demote
 from trl_grpo_ext.sandbox.inside.crossing.classes import class_order
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Shared, checked, contents, reading
 from trl_grpo_ext.sandbox.inside.given import USES
-from trl_grpo_ext.sandbox.inside.handle import demote
 from trl_grpo_ext.sandbox.inside.remote_class import note_name
 from trl_grpo_ext.sandbox.inside.swallowing import expects_end
 from trl_grpo_ext.sandbox.inside.translation import Translation

@@ -13,7 +13,17 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, ORDERED_BY, description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
-from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub, bind, drive, special
+from trl_grpo_ext.sandbox.inside.handle import (
+    ASSERTIONS_OF_MOCKS,
+    Handle,
+    Requester,
+    Standing,
+    State,
+    Stub,
+    bind,
+    drive,
+    special,
+)
 
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
@@ -247,6 +257,11 @@ def class_of_functions(remote: Requester, number: int) -> RemoteClass:
     return _of_functions[0]
 
 
+def is_function(value: Any) -> bool:
+    """Whether an object is the stand-in for a function of the program."""
+    return type(value) in _of_functions
+
+
 def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteClass:
     try:
         made: RemoteClass = RemoteClass(name, tuple(bases), dict(members))
@@ -258,7 +273,7 @@ def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteC
 def _is_kept(name: str) -> bool:
     if name[:2] == "__" == name[-2:]:
         return (name in ALL and name not in EQUALITY) or name in _KEPT
-    return name.isidentifier() and name not in _OWN_NAMES
+    return name.isidentifier() and name not in _OWN_NAMES | ASSERTIONS_OF_MOCKS
 
 
 def _member(name: str, plain: type | None) -> Any:

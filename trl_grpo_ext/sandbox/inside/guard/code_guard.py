@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any, NoReturn
 
-from trl_grpo_ext.sandbox.inside.expressions import NotPlainError, evaluate, is_plain_class
+from trl_grpo_ext.sandbox.inside.compiled import FORMATTED
+from trl_grpo_ext.sandbox.inside.guard.expressions import NotPlainError, evaluate, is_plain_class
+from trl_grpo_ext.sandbox.inside.guard.formats import FormatCheck
 
 _compile, _exec, _eval = builtins.compile, builtins.exec, builtins.eval
 
@@ -43,6 +45,7 @@ _GENERATORS = frozenset(
     )
 )
 _IMPORTERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport"})
+_LOADERS = frozenset({"_frozen_importlib", "_frozen_importlib_external", "zipimport"})  # modules of the classes
 _TESTS = "<tests"
 """How the file names of the tests' code begin."""
 
@@ -65,6 +68,7 @@ class CodeGuard:
         """Begin to guard this process, for good: Python has no way to take an audit hook off."""
         for name, function in (("compile", self.compile), ("exec", self.exec), ("eval", self.eval)):
             setattr(builtins, name, function)
+        setattr(builtins, FORMATTED, FormatCheck(self._refuse).formatted)
         sys.addaudithook(self._audit)
 
     def compile(
@@ -109,7 +113,7 @@ class CodeGuard:
         is_name = type(source) is str and source.isidentifier()
         if _is_of_tests(caller) and (is_name or not self._stands_in_tests(source)):
             try:
-                return evaluate(source, *scope)
+                return evaluate(source, *scope, given=_given(caller, globals, locals))
             except NotPlainError as error:
                 self._refuse(f"eval: {error}")
         text = source.lstrip(" \t") if type(source) is str else source
@@ -128,7 +132,7 @@ class CodeGuard:
         **options: Any,
     ) -> CodeType:
         """Compile a text that may be run; end the judge for any other."""
-        of_library = _module(caller) in _GENERATORS | _IMPORTERS or self._is_importing(caller)
+        of_library = _module(caller) in _GENERATORS or _is_of_importer(caller) or self._is_importing(caller)
         if not (of_library or self._stands_in_tests(source) or _is_of_timeit(source)):
             self._refuse(f"compile, called by {_place(caller)}")
         text = source if text is None else text
@@ -162,7 +166,7 @@ class CodeGuard:
         caller = sys._getframe(1)
         while caller.f_globals is globals() and caller.f_back is not None:  # from `exec` above to who has called it
             caller = caller.f_back
-        by_library = _module(caller) in _IMPORTERS or (_module(caller) == "types" and event != "exec")
+        by_library = _is_of_importer(caller) or (_module(caller) == "types" and event != "exec")
         if not (by_library or self._may_be(event, arguments) or self._is_importing(caller)):
             self._refuse(f"{event}, called by {_place(caller)}")
 
@@ -190,6 +194,12 @@ def _scope(frame: FrameType, global_names: Any, local_names: Any) -> tuple[Any, 
     return frame.f_globals, local_names
 
 
+def _given(frame: FrameType, *scopes: Any) -> dict[str, Any]:
+    """Return the names that a test gives a text, as in `eval(f(), {"x": 3})`: not those of the test itself."""
+    given = [each for each in scopes if each is not None and "__name__" not in each]
+    return {name: each[name] for each in given if each.keys() != frame.f_locals.keys() for name in each}
+
+
 def _constants(code: CodeType) -> Iterator[Any]:
     """The constants of code and of the functions in it."""
     waiting: list[Any] = [code]
@@ -215,6 +225,15 @@ def _is_of_timeit(source: Any) -> bool:
 
 def _module(frame: FrameType) -> Any:
     return frame.f_globals.get("__name__")
+
+
+def _is_of_importer(frame: FrameType | None) -> bool:
+    """Whether a loader of the library's own loads a module. A loader of the tests may get its text from the program."""
+    loaders = []
+    while frame is not None and _module(frame) in _IMPORTERS:
+        loaders.append(frame.f_locals.get("self"))
+        frame = frame.f_back
+    return bool(loaders) and all(each is None or type(each).__module__ in _LOADERS for each in loaders)
 
 
 def _place(frame: FrameType) -> str:

@@ -1,14 +1,15 @@
 """Evaluate an expression that a program wrote, without running it: numbers, texts, containers, arithmetic, calls.
 
-A name in it may be a stand-in for an object of the program, as in `eval(repr(point)) == point`, or a class of plain
-values, such as `set` or `Decimal`. The judge's own objects are out of reach: a program that knew their names could
-return what the tests expect.
+It may call functions and classes of the program, as in `eval(repr(point)) == point`, classes of plain values, such as
+`set` or `Decimal`, and functions such as `abs` or `math.sqrt`. It may read the names that the test gives it, as in
+`eval(f(), {"x": 3})`. The tests' own names are out of reach: a program that knew them could return what they expect.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import math
 import operator
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
@@ -18,8 +19,8 @@ from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.handle import Stub, demote
-from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
+from trl_grpo_ext.sandbox.inside.contained import demote
+from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass, is_function
 
 MAX_BITS = 100_000
 """The largest integer that arithmetic may give, in bits: `9**9**9` is none."""
@@ -31,6 +32,7 @@ _CLASSES = (
     *(Counter, OrderedDict, defaultdict, deque, Decimal, Fraction, date, datetime, time, timedelta),
 )
 _NAMES = {(kind.__module__, kind.__qualname__) for kind in (*_CLASSES, bytearray, range, slice)}
+_FUNCTIONS = (abs, all, any, divmod, len, max, min, round, sorted, sum, *vars(math).values())
 _NUMBERS = (bool, int, float, complex, Decimal, Fraction)
 _SEQUENCES = (str, bytes, tuple, list)
 _DISPLAYS: dict[type[ast.expr], Callable[..., Any]] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
@@ -52,6 +54,14 @@ _OPERATORS: dict[type[ast.operator | ast.unaryop], Callable[..., Any]] = {
     ast.Invert: operator.invert,
     ast.Not: operator.not_,
 }
+_COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
 
 class NotPlainError(Exception):
@@ -63,8 +73,16 @@ def is_plain_class(module: str, name: str) -> bool:
     return (module, name) in _NAMES
 
 
-def evaluate(source: Any, global_names: Mapping[str, Any], local_names: Mapping[str, Any]) -> Any:
-    """The value of an expression. Objects in it that the program makes count as results of the program.
+def evaluate(
+    source: Any, global_names: Mapping[str, Any], local_names: Mapping[str, Any], given: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the value of an expression. Objects in it that the program makes count as results of the program.
+
+    Args:
+        source: The expression.
+        global_names: The names of the test, of which only functions and classes may be called.
+        local_names: As these, and looked at first.
+        given: Names that the test gives the expression to read.
 
     Raises:
         NotPlainError: for an expression that is more.
@@ -78,14 +96,15 @@ def evaluate(source: Any, global_names: Mapping[str, Any], local_names: Mapping[
         raise TypeError("eval() arg 1 must be a string, bytes or code object")
     text = str.__str__(source) if isinstance(source, str) else bytes(source)
     tree = ast.parse(text.strip(), mode="eval")
-    value = _Evaluation(global_names, local_names).value(tree.body)
+    value = _Evaluation((local_names, global_names, vars(builtins)), given or {}).value(tree.body)
     demote(value)
     return value
 
 
 class _Evaluation:
-    def __init__(self, global_names: Mapping[str, Any], local_names: Mapping[str, Any]) -> None:
-        self._scopes = (local_names, global_names, vars(builtins))
+    def __init__(self, scopes: tuple[Mapping[str, Any], ...], given: Mapping[str, Any]) -> None:
+        self._scopes = scopes
+        self._given = given
 
     def value(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Constant):
@@ -100,21 +119,51 @@ class _Evaluation:
             return _apply(node.op, self.value(node.left), self.value(node.right))
         if isinstance(node, ast.Call) and all(keyword.arg for keyword in node.keywords):
             named = {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
-            return self._named(node.func)(*map(self.value, node.args), **named)
-        return self._named(node)
+            return self._function(node.func)(*map(self.value, node.args), **named)
+        if isinstance(node, ast.Name) and node.id in self._given:
+            return self._given[node.id]
+        return self._chosen(node)
 
-    def _named(self, node: ast.expr) -> Any:
-        """What a name stands for, or a name in a module, as in `datetime.date`."""
-        if isinstance(node, ast.Name):
-            found = self._found(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            home = self._found(node.value.id)
-            found = vars(home).get(node.attr) if type(home) is ModuleType else None
-        else:
-            raise NotPlainError(type(node).__name__)
-        if isinstance(found, Stub | RemoteClass) or any(found is kind for kind in _CLASSES):
+    def _chosen(self, node: ast.expr) -> Any:
+        """The value of a comparison, of `and` and `or`, of an `if`, or of a constant of a module, as in `math.pi`."""
+        if isinstance(node, ast.Compare):
+            values = [self.value(each) for each in (node.left, *node.comparators)]
+            kinds = [_COMPARISONS.get(type(each)) for each in node.ops]
+            if None in kinds or not all(type(each) in (*_NUMBERS, *_SEQUENCES) for each in values):
+                raise NotPlainError("a comparison of objects")
+            return all(kind(*values[place : place + 2]) for place, kind in enumerate(kinds) if kind)
+        if isinstance(node, ast.BoolOp):
+            *others, last = node.values
+            for each in others:
+                value = self.value(each)
+                if bool(value) is isinstance(node.op, ast.Or):
+                    return value
+            return self.value(last)
+        if isinstance(node, ast.IfExp):
+            return self.value(node.body if self.value(node.test) else node.orelse)
+        found = self._named(node)
+        if type(found) is float and isinstance(node, ast.Attribute):
             return found
         raise NotPlainError(f"the name {ast.unparse(node)[:60]}")
+
+    def _function(self, node: ast.expr) -> Any:
+        found = self._named(node)
+        if (
+            isinstance(found, RemoteClass)
+            or is_function(found)
+            or any(found is each for each in (*_CLASSES, *_FUNCTIONS))
+        ):
+            return found
+        raise NotPlainError(f"the name {ast.unparse(node)[:60]}")
+
+    def _named(self, node: ast.expr) -> Any:
+        """The object of a name, or of a name in a module, as in `datetime.date`."""
+        if isinstance(node, ast.Name):
+            return self._found(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            home = self._found(node.value.id)
+            return vars(home).get(node.attr) if type(home) is ModuleType else None
+        raise NotPlainError(type(node).__name__)
 
     def _found(self, name: str) -> Any:
         for scope in self._scopes:
