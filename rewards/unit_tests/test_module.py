@@ -80,6 +80,8 @@ def _module(parts: list[Statement], found: list[_Test]) -> Module:
 
 def _with_own_bodies(part: Statement) -> Statement:
     """A test, or a class of tests, under decorators that may be the program's: the runner is to know of each body."""
+    if not any(getattr(node, "decorator_list", []) for node in [part.node, *getattr(part.node, "body", [])]):
+        return part
     (whole,) = statements(part.text)
     inner = whole.node.body if isinstance(whole.node, ast.ClassDef) else [whole.node]
     by_class = getattr(whole.node, "decorator_list", [])
