@@ -65,9 +65,10 @@ class RemoteClass(type):
         state.capital = True
         plain = any(not issubclass(base, Handle) for base in bases)
         layout = {} if plain else {"__slots__": ()}
-        # An attribute of the class may be another one of an instance, which the program knows.
-        kept = {key: value for key, value in members.items() if key[:2] == "__" or hasattr(value, "__get__")}
-        new = super().__new__(meta, name, bases, {**kept, **layout, "_remote_class": state})
+        own = {**members, **layout, "_remote_class": state}
+        for field in members.get("__annotations__", {}).keys() & members.keys():
+            own[field] = FieldOfTest(field, members[field])
+        new = super().__new__(meta, name, bases, own)
         state.number = remote.request("subclass", new, name, bases, members, options)
         return new
 
@@ -167,6 +168,21 @@ class ErrorStub(Counterpart, Stub):
             BaseException.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
+
+
+class FieldOfTest:
+    """A field of a class of the tests that inherits from one of the program's.
+
+    The class has the test's own default, which may be what the test expects. Each object, which the program has made,
+    has a value of its own.
+    """
+
+    def __init__(self, name: str, default: Any) -> None:
+        self._name = name
+        self._default = default
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self._default if instance is None else instance._remote_state.remote.get(instance, self._name)
 
 
 class RemoteAttribute:
