@@ -78,6 +78,22 @@ WRONG = {
         "def f(x): return known[0].expected",
         "@suite\nclass TestF:\n    expected = 2\n    def test_a(self): assert f(1) == self.expected",
     ),
+    "a context manager that swallows what the program raised in an assertion": (
+        "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *raised): return True\n"
+        "def f(x): raise ValueError",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n"
+        "        with Quiet():\n            self.assertEqual(f(1), 2)\n"
+        "    def test_b(self):\n        same = self.assertEqual\n        with Quiet(): same(f, 2)\n",
+    ),
+    "a context manager that swallows what the program raised before an assertion": (
+        "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *raised): return True\n"
+        "class Same:\n    def __eq__(self, other): raise ValueError\n"
+        "def f(x): raise ValueError\ndef g(x): return Same()",
+        "def same(found, wanted):\n    assert found == wanted\n"
+        "def test_a():\n    with Quiet():\n        f(1)\n        assert False\n"
+        "def test_b():\n    two, three = g(2), g(3)\n    with Quiet():\n        same(two, three)\n"
+        "def test_c():\n    with Quiet():\n        assert f(1) == 2\n",
+    ),
     "a context manager that swallows a sum with what it has": (
         "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *raised): return True\n"
         "def f(x): return None",
@@ -88,8 +104,8 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def scores() -> dict[str, float | None]:
-    """The score of each program."""
-    verifier = UnitTestVerifier()
+    """The share of its tests that each program passes."""
+    verifier = UnitTestVerifier(scoring="share")
     columns = {"tests": [tests for _, tests in WRONG.values()]}
     found = verifier([program for program, _ in WRONG.values()], **columns)
     verifier.close()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import sys
 from types import FrameType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.compiled import innermost
 
+_FOLDER = f"{os.path.dirname(__file__)}{os.sep}"
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -17,14 +19,14 @@ def leave(self: Any, kind: type[BaseException] | None, error: BaseException | No
     """`__exit__` of a stand-in."""
     remote = self._remote_state.remote
     swallow = remote.request("special", self, "__exit__", *_told(error))
-    return bool(swallow) and error is not None and may_be_swallowed(error, remote.sources)
+    return bool(swallow) and error is not None and _may_be_swallowed(error, remote)
 
 
 async def leave_async(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
     """`__aexit__` of a stand-in."""
     remote = self._remote_state.remote
     swallow = await remote.request("special", self, "__aexit__", *_told(error))
-    return bool(swallow) and error is not None and may_be_swallowed(error, remote.sources)
+    return bool(swallow) and error is not None and _may_be_swallowed(error, remote)
 
 
 def _told(error: BaseException | None) -> tuple[type[BaseException] | None, BaseException | None, None]:
@@ -33,20 +35,27 @@ def _told(error: BaseException | None) -> tuple[type[BaseException] | None, Base
     return None if told is None else type(told), told, None
 
 
-def may_be_swallowed(error: BaseException, sources: dict[str, str]) -> bool:
-    """Whether the test raised `error` on purpose: by a `raise` in the body, or in a body that reads no names.
+def _may_be_swallowed(error: BaseException, remote: Any) -> bool:
+    """Whether an error compares nothing.
 
-    Were it any error, a program could swallow the failing assertion, or the TypeError of comparing its answer.
+    The test has raised it on purpose, by a `raise` in the body, or in a body that reads no names. Or the program has
+    raised it in a call that is the end of the body, of which no result is used: it could as well have returned. Were it
+    any error, a program could swallow the failing assertion, or the TypeError of comparing its answer.
     """
     trace = error.__traceback__
     if isinstance(error, AssertionError) or trace is None:
         return False
-    around = innermost(sources.get(trace.tb_frame.f_code.co_filename, ""), trace.tb_lineno, ast.With, ast.AsyncWith)
+    around = innermost(
+        remote.sources.get(trace.tb_frame.f_code.co_filename, ""), trace.tb_lineno, ast.With, ast.AsyncWith
+    )
     body = around.body if isinstance(around, ast.With | ast.AsyncWith) else []
     if body and _are_independent(body):
         return True
+    if trace.tb_next is not None:
+        asked = trace.tb_next.tb_frame.f_code.co_filename.startswith(_FOLDER)
+        return asked and error is remote.last_error and bool(body) and _is_call_at(body[-1], trace.tb_lineno)
     # Not in a helper, nor under a condition: these may compare.
-    return trace.tb_next is None and any(isinstance(node, ast.Raise) and _is_at(node, trace.tb_lineno) for node in body)
+    return any(isinstance(node, ast.Raise) and _is_at(node, trace.tb_lineno) for node in body)
 
 
 def expects_end(sources: dict[str, str]) -> bool:
@@ -67,6 +76,12 @@ def expects_end(sources: dict[str, str]) -> bool:
         heads = [handler.type for handler in around.handlers if handler.type is not None]
     names = (node for head in heads for node in ast.walk(head) if isinstance(node, ast.Name))
     return any(name.id in ("StopIteration", "StopAsyncIteration") for name in names)
+
+
+def _is_call_at(node: ast.stmt, line: int) -> bool:
+    """Whether a statement is one call, and nothing is done with its result."""
+    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    return isinstance(node, ast.Expr) and calls == [node.value] and _is_at(node, line)
 
 
 def _is_at(node: ast.stmt, line: int) -> bool:
