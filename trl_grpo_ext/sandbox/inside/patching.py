@@ -17,7 +17,7 @@ from trl_grpo_ext.sandbox.inside.crossing.values import MISSING
 from trl_grpo_ext.sandbox.inside.handle import Stub
 from trl_grpo_ext.sandbox.inside.operations import LIBRARY
 from trl_grpo_ext.sandbox.inside.proxy import ProgramProxy
-from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
+from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass, make_data_class
 
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
 _PATCHED_WHERE_NAMED = ("getpass", "platform", "secrets", "shutil", "socket", "subprocess", "urllib.request", "uuid")
@@ -80,7 +80,10 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
         subject = next(iter((*args, *kwargs.values())), None)
         if by_tests and isinstance(subject, Stub | RemoteClass):
             found = program.request("library", module, name, *args, **kwargs)
-            return subject if name == "_process_class" else found  # the class that the test has written, and no other
+            if name != "_process_class" or not isinstance(subject, RemoteClass):
+                return found
+            make_data_class(subject, *args[3:5])
+            return subject  # the class that the test has written, and no other
         return own(*args, **kwargs)
 
     return function

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, ORDERED_BY, description
+from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, ORDER, ORDERED_BY, description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.sandbox.inside.handle import (
     ASSERTIONS_OF_MOCKS,
@@ -65,10 +65,7 @@ class RemoteClass(type):
         state.capital = True
         plain = any(not issubclass(base, Handle) for base in bases)
         layout = {} if plain else {"__slots__": ()}
-        own = {**members, **layout, "_remote_class": state}
-        for field in members.get("__annotations__", {}).keys() & members.keys():
-            own[field] = FieldOfTest(field, members[field])
-        new = super().__new__(meta, name, bases, own)
+        new = super().__new__(meta, name, bases, {**members, **layout, "_remote_class": state})
         state.number = remote.request("subclass", new, name, bases, members, options)
         return new
 
@@ -171,10 +168,9 @@ class ErrorStub(Counterpart, Stub):
 
 
 class FieldOfTest:
-    """A field of a class of the tests that inherits from one of the program's.
+    """A field of a data class of the tests that inherits from a class of the program.
 
-    The class has the test's own default, which may be what the test expects. Each object, which the program has made,
-    has a value of its own.
+    The class has the test's own default, and each object, which the program has made, a value of its own.
     """
 
     def __init__(self, name: str, default: Any) -> None:
@@ -183,6 +179,17 @@ class FieldOfTest:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self._default if instance is None else instance._remote_state.remote.get(instance, self._name)
+
+
+def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
+    """Have a class of the tests be a data class here as well, which it has become in the program."""
+    if equates:
+        type.__setattr__(cls, "_equates", True)
+    for name in ORDER if has_order else ():
+        type.__setattr__(cls, name, special(name))
+    own, annotations = vars(cls), vars(cls).get("__annotations__")
+    for field in own.keys() & annotations if isinstance(annotations, dict) else ():
+        type.__setattr__(cls, field, FieldOfTest(field, own[field]))
 
 
 class RemoteAttribute:
