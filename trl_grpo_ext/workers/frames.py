@@ -184,6 +184,13 @@ class Channel:
             return False
         return bool(self._buffer)
 
+    def ends_silently(self) -> bool:
+        """Wait for the other end to close the channel; whether it has sent not one byte more."""
+        try:
+            return not (self._buffer or _read(self._descriptor, 1))
+        except ConnectionError:
+            return True
+
     def _take(self, size: int, deadline: Deadline | None) -> bytes:
         """The next `size` bytes, and not one read more than it takes."""
         buffer = self._buffer

@@ -47,6 +47,8 @@ class Answers:
             except EOFError:
                 return
             self._answer(message)
+            if message["do"] == "end":
+                return
             if message.get("forget"):
                 self._shared = Shared()
 

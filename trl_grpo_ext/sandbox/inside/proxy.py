@@ -19,7 +19,7 @@ from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Shared, checked, contents, reading
 from trl_grpo_ext.sandbox.inside.given import USES
-from trl_grpo_ext.sandbox.inside.remote_class import note_name
+from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.sandbox.inside.swallowing import expects_end
 from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
@@ -118,7 +118,7 @@ class ProgramProxy:
     def get(self, target: Any, name: str) -> Any:
         """An attribute of an object of the program."""
         value = self.request("get", target, name)
-        note_name(name, value)
+        _note_name(name, value)
         return value
 
     def look_up(self, names: list[str]) -> dict[str, list[Any]]:
@@ -128,13 +128,15 @@ class ProgramProxy:
             self._end("protocol", "a malformed answer to names")
         for name, each in zip(names, found, strict=True):
             for value in each:
-                note_name(name, value)
+                _note_name(name, value)
         return dict(zip(names, found, strict=True))
 
     def end(self) -> tuple[str, str] | None:
-        """Take the program's last word; how the run ends after all, if the program has spoken out of turn before it."""
+        """Take the program's last word, and wait for its end; how the run ends after all, if it says anything more."""
         with suppress(BaseException):
             self.request("end")
+        if self.fault is None and not self._channel.ends_silently():
+            self._note("protocol", "an answer that nobody asked for")
         return (self.fault.ending, self.fault.detail) if self.fault and self.fault.ending == "protocol" else None
 
     def check_silence(self) -> None:
@@ -265,3 +267,15 @@ class ProgramProxy:
             self._end("protocol", "a message that is not an object")
         found: dict[str, Json] = message
         return found
+
+
+def _note_name(name: str, value: Any) -> None:
+    """Remember by which kind of name the tests have a class: PEP 8 gives classes capitals, and functions none.
+
+    A program may define a class where the tests expect a function. What it returns is a result, then.
+    """
+    if isinstance(value, RemoteClass):
+        if name.lstrip("_")[:1].isupper():
+            value._remote_class.capital = True
+        else:
+            value._remote_class.small = True

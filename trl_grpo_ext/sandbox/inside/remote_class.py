@@ -139,18 +139,6 @@ class RemoteClass(type):
         return any(item is member or item == member for member in cls)
 
 
-def note_name(name: str, value: Any) -> None:
-    """Remember by which kind of name the tests have a class: PEP 8 gives classes capitals, and functions none.
-
-    A program may define a class where the tests expect a function. What it returns is a result, then.
-    """
-    if isinstance(value, RemoteClass):
-        if name.lstrip("_")[:1].isupper():
-            value._remote_class.capital = True
-        else:
-            value._remote_class.small = True
-
-
 # A class is one of these only if it says so: that it has the methods is not enough.
 _ABSTRACT = frozenset(("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet"))
 # The types that tests ask for by `isinstance`, by the name of the library's class.
