@@ -54,8 +54,8 @@ class Monitor:
     def remove(self, descriptor: int) -> None:
         self._poller.unregister(descriptor)
 
-    def await_ready(self, inbox: Inbox) -> dict[str, Any]:
-        """The first frame of a child, the last thing that it says before a program may run.
+    def await_ready(self, inbox: Inbox) -> None:
+        """Wait for the first frame of a child, the last thing that it says before a program may run.
 
         Raises IsolationError if it says that it could not be jailed, and LostError if it says nothing.
         """
@@ -74,7 +74,6 @@ class Monitor:
             raise LostError("the jail ended before it was up")
         if "ready" not in frame:
             raise IsolationError(str(frame.get("failed")))
-        return frame
 
     def start(self, seconds: float) -> None:
         """The program may run from now on, for so long."""
