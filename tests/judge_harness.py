@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.rewards.unit_tests.source import required_packages
 from trl_grpo_ext.workers.frames import Channel
 
 ROOT = str(Path(__file__).parents[1])
@@ -47,6 +48,7 @@ def frames(
             assert to_solution.receive() == {"ready": True}
         to_judge = Channel(verdicts[0].fileno())
         order = {"setup": setup, "tests": tests, "names": names.split(), "stop_at_first": stop_at_first}
+        order["imports"] = required_packages([setup, *tests])
         to_judge.send({**order, "message_bytes": message_bytes})
         assert to_judge.receive() == {"ready": True}
         found: list[dict[str, Any]] = []

@@ -24,7 +24,7 @@ from trl_grpo_ext.rewards.unit_tests.solution_imports import (
     with_solution_for_unknown,
     without_solution_imports,
 )
-from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, statements
+from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, required_packages, statements
 from trl_grpo_ext.rewards.unit_tests.test_module import Module, mentions_pytest, shim_setup
 from trl_grpo_ext.sandbox.job import CallSuite
 
@@ -198,6 +198,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         setup=setup_text,
         tests=snippets,
         names=taken.names,
+        imports=required_packages([setup_text, *snippets]),
         code=packed(setup_text, snippets),
     )
 

@@ -20,7 +20,8 @@ from trl_grpo_ext.sandbox.packages import ALWAYS
 
 _IMPORTERS = ("import_module", "importorskip", "__import__")
 _IMPORTING = re.compile(rf"\b(?:import|from|{'|'.join(_IMPORTERS)})[\s(]+['\"]?(\w+(?:[\w. \t]*,)?)")
-_THERE = sys.stdlib_module_names | {ALWAYS, "pytest", "solution", "tests"}  # the judge has modules of its own for three
+_OF_JUDGE = sys.stdlib_module_names | {"pytest", "solution", "tests"}  # which has modules of its own for three
+_THERE = _OF_JUDGE | {ALWAYS}
 _NEWLINE = re.compile(r"\r\n?")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -193,6 +194,27 @@ def imported_packages(sources: Iterable[str]) -> tuple[str, ...]:
     """
     found = {name for source in sources if _may_import(source) for name in _imported(source)}
     return tuple(sorted(found - _THERE - {""}))
+
+
+def required_packages(sources: Iterable[str]) -> tuple[str, ...]:
+    """Return the packages that sources import in any case: not in a branch, a loop or a `try`.
+
+    Examples:
+        >>> required_packages(["import os, pandas\nif f():\n    import yaml", "def test(): import scipy.stats"])
+        ('pandas', 'scipy')
+    """
+    found: set[str] = set()
+    for source in sources:
+        if not {*_IMPORTING.findall(source)} - _OF_JUDGE:
+            continue
+        waiting: list[ast.stmt] = [*(parse(source) or ast.Module([], [])).body]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found |= {*_imported(ast.unparse(node))}
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.With):
+                waiting += node.body
+    return tuple(sorted(found - _OF_JUDGE - {""}))
 
 
 def _may_import(source: str) -> bool:

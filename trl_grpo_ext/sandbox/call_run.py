@@ -50,6 +50,7 @@ def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
         "tests": suite.tests,
         "code": suite.code,
         "names": suite.names,
+        "imports": suite.imports,
         "stop_at_first": job.stop_at_first,
         # The longest of a program, such as one value that it returns, as JSON.
         "message_bytes": (job.limits.memory_mb << 20) // _PART_OF_MEMORY,

@@ -47,6 +47,8 @@ class CallSuite:
         setup: Code to run first, once, such as imports, helpers and the functions that `tests` call. Trusted.
         tests: One snippet of code a test, run in the namespace that `setup` leaves. A test that raises has failed.
         names: What `setup` and `tests` take from the solution. They are bound to stand-ins that call it.
+        imports: Packages that the setup and the tests import whatever the program does. If one is not there, the tests
+            are at fault.
         code: The setup and the tests compiled by this Python, by `inside.compiled.pack`; nothing to have each judge
             compile them. It never leaves this machine, and none is taken from another.
     """
@@ -54,6 +56,7 @@ class CallSuite:
     tests: tuple[str, ...]
     names: tuple[str, ...]
     setup: str = ""
+    imports: tuple[str, ...] = ()
     code: str = field(default="", compare=False, repr=False)
 
 
@@ -136,7 +139,8 @@ class Job:
         """The job that `to_record` was called on."""
         found, tests = record["suite"], record["suite"]["tests"]
         if "names" in found:
-            suite: Suite = CallSuite(**{**found, "tests": tuple(tests), "names": tuple(found["names"])})
+            listed = {name: tuple(found[name]) for name in ("tests", "names", "imports")}
+            suite: Suite = CallSuite(**{**found, **listed})
         else:
             suite = StdioSuite(tests=tuple(StdioCase(**case) for case in tests))
         limits, imports = Limits(**record["limits"]), tuple(record["imports"])

@@ -81,6 +81,7 @@ class Tests:
         self.sources = {file_of(number): test for number, test in enumerate(self.tests)}
         self.sources[SETUP_FILE] = order["setup"]
         self.names: list[str] = order["names"]
+        self.imports: list[str] = order.get("imports", [])
         self.stop_at_first: bool = order["stop_at_first"]
         self.message_bytes: int = order["message_bytes"]
 

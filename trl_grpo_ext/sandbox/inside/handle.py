@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
 from trl_grpo_ext.sandbox.inside.crossing.classes import (
@@ -26,10 +26,9 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import (
     ORDER,
     UNARY,
 )
+from trl_grpo_ext.sandbox.inside.iteration import begin, next_item
 from trl_grpo_ext.sandbox.inside.order import by_fields
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
-
-_FIRST_PULLS = 8
 
 
 class Requester(Protocol):
@@ -42,6 +41,8 @@ class Requester(Protocol):
     def request(self, operation: str, /, *values: Any, **named: Any) -> Any: ...
 
     def get(self, target: Any, name: str) -> Any: ...
+
+    def contradicted(self, detail: str) -> NoReturn: ...
 
 
 class Standing(IntEnum):
@@ -57,7 +58,10 @@ class Standing(IntEnum):
 class State:
     """What the judge knows of one object of the program."""
 
-    __slots__ = ("ahead", "born", "driver", "hash", "name", "number", "pulls", "remote", "standing")
+    __slots__ = (
+        *("ahead", "born", "driver", "hash", "items", "length", "name", "number", "pulls", "remote", "standing"),
+        "whole",
+    )
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
         self.remote = remote
@@ -67,17 +71,17 @@ class State:
         self.born = remote.asked  # by which request it became known
         self.hash: int | None = None
         self.ahead: deque[tuple[Any, BaseException | None]] = deque()
-        self.pulls = 0
+        self.pulls = self.items = 0
+        self.length: int | None = None  # once it was told
+        self.whole: Any = None  # of an iterator
         self.driver: Any = None
 
 
-ASSERTIONS_OF_MOCKS = frozenset(
-    f"assert_{name}"
-    for name in (
-        *("called", "called_once", "called_with", "called_once_with", "any_call", "has_calls", "not_called"),
-        *("awaited", "awaited_once", "awaited_with", "awaited_once_with", "any_await", "has_awaits", "not_awaited"),
-    )
+_ASSERTED = (
+    "called called_once called_with called_once_with any_call has_calls not_called "
+    "awaited awaited_once awaited_with awaited_once_with any_await has_awaits not_awaited"
 )
+ASSERTIONS_OF_MOCKS = frozenset(f"assert_{name}" for name in _ASSERTED.split())
 """What tests ask of their mocks. An object of the program that has taken the place of one is not asked."""
 
 
@@ -88,6 +92,10 @@ class Stub:
     _remote_state: State
 
     def __getattr__(self, name: str) -> Any:
+        if is_judgement(self, name):
+            raise AttributeError(
+                f"{name} is not asked of a returned {type(self).__name__!r} object", name=name, obj=self
+            )
         is_hidden = name == "_remote_state" or (name[:2] == "__" == name[-2:] and name not in FORWARDED)
         if is_hidden or name in ASSERTIONS_OF_MOCKS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
@@ -107,6 +115,14 @@ class Stub:
 
     def __dir__(self) -> list[str]:
         return list(self._remote_state.remote.request("dir", self))
+
+
+_PREDICATES = frozenset({name for name in dir(str) if name.startswith("is")} | {"startswith", "endswith"})
+
+
+def is_judgement(value: Stub, name: str) -> bool:
+    """Whether a method judges texts, as `startswith` does, and a returned object is none; a `Trie` of the test may."""
+    return name in _PREDICATES and isinstance(value, Handle) and value._remote_state.standing is Standing.RESULT
 
 
 class Handle(Stub):
@@ -137,12 +153,15 @@ class Handle(Stub):
         return _text(self, "repr")
 
     def __format__(self, spec: str) -> str:
-        return str(self._remote_state.remote.request("format", self, spec))
+        return _text(self, "format", spec)
 
 
-def _text(self: Stub, kind: str) -> str:
+def _text(self: Stub, kind: str, *spec: str) -> str:
     state = self._remote_state
-    return f"<{state.name}>" if state.remote.quiet else str(state.remote.request(kind, self))
+    if isinstance(self, str) and state.standing < Standing.MADE:
+        # What it holds, or it could be another text each time that the library asks.
+        return str(getattr(str, f"__{kind}__")(self, *spec))
+    return f"<{state.name}>" if state.remote.quiet else str(state.remote.request(kind, self, *spec))
 
 
 def name_of(target: Any) -> str:
@@ -206,7 +225,7 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     result = self._remote_state.remote.request("special", self, name, *args)
     if result is self and name in BINARY and name.startswith("__i"):
         self._remote_state.standing = standing
-    elif isinstance(result, Stub):
+    elif isinstance(result, Handle) or (isinstance(result, Stub) and not told):
         if not told:
             state = result._remote_state
             state.standing = max(state.standing, Standing.COMPUTED)
@@ -224,27 +243,15 @@ def _iter(self: Stub) -> Any:
         return self  # what was fetched ahead would be lost
     if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
         return _of_plain_base(self, "__iter__")()
-    return self._remote_state.remote.request("iter", self)
+    return begin(self)
 
 
-def _next(self: Stub) -> Any:
+def _len(self: Stub) -> int:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return int(_of_plain_base(self, "__len__")())
     state = self._remote_state
-    if not state.ahead:
-        _pull(self, state)
-    item, error = state.ahead.popleft()
-    if error is not None:
-        raise error
-    return item
-
-
-def _pull(self: Stub, state: State) -> None:
-    """Fetch the next items. The first come one by one, as a generator may never come to one that is not needed."""
-    size = 1 << min(max(0, state.pulls - _FIRST_PULLS), 8) if getattr(type(self), "_ahead", False) else 1
-    items, error = state.remote.request("next", self, size)
-    state.pulls += 1
-    state.ahead.extend((item, None) for item in items)
-    if error is not None:
-        state.ahead.append((None, error))
+    state.length = int(state.remote.request("special", self, "__len__"))
+    return state.length
 
 
 def _enter(self: Stub) -> Any:
@@ -278,7 +285,8 @@ def bind(self: Stub, instance: Any, owner: Any = None) -> Any:
 _OWN: dict[str, Callable[..., Any]] = {
     "__call__": _call,
     "__iter__": _iter,
-    "__next__": _next,
+    "__next__": next_item,
+    "__len__": _len,
     "__enter__": _enter,
     "__exit__": leave,
     "__aexit__": leave_async,

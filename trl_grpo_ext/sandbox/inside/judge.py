@@ -11,7 +11,7 @@ import builtins
 import os
 import reprlib
 import sys
-from opcode import opname
+from importlib.util import find_spec
 from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from trl_grpo_ext.sandbox.inside.handle import name_of
 from trl_grpo_ext.sandbox.inside.patching import share_changes
 from trl_grpo_ext.sandbox.inside.program import Capture
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
+from trl_grpo_ext.sandbox.inside.setup_check import check_setup
 from trl_grpo_ext.workers.frames import Channel
 
 MESSAGES_IN_ALL = 16
@@ -102,12 +103,19 @@ class _Judgement:
 
 
 def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
-    """The namespace that the setup leaves, and how every test ends if they cannot begin."""
+    """The namespace that the setup leaves, and how every test ends if they cannot begin.
+
+    Raises:
+        BadTestsError: if the tests need a package that is not there, or the setup fails whatever the program is.
+    """
     namespace = _new_namespace(program)
+    missing = next((name for name in tests.imports if find_spec(name) is None), None)
+    if missing is not None:  # before any program is asked, or it could choose whether the row counts
+        raise BadTestsError(f"ModuleNotFoundError: No module named {missing!r}")
     try:
         failed = program.loaded()
         if failed is not None:
-            _check_setup(program, setup, tests.names)
+            check_setup(program, setup, tests.names, lambda: _new_namespace(program))
             return namespace, (failed["ending"], failed["detail"])
         stand_ins = program.look_up(tests.names) if tests.names else {}
     except BadTestsError:
@@ -120,7 +128,7 @@ def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict
         early = _run(program, setup, namespace)
         if early[0] != "passed":
             if program.fault is None:
-                _check_setup(program, setup, tests.names)
+                check_setup(program, setup, tests.names, lambda: _new_namespace(program))
             return namespace, early
         _bind(namespace, stand_ins)
     return namespace, None
@@ -178,30 +186,6 @@ def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
             namespace[name] = found[0]
 
 
-def _check_setup(program: ProgramProxy, setup: CodeType, names: list[str]) -> None:
-    """Run the setup with nothing of the program in reach.
-
-    Raises:
-        BadTestsError: if it fails even so. What fails because of the program is not the tests' fault, or a program
-            could have its verdict thrown out.
-    """
-    program.untouchable, program.missed = True, False
-    try:
-        exec(setup, _new_namespace(program))
-    except BaseException as error:
-        if not program.missed and _missing(error) not in names:
-            raise BadTestsError(f"{type(error).__name__}: {error}"[:500]) from None
-    finally:
-        program.untouchable = False
-
-
-def _missing(error: BaseException) -> Any:
-    """The name that a setup looks for in vain, as `fn = globals()["two_sum"]` does."""
-    if isinstance(error, NameError | AttributeError):
-        return error.name
-    return error.args[0] if isinstance(error, KeyError) and error.args else None
-
-
 def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
     """How one test ends, and why."""
     program.last_call = program.last_error = None
@@ -213,20 +197,7 @@ def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tu
         error = raised
     if program.fault is not None:
         return program.fault.ending, program.fault.detail
-    if isinstance(error, ModuleNotFoundError) and _is_of_import(error, program.sources):
-        raise BadTestsError(f"{type(error).__name__}: {error}"[:500])
     return ("passed", "") if error is None else detail_of(program, error)
-
-
-def _is_of_import(error: ModuleNotFoundError, sources: dict[str, str]) -> bool:
-    """Whether an `import` of the tests has raised it. They may raise one that came from the program as well."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None or trace.tb_frame.f_code.co_filename not in sources:
-        return False
-    imports = opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] == "IMPORT_NAME"
-    return imports and (error.name or "").partition(".")[0] != "solution"
 
 
 _MAX_DETAIL = 500

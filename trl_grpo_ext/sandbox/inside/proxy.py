@@ -139,6 +139,10 @@ class ProgramProxy:
             self._note("protocol", "an answer that nobody asked for")
         return (self.fault.ending, self.fault.detail) if self.fault and self.fault.ending == "protocol" else None
 
+    def contradicted(self, detail: str) -> NoReturn:
+        """End the run, since an object has said two things that cannot both be true."""
+        self._end("protocol", detail)
+
     def check_silence(self) -> None:
         """End the run if the program has spoken without being asked."""
         if self.fault is None and self._channel.pending():

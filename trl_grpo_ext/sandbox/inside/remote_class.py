@@ -22,6 +22,7 @@ from trl_grpo_ext.sandbox.inside.handle import (
     Stub,
     bind,
     drive,
+    is_judgement,
     special,
 )
 
@@ -194,6 +195,8 @@ class RemoteAttribute:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return RemoteClass.__getattr__(owner, self._name)
+        if is_judgement(instance, self._name):
+            return Stub.__getattr__(instance, self._name)
         if self._plain is not None and instance._remote_state.standing < Standing.MADE:
             return getattr(self._plain, self._name).__get__(instance)  # of a returned text or set: by what it holds
         remote: Requester = self._owner._remote_class.remote

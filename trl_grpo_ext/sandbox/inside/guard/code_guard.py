@@ -16,6 +16,7 @@ from __future__ import annotations
 import __future__
 
 import builtins
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
@@ -37,13 +38,15 @@ _EVENTS = frozenset(
     )
 )
 """The audit events by which code comes about; see https://docs.python.org/3/library/audit_events.html."""
-# They check the names of fields and functions, which are all that they take from outside, to be identifiers.
+# Names of fields and functions are all that they take from outside; see `_is_of_generator`.
 _GENERATORS = frozenset(
     (
         *("attr._make", "collections", "dataclasses", "networkx.utils.decorators"),
         *("scipy.stats._distn_infrastructure", "sympy.polys.monomials", "types", "unittest.mock"),
     )
 )
+# Attributes that lead to the judge, and variables of the tests, as pandas calls them.
+_HIDDEN_NAME = re.compile(r"(?<![\w])_")
 _IMPORTERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport"})
 _LOADERS = frozenset({"_frozen_importlib", "_frozen_importlib_external", "zipimport"})  # modules of the classes
 _TESTS = "<tests"
@@ -86,6 +89,9 @@ class CodeGuard:
         inherited = 0 if dont_inherit else caller.f_code.co_flags & _INHERITED
         if not flags & _ONLY_PARSE:
             return self._code(source, filename, mode, caller, flags | inherited, optimize, **options)
+        evaluated = _evaluated_by_pandas(caller)
+        if evaluated is not None and not self._stands_in_tests(evaluated) and _HIDDEN_NAME.search(str(source)):
+            self._refuse("a text that pandas evaluates")
         self._compiling = True
         try:
             return _compile(source, filename, mode, flags | inherited, True, optimize, **options)
@@ -132,7 +138,7 @@ class CodeGuard:
         **options: Any,
     ) -> CodeType:
         """Compile a text that may be run; end the judge for any other."""
-        of_library = _module(caller) in _GENERATORS or _is_of_importer(caller) or self._is_importing(caller)
+        of_library = _is_of_generator(caller) or _is_of_importer(caller) or self._is_importing(caller)
         if not (of_library or self._stands_in_tests(source) or _is_of_timeit(source)):
             self._refuse(f"compile, called by {_place(caller)}")
         text = source if text is None else text
@@ -225,6 +231,31 @@ def _is_of_timeit(source: Any) -> bool:
 
 def _module(frame: FrameType) -> Any:
     return frame.f_globals.get("__name__")
+
+
+def _evaluated_by_pandas(frame: FrameType | None) -> Any:
+    """The text for which `DataFrame.query` or `pandas.eval` parses, as it was given; None for other parsing.
+
+    pandas evaluates the tree by itself, so that no code is compiled.
+    """
+    found = None
+    while frame is not None and str(_module(frame)).startswith(("ast", "pandas.")):
+        if frame.f_code.co_name in ("eval", "query"):
+            found = frame.f_locals.get("expr", found)
+        frame = frame.f_back
+    return found
+
+
+def _is_of_generator(frame: FrameType | None) -> bool:
+    """Whether the library writes code for a class or a mock, all of whose names are known to be identifiers."""
+    module = None if frame is None else _module(frame)
+    while module in _GENERATORS and frame is not None and _module(frame) == module:
+        function = frame.f_code.co_name
+        fields = frame.f_locals.get("fields", ()) if function == "_process_class" else ()  # of a data class
+        if function == "make_class" or not all(isinstance(name, str) and name.isidentifier() for name in fields):
+            return False
+        frame = frame.f_back
+    return module in _GENERATORS
 
 
 def _is_of_importer(frame: FrameType | None) -> bool:
