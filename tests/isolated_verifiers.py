@@ -72,3 +72,9 @@ def blue_in_worker(sample: Sample) -> float:
     """How blue the picture of the row is, in [0, 1], for a text of even length."""
     _, _, blue = sample.row["image"].getpixel((0, 0))
     return blue / 255 if len(sample.text) % 2 == 0 else 0.0
+
+
+@verifier(isolated=True, timeout=60.0)
+def total_in_worker(sample: Sample) -> bool:
+    """Whether the final state of an environment has the total 42."""
+    return sample.outcome is not None and sample.outcome.state["total"] == 42

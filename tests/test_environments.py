@@ -13,13 +13,15 @@ from typing import Any, ClassVar
 
 import pytest
 from environment_run import Scripted, call, scored_by_environments, tool_tokenizer
+from isolated_verifiers import total_in_worker
 from planted import collected, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, verifier
+from trl_grpo_ext.replay.rescorer import Rescorer
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import EnvironmentReward, ToolCallsVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.trainer.environments import GuardedFactory
+from trl_grpo_ext.trainer.guarded import GuardedFactory
 from trl_grpo_ext.trainer.rollouts import EnvironmentsFailedError
 
 pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
@@ -338,9 +340,10 @@ def total_is_42(sample: Sample) -> bool:
 
 
 def test_verifiers_see_the_final_state_and_the_record_gives_it_back(trained: Make, tmp_path: Path) -> None:
-    mix = RewardMix([SOLVED, RewardTerm(name="sum", verifier=total_is_42, weight=0.5)])
+    worker = RewardTerm(name="in_worker", verifier=total_in_worker, weight=0)
+    mix = RewardMix([SOLVED, RewardTerm(name="sum", verifier=total_is_42, weight=0.5), worker])
     _, (card,) = trained(mix)
-    assert card.values["sum"] == (1.0,) * 8
+    assert card.values["sum"] == card.values["in_worker"] == (1.0,) * 8
     (recorded,) = RecordedRun(tmp_path / "run").cards("train")
     assert [sample.outcome for sample in recorded.samples] == [sample.outcome for sample in card.samples]
     assert recorded.samples[0].outcome.state == {"total": 42, "steps": [1, 2]}
@@ -358,6 +361,9 @@ def test_a_record_tells_which_rows_were_void(fault: str, rewards: str, trained: 
     (recorded,) = RecordedRun(tmp_path / "run").cards("train")
     assert recorded.void == card.void
     assert recorded.totals == card.totals
+    if rewards == "column":  # without a verdict that says so, a replay by other rewards leaves them out too
+        other = RewardMix([term("other", 1)])
+        assert Rescorer(other, {}).score(recorded, 0.0, alone=not recorded.has_others).void == card.void
 
 
 def test_calls_have_their_seconds_and_what_tools_return_is_no_part_of_the_length(trained: Make, tmp_path: Path) -> None:

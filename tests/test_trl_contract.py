@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,28 @@ def test_the_process_in_which_async_grpo_scores_has_the_name_that_a_mix_looks_fo
     worker = Path(trl.__file__).parent / "experimental" / "async_grpo" / "async_rollout_worker.py"
     if worker.exists() and "mp_ctx.Process(" in worker.read_text(encoding="utf-8"):
         assert f'name="{ASYNC_WORKER}"' in worker.read_text(encoding="utf-8")
+
+
+def test_what_the_rollout_loop_of_async_grpo_is_made_of_is_there() -> None:
+    pytest.importorskip("aiohttp")
+    worker = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
+    if not hasattr(worker, "RolloutGroup") or not hasattr(worker._AsyncRolloutLoop, "_provides_rollout_reward"):
+        pytest.skip("the rollout loop of this TRL has no place for a reward of its own")
+    loop, fields = worker._AsyncRolloutLoop, worker.RolloutGroup.__dataclass_fields__
+    assert list(inspect.signature(loop._score_group).parameters) == ["self", "group"]
+    assert list(inspect.signature(loop._generate_one).parameters) == [
+        "self",
+        "prompt",
+        "tool_dict",
+        "tools",
+        "group_id",
+    ]
+    assert {"prompts", "reward_kwargs", "completions", "completions_ids", "completions_sequences"} <= set(fields)
+    assert {"env_rewards", "rollout_rewards", "model_version", "group_id"} <= set(fields)
+    source = inspect.getsource(loop.__init__) + inspect.getsource(worker.AsyncRolloutWorker)
+    names = ("self.environment_factories", "self._environment_pool", "self._loop ", "self.reward_func_names")
+    for name in (*names, "self.chat_template_kwargs", "self.eos_token_ids", "_loop_cls", "self._loop_kwargs"):
+        assert name in source
 
 
 @pytest.mark.parametrize("method", ["_calculate_rewards", "_generate", "_generate_and_score_completions"])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.rewards.function import verifier as verifier
     from trl_grpo_ext.sample import Sample as Sample
     from trl_grpo_ext.scorecard import Scorecard as Scorecard
+    from trl_grpo_ext.trainer.async_grpo import judge_by as judge_by
     from trl_grpo_ext.trainer.config import VerifiedGRPOConfig as VerifiedGRPOConfig
     from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer as VerifiedGRPOTrainer
     from trl_grpo_ext.verdict import Blame as Blame
@@ -32,6 +33,7 @@ _HOMES = {
     "VerifiedGRPOConfig": "trainer.config",
     "VerifiedGRPOTrainer": "trainer.verified_grpo",
     "Verifier": "protocol",
+    "judge_by": "trainer.async_grpo",
     "verifier": "rewards.function",
 }
 

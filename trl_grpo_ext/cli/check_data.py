@@ -114,7 +114,7 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float)
     from trl_grpo_ext.mix.data_check import check_rows, describe, place, share_of, try_verifiers
     from trl_grpo_ext.support.progress import without_warnings
     from trl_grpo_ext.support.text import on_one_line
-    from trl_grpo_ext.trainer.environments import untouched_outcome
+    from trl_grpo_ext.trainer.guarded import untouched_outcome
 
     name, rows, lines = split
     _print_seldom_empty(split)

@@ -7,6 +7,9 @@
 | `sum_then_normalize` | `none` | `R - mean_g R` |
 | `normalize_then_sum` | any | `(S - mean S) / (std S + 1e-4)` |
 
+In TRL's AsyncGRPO, whose settings say `advantage_deviation: population`, the deviation of a group has n in the place of
+n - 1, and 1e-8 is added to it.
+
 R is a sample's total, g its group, and `S = sum_k w_k (v_k - mean_g v_k) / (std_g v_k + 1e-4)`, where v_k is its value
 under term k. Deviations are those of samples (n - 1). Void samples are left out of means and deviations, and their
 advantage is 0.
@@ -42,12 +45,17 @@ from trl_grpo_ext.support.text import did_you_mean
 
 ScaleRewards = Literal["group", "batch", "none"]
 Aggregation = Literal["sum_then_normalize", "normalize_then_sum"]
-CHOICES = {"scale_rewards": get_args(ScaleRewards), "multi_objective_aggregation": get_args(Aggregation)}
+Deviation = Literal["sample", "population"]
+CHOICES = {
+    "scale_rewards": get_args(ScaleRewards),
+    "multi_objective_aggregation": get_args(Aggregation),
+    "advantage_deviation": get_args(Deviation),
+}
 
 SingleArray = npt.NDArray[np.float32]
 Shares = Mapping[str, float]  # by term
 
-EPSILON = np.float32(1e-4)  # what TRL adds to a deviation before it divides by it
+EPSILON, OF_POPULATION = np.float32(1e-4), np.float32(1e-8)  # what TRL adds to a deviation before it divides by it
 UNIT = np.float32(np.finfo(np.float32).eps)
 ROUNDINGS = np.float32(8)  # a mean of a few members, and a difference to it, are off by a few units in the last place
 
@@ -61,6 +69,7 @@ class AdvantageSettings:
 
     scale_rewards: ScaleRewards = "group"
     multi_objective_aggregation: Aggregation = "sum_then_normalize"
+    advantage_deviation: Deviation = "sample"
 
     @classmethod
     def read(cls, settings: Mapping[str, Any], otherwise: AdvantageSettings | None = None) -> AdvantageSettings:
@@ -83,6 +92,16 @@ class AdvantageSettings:
             if value not in CHOICES[name]:
                 raise ValueError(f"`{name}` has no value {value!r}. {did_you_mean(str(value), CHOICES[name])}")
         return replace(otherwise or cls(), **found)
+
+    @property
+    def lost(self) -> int:
+        """The degrees of freedom that the deviation of a group loses."""
+        return int(self.advantage_deviation == "sample")
+
+    @property
+    def epsilon(self) -> np.float32:
+        """The number that TRL adds to the deviation of a group."""
+        return EPSILON if self.lost else OF_POPULATION
 
     def __str__(self) -> str:
         if self.multi_objective_aggregation == "normalize_then_sum":
@@ -121,19 +140,19 @@ def advantages_of(card: Scorecard, settings: AdvantageSettings) -> Advantages:
         if settings.multi_objective_aggregation == "normalize_then_sum":
             values, rounding = _normalized_then_summed(card)
         else:
-            values, rounding = _summed_then_normalized(card, settings.scale_rewards)
+            values, rounding = _summed_then_normalized(card, settings)
     return Advantages(values=_known(values), rounding=_known(rounding))
 
 
-def _summed_then_normalized(card: Scorecard, scale: ScaleRewards) -> tuple[SingleArray, SingleArray]:
+def _summed_then_normalized(card: Scorecard, settings: AdvantageSettings) -> tuple[SingleArray, SingleArray]:
     weighted = card.value_matrix.astype(np.float32) * card.weight_row.astype(np.float32)
     totals = np.nansum(weighted, axis=1, dtype=np.float32) + np.nan_to_num(card.other_column).astype(np.float32)
     totals[~card.kept] = np.nan
     grouped = card.by_group(totals)
     divisor = np.ones((len(grouped), 1), dtype=np.float32)
-    if scale == "group":
-        divisor = deviation(grouped) + EPSILON
-    elif scale == "batch":
+    if settings.scale_rewards == "group":
+        divisor = deviation(grouped, settings.lost) + settings.epsilon
+    elif settings.scale_rewards == "batch":
         divisor = np.full_like(divisor, deviation(totals[None, :])[0, 0] + EPSILON)
     rounding: SingleArray = ROUNDINGS * UNIT * _largest(grouped) / divisor
     return _by_sample(card, (grouped - mean(grouped)) / divisor), _by_sample(card, rounding)
@@ -184,7 +203,7 @@ def driver_shares(card: Scorecard, settings: AdvantageSettings) -> tuple[Shares,
         if settings.multi_objective_aggregation == "normalize_then_sum":
             parts, whole = _normalized_columns(card)
         else:
-            parts, whole = _summed(card, per_group=settings.scale_rewards == "group")
+            parts, whole = _summed(card, settings)
         everywhere = np.ones_like(card.live)
         return _shares(card, parts, whole, everywhere), _shares(card, parts, whole, card.primary_differs)
 
@@ -199,16 +218,16 @@ def _shares(card: Scorecard, parts: Floats, whole: Floats, groups: Flags) -> Sha
     return dict(zip(card.terms, shares.tolist(), strict=True)) if np.isfinite(shares).all() else {}
 
 
-def _summed(card: Scorecard, *, per_group: bool) -> tuple[Floats, Floats]:
+def _summed(card: Scorecard, settings: AdvantageSettings) -> tuple[Floats, Floats]:
     """The terms' parts of the advantages, (K, G, M), and their sum with that of other functions, (G, M)."""
     # TRL counts a missing value as 0 in the sum.
     counted = np.where(card.kept[:, None], np.nan_to_num(card.value_matrix) * card.weight_row, np.nan)
     others = card.by_group(card.other_column)
     own = centred(_columns_by_group(card, counted))
     whole = np.nan_to_num(own).sum(axis=0) + np.nan_to_num(centred(others))
-    if per_group:
+    if settings.scale_rewards == "group":
         present = np.where(np.isnan(others), np.nan, whole)
-        scale = 1 / (np.nan_to_num(deviation(present)) + float(EPSILON))
+        scale = 1 / (np.nan_to_num(deviation(present, settings.lost)) + float(settings.epsilon))
         own, whole = own * scale, whole * scale
     return np.nan_to_num(own), whole
 

@@ -37,10 +37,10 @@ def centred(values: Array) -> Array:
     return differences
 
 
-def deviation(values: Array) -> Array:
-    """The sample deviation along the last axis, kept as an axis of length 1; NaN for fewer than two values.
+def deviation(values: Array, lost: int = 1) -> Array:
+    """The deviation along the last axis, kept as an axis of length 1; NaN for no more values than are `lost`.
 
-    TRL takes the same one, with n - 1.
+    TRL's GRPO takes that of a sample, with n - 1, and its AsyncGRPO that of the population, where none is lost.
 
     Examples:
         >>> deviation(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
@@ -48,8 +48,8 @@ def deviation(values: Array) -> Array:
     """
     counts = np.isfinite(values).sum(axis=-1, keepdims=True).astype(values.dtype)
     squares = (np.nan_to_num(centred(values)) ** 2).sum(axis=-1, keepdims=True)
-    spread = np.sqrt(squares / np.maximum(counts - 1, 1))
-    deviations: Array = np.where(counts > 1, spread, values.dtype.type(np.nan))
+    spread = np.sqrt(squares / np.maximum(counts - lost, 1))
+    deviations: Array = np.where(counts > lost, spread, values.dtype.type(np.nan))
     return deviations
 
 

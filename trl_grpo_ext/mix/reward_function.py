@@ -120,6 +120,6 @@ def _check_weights_are_1(terms: Sequence[RewardTerm]) -> None:
     if other:
         raise ValueError(
             f"AsyncGRPOTrainer adds rewards up without weights, so those of this mix would be lost "
-            f"({', '.join(other)}), and terms of weight 0 would be trained on: give every term weight 1, or train with "
-            f"VerifiedGRPOTrainer."
+            f"({', '.join(other)}), and terms of weight 0 would be trained on: hand it the mix by "
+            f"judge_by(trainer, mix) instead of reward_funcs, or give every term weight 1."
         )

@@ -41,7 +41,7 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.support.files import claim, set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.console import use_console
-from trl_grpo_ext.trainer.environments import untouched_outcome
+from trl_grpo_ext.trainer.guarded import untouched_outcome
 from trl_grpo_ext.trainer.preflight import check_writable
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.report_listener import one_last_report

@@ -1,7 +1,6 @@
 """Environments whose failures are data: `reset` and `get_reward` may raise or hang, and only that rollout is lost.
 
-TRL calls both on the main thread, and their exceptions end the run. A guarded environment notes them instead. It is an
-instance of a subclass that has the name of the user's class, since TRL finds tools and rewards by the class.
+TRL calls both on the main thread, and their exceptions end the run. The guard of an environment notes them instead.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import inspect
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import cache, partial, wraps
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from trl import GRPOTrainer
@@ -22,7 +21,6 @@ from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.lane import HangsError, Lane
 from trl_grpo_ext.support.text import Once, error_text
-from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.ranks import on_this_gpu
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 
@@ -33,66 +31,28 @@ MOST_STATE = 65_536  # characters of a state as JSON, so that a batch of them fi
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 # TRL 1.6 takes `get_reward` for one more tool of the model.
 TRL_ASKS_ENVIRONMENTS = "get_reward" in inspect.getsource(GRPOTrainer.__init__)
-CHOICE = "environment"  # the column by which rows choose one of several environments
-_GUARD = "_trl_grpo_ext_guard"
+GUARD = "_trl_grpo_ext_guard"
 _once = Once()
 
 
-class GuardedFactory:
-    """Makes guarded environments. It pickles if the user's factory does, as AsyncGRPO needs it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The outcome of a rollout, and how it was asked."""
 
-    Args:
-        factory: The user's, a class or a function.
-        seconds: The time limit of a call. None is no limit, and calls are made on the thread of the caller.
-    """
+    outcome: Outcome
+    is_lost: bool  # whether `reset` has failed: there was no rollout
+    has_reward: bool  # whether the environment has a `get_reward`
 
-    def __init__(self, factory: Callable[[], Any], seconds: float | None) -> None:
-        self.factory = factory
-        self.seconds = seconds
+    def failure(self, *, has_term: bool) -> str:
+        """Why the rollout has failed; empty if it has not. A term says itself what a reward of None is worth."""
+        name, verdict = self.outcome.environment, self.outcome.verdict
+        if verdict is not None and verdict.score is None:
+            return self.outcome.error or f"{name}.get_reward: {verdict.reason}"
+        return f"{name}.get_reward gave None" if verdict is None and self.has_reward and not has_term else ""
 
-    def __call__(self) -> Any:
-        """A new environment, made on the thread of its later calls.
-
-        Raises:
-            TypeError: for a class with `__slots__`, which has no place for the guard.
-        """
-        lane = None if self.seconds is None else Lane()
-        # It may load a model here, which takes as long as it takes.
-        environment = self.factory() if lane is None else lane.call(on_this_gpu(self.factory))
-        kind = type(environment)
-        try:
-            object.__setattr__(environment, _GUARD, EnvironmentGuard(environment, kind, lane, self.seconds))
-            object.__setattr__(environment, "__class__", guarded_class(kind))  # type: ignore[arg-type]  # a class is hashable
-        except (AttributeError, TypeError) as error:
-            raise TypeError(
-                f"The environment {kind.__name__} cannot be guarded against failures of its calls ({error}). Its class "
-                f"has __slots__: take them out."
-            ) from None
-        return environment
-
-
-def call_seconds(args: Any) -> float | None:
-    """The time limit of a call; the default where TRL's own configuration has none."""
-    return getattr(args, "environment_timeout", VerifiedGRPOConfig.environment_timeout)
-
-
-def guarded(factory: Any, args: Any, rows: Any) -> Any:
-    """TRL's `environment_factory`, a callable or a mapping of names to callables, with guarded environments.
-
-    Raises:
-        ValueError: for rows that choose none of several environments, which TRL would find in the batch that has them.
-    """
-    seconds = call_seconds(args)
-    if isinstance(factory, Mapping):
-        names = rows.unique(CHOICE) if CHOICE in (getattr(rows, "column_names", None) or ()) else [None]
-        unknown = [name for name in names if name not in factory] if hasattr(rows, "unique") else []
-        if unknown:
-            raise ValueError(
-                f"Rows of train_dataset choose the environment {unknown[0]!r} by their column `{CHOICE}`, and "
-                f"environment_factory has: {', '.join(map(repr, factory))}."
-            )
-        return {name: GuardedFactory(each, seconds) for name, each in factory.items()}
-    return GuardedFactory(factory, seconds)
+    def is_void(self, *, has_term: bool) -> bool:
+        """Whether its row is void, whatever the mix says of it; a term says itself that its reward is missing."""
+        return self.is_lost or (not has_term and bool(self.failure(has_term=False)))
 
 
 class EnvironmentGuard:
@@ -104,6 +64,7 @@ class EnvironmentGuard:
         has_reward: Whether it has a `get_reward`.
         lost: The verdict on a `reset` that failed: there is no rollout then.
         known: The outcome, once it was asked.
+        loop: As of the factory.
         hangs_in: The method that hangs. Such an environment is not used again, since its thread cannot be ended.
     """
 
@@ -113,6 +74,7 @@ class EnvironmentGuard:
         self.has_reward = TRL_ASKS_ENVIRONMENTS and hasattr(kind, "get_reward")
         self.lost: Verdict | None = None
         self.hangs_in = ""
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._lane = lane
         self._seconds = seconds
         self._is_inside = False
@@ -134,6 +96,10 @@ class EnvironmentGuard:
             said = f"{self.kind.__name__}.reset returned {observation!r:.100}; TRL takes a text, a list or None"
             self.lost = grader_error(f"reset_returned_{type(observation).__name__}", error=said)
         return None if self.lost else observation
+
+    def asked(self, loop: asyncio.AbstractEventLoop | None = None) -> Asked:
+        """The outcome of the rollout, asked once, and how it was asked."""
+        return Asked(outcome=self.outcome(loop), is_lost=self.lost is not None, has_reward=self.has_reward)
 
     def outcome(self, loop: asyncio.AbstractEventLoop | None = None) -> Outcome:
         """The outcome of the rollout, asked once. TRL's own loop runs what is async."""
@@ -220,61 +186,7 @@ async def _awaited(given: Any) -> Any:
     return await given
 
 
-def untouched_outcome(factory: Any, row: Mapping[str, Any], seconds: float | None = None) -> Outcome | None:
-    """The outcome of an environment that a row has reset, and in which nothing was done; None without environments.
-
-    Of several, the row names one in its column `environment`.
-    """
-    if isinstance(factory, Mapping):
-        factory = factory.get(row.get(CHOICE))
-        row = {name: value for name, value in row.items() if name != CHOICE}
-    if factory is None:
-        return None
-    environment = GuardedFactory(factory, seconds)()
-    environment.reset(**row)
-    guard = guard_of(environment)
-    return None if guard is None else guard.outcome()
-
-
 def guard_of(environment: Any) -> EnvironmentGuard | None:
     """The guard of an environment; None for a copy of one, and for what is none."""
-    guard = getattr(environment, _GUARD, None)
+    guard = getattr(environment, GUARD, None)
     return guard if isinstance(guard, EnvironmentGuard) and guard.environment is environment else None
-
-
-@cache
-def guarded_class(kind: type) -> type:
-    """The subclass of an environment's class whose `reset` and `get_reward` ask the guard."""
-    members: dict[str, Any] = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
-    if hasattr(kind, "reset"):
-
-        @wraps(kind.reset)
-        def reset(self: Any, **row: Any) -> Any:
-            guard = guard_of(self)
-            call = partial(kind.reset, self, **row)
-            return call() if guard is None or guard.is_inside() else guard.reset(call)
-
-        members["reset"] = reset
-    if TRL_ASKS_ENVIRONMENTS and hasattr(kind, "get_reward"):
-        members["get_reward"] = _guarded_reward(kind.get_reward)
-    return type(kind)(kind.__name__, (kind,), members)
-
-
-def _guarded_reward(get_reward: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A `get_reward` that gives the number of the outcome, for TRL; it is async if the user's is."""
-    if inspect.iscoroutinefunction(get_reward):
-
-        @wraps(get_reward)
-        async def asked_async(self: Any) -> Any:
-            guard = guard_of(self)
-            known = None if guard is None else guard.known
-            return await get_reward(self) if known is None else known.reward
-
-        return asked_async
-
-    @wraps(get_reward)
-    def asked(self: Any) -> Any:
-        guard = guard_of(self)
-        return get_reward(self) if guard is None or guard.is_inside() else guard.outcome().reward
-
-    return asked

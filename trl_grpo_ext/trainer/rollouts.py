@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import trl
 from accelerate.utils import gather_object
 
 from trl_grpo_ext.mix.reward_plan import RewardPlan
-from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.rewards.environment import judges_outcomes
 from trl_grpo_ext.sample import Completion
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
-from trl_grpo_ext.trainer.environments import TRL_ASKS_ENVIRONMENTS, call_seconds, guard_of
+from trl_grpo_ext.trainer.environments import TRL_ASKS_ENVIRONMENTS, Asked, guard_of
+from trl_grpo_ext.trainer.guarded import call_seconds
 from trl_grpo_ext.trainer.tools import ToolWatch
 
 # Environments that are asked for their outcome at a time: more would only wait for each other, and so seem to hang.
@@ -29,14 +28,6 @@ MOST_ROW = 500  # characters of a row in a message
 
 class EnvironmentsFailedError(RuntimeError):
     """Every rollout of several batches running has failed in its environment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a rollout has failed, and whether its row is void for that, whatever the mix says."""
-
-    error: str
-    is_void: bool
 
 
 class Rollouts:
@@ -89,30 +80,29 @@ class Rollouts:
 
     def seen(self, completions: Sequence[Completion]) -> Iterator[tuple[Completion, dict[str, Any]]]:
         """Each completion of the batch, its calls with their seconds, and what else a sample has of its rollout."""
-        outcomes = self.outcomes() or [None] * len(completions)
+        outcomes = [None if asked is None else asked.outcome for asked in self.asked()] or [None] * len(completions)
         has_tokens = len(self._tool_tokens) == len(completions)
         tool_tokens = self._tool_tokens if has_tokens else [0] * len(completions)
         for place, (completion, outcome, tokens) in enumerate(zip(completions, outcomes, tool_tokens, strict=True)):
             yield self._tools.with_seconds(place, completion), {"outcome": outcome, "tool_tokens": tokens}
 
-    def outcomes(self) -> list[Outcome | None]:
-        """The outcome of each rollout of this rank's batch, asked once; none without environments."""
+    def asked(self) -> list[Asked | None]:
+        """What each environment of this rank's batch says of its rollout, asked once; none without environments."""
         environments = self._trainer.environments or ()
         loop = getattr(self._trainer, "async_loop", None)
         with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
-            return list(threads.map(lambda environment: _outcome(environment, loop), environments))
+            return list(threads.map(lambda environment: _asked(environment, loop), environments))
 
     def note_failures(self, rows: Sequence[dict[str, Any]]) -> None:
         """Note which rollouts of the batch have failed, on all ranks, and put environments that hang out of use."""
-        environments = self._trainer.environments
-        if not environments:
+        if not self._trainer.environments:
             return
-        own = [self._failure(*pair) for pair in zip(self.outcomes(), environments, strict=True)]
-        told = [
-            None if failure is None else f"{failure.error}. The row: {plain(dict(row))!r:.{MOST_ROW}}"
-            for row, failure in zip(rows, own, strict=True)
-        ]
-        void = [failure is not None and failure.is_void for failure in own]
+        told: list[str | None] = []
+        void: list[bool] = []
+        for row, asked in zip(rows, self.asked(), strict=True):
+            error = "" if asked is None else asked.failure(has_term=self._has_term)
+            told.append(f"{error}. The row: {plain(dict(row))!r:.{MOST_ROW}}" if error else None)
+            void.append(asked is not None and asked.is_void(has_term=self._has_term))
         if self._trainer.accelerator.num_processes > 1:
             told, void = gather_object(told), gather_object(void)
         self.failed = void
@@ -130,25 +120,8 @@ class Rollouts:
         Raises:
             EnvironmentsFailedError: with the first failure of the last batch.
         """
-        if self._failed_batches < self._patience:
-            return
-        raise EnvironmentsFailedError(
-            f"Every rollout of the last {self._failed_batches} batches has failed in its environment, so nothing is "
-            f"learned. {self._last_failure}. Mend the environment, or what it needs; a run bears "
-            f"environment_patience={self._patience} such batches."
-        )
-
-    def _failure(self, outcome: Outcome | None, environment: Any) -> Failure | None:
-        guard = guard_of(environment)
-        if outcome is None or guard is None:
-            return None
-        verdict = outcome.verdict
-        if verdict is not None and verdict.score is None:
-            error = outcome.error or f"{outcome.environment}.get_reward: {verdict.reason}"
-            return Failure(error=error, is_void=guard.lost is not None or not self._has_term)
-        if verdict is None and guard.has_reward and not self._has_term:  # a term says itself what None is worth
-            return Failure(error=f"{outcome.environment}.get_reward gave None", is_void=True)
-        return None
+        if self._failed_batches >= self._patience:
+            raise EnvironmentsFailedError(all_failed(self._failed_batches, self._last_failure, self._patience))
 
     def _replace_hanging(self) -> None:
         """Have TRL make new environments in the place of those that hang. TRL 1.6 has no pool: their rows stay void."""
@@ -156,6 +129,14 @@ class Rollouts:
             pool[:] = [each for each in pool if (guard := guard_of(each)) is None or not guard.hangs_in]
 
 
-def _outcome(environment: Any, loop: Any) -> Outcome | None:
+def _asked(environment: Any, loop: Any) -> Asked | None:
     guard = guard_of(environment)
-    return None if guard is None else guard.outcome(loop)
+    return None if guard is None else guard.asked(loop)
+
+
+def all_failed(batches: int, failure: str, patience: int) -> str:
+    """The message that ends a run in which every rollout of some batches running has failed, with one failure."""
+    return (
+        f"Every rollout of the last {batches} batches has failed in its environment, so nothing is learned. {failure}. "
+        f"Mend the environment, or what it needs; a run bears environment_patience={patience} such batches."
+    )

@@ -62,6 +62,11 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         """The finding that has ended the latest training; None on other ranks than the main one."""
         return self._watch.halted_by if self._watch is not None and self.has_halted else None
 
+    @property
+    def found_to_halt(self) -> Finding | None:
+        """The finding that the watch should halt on, as soon as it is there."""
+        return self._watch.halted_by if self._watch is not None and self._halts else None
+
     @contextmanager
     def also_telling(self, listener: RunListener) -> Iterator[None]:
         """Tell one more listener for as long as the `with` block lasts."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,13 @@ class ToolWatch:
             for took, tools in zip(self._took, dicts, strict=True):
                 for name, tool in tools.items():
                     tools[name] = partial(call, took[name], name, _original(tool))
+
+    def watched(self, tools: Mapping[str, Any]) -> dict[str, Any]:
+        """The tools of a single rollout, watched."""
+        took: dict[str, list[float]] = defaultdict(list)
+        self._took = [took]
+        calls = {name: self._await if inspect.iscoroutinefunction(tool) else self._call for name, tool in tools.items()}
+        return {name: partial(calls[name], took[name], name, tool) for name, tool in tools.items()}
 
     def with_seconds(self, place: int, completion: Completion) -> Completion:
         """The messages of a rollout, each result of a tool with the seconds that its call took."""

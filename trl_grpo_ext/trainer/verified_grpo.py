@@ -28,7 +28,7 @@ from trl_grpo_ext.sample import Completion, Prompt, Sample, sample_of
 from trl_grpo_ext.scorecard import Scorecard, concatenate
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.config import default_config
-from trl_grpo_ext.trainer.environments import guarded
+from trl_grpo_ext.trainer.guarded import guarded
 from trl_grpo_ext.trainer.judge import (
     JUDGING_SECONDS,
     EarlyJudging,

@@ -1,0 +1,111 @@
+"""A mix in TRL's AsyncGRPO: `judge_by(trainer, mix)`, before `trainer.train()`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import trl
+from transformers import TrainerCallback
+
+from trl_grpo_ext.mix.reward_function import TermReward
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.reward_plan import plan_rewards
+from trl_grpo_ext.runs.settings import run_settings
+from trl_grpo_ext.trainer.guarded import GuardedFactory
+from trl_grpo_ext.trainer.ranks import ask_main
+from trl_grpo_ext.trainer.run_callback import check_halt_on
+
+logger = logging.getLogger(__name__)
+
+# What replay must know: AsyncGRPO divides by the deviation of the population, and adds 1e-8 to it.
+OF_THE_POPULATION = {"advantage_deviation": "population"}
+
+
+def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
+    """Have the rollouts of an `AsyncGRPOTrainer` scored by a mix, in TRL's own loop and process.
+
+    Weights, schedules, gates, void rows, environments' terms and scorecards work as in `VerifiedGRPOTrainer`; progress
+    goes by the model's version. The trainer is made without `reward_funcs`.
+
+    Args:
+        trainer: An `AsyncGRPOTrainer` that has not begun to train. On other ranks than the first nothing is done.
+        rewards: A `RewardMix`, a verifier, or a list of verifiers.
+        **settings: Those of `VerifiedGRPOConfig` that `AsyncJudging` has, such as `halt_on=["way_out"]` or
+            `drop_dead_groups=True`, with which the trainer takes the next group in the place of a dead one.
+
+    Raises:
+        ValueError: for plain reward functions, in `rewards` or in the trainer, whose verdicts nobody knows.
+        ImportError: for a TRL whose rollout loop has no place for a mix.
+        TypeError: for a setting that there is not, or a rollout worker that is not TRL's.
+
+    Examples:
+        ```python
+        trainer = AsyncGRPOTrainer(model="Qwen/Qwen3-4B", args=AsyncGRPOConfig("run"), train_dataset=dataset)
+        judge_by(trainer, RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())]))
+        trainer.train()
+        ```
+    """
+    try:
+        from trl_grpo_ext.trainer.mix_loop import AsyncJudging, MixLoop, RunClock
+    except ImportError as error:
+        raise ImportError(
+            f"judge_by needs an AsyncGRPO whose rollout loop takes a reward of its own, and that of TRL "
+            f"{trl.__version__} cannot be used ({error}): install TRL 1.16, with aiohttp."
+        ) from None
+    plan = plan_rewards(rewards)
+    if plan.mix is None or not all(isinstance(function, TermReward) for function in plan.functions):
+        raise ValueError("judge_by takes verifiers or a RewardMix; make a verifier of a function with @verifier.")
+    judging = AsyncJudging(output_dir=trainer.args.output_dir, **settings)
+    check_halt_on(list(judging.halt_on))
+    worker = trainer.rollout_worker
+    trainer.add_callback(_Halt(trainer.accelerator))
+    if worker is None:  # of another rank
+        return
+    if not hasattr(worker, "_loop_kwargs"):
+        raise TypeError(f"judge_by needs TRL's AsyncRolloutWorker, and the trainer's is a {type(worker).__name__}.")
+    kwargs = worker._loop_kwargs
+    if kwargs["reward_funcs"]:
+        raise ValueError("The AsyncGRPOTrainer has reward_funcs: leave them out, as judge_by brings all rewards.")
+    args = trainer.args
+    clock = RunClock(
+        steps_a_version=args.weight_sync_steps,
+        max_steps=max(0, args.max_steps),
+        groups_a_step=_groups_a_step(trainer),
+        settings=run_settings(args, plan, 1, trainer.model, trainer.train_dataset) | OF_THE_POPULATION,
+    )
+    worker._loop_cls = MixLoop
+    factory = _guarded(kwargs["environment_factory"], judging.environment_timeout)
+    _check_columns(plan.mix, kwargs["dataset"], has_environments=factory is not None)
+    kwargs |= {"mix": plan.mix, "judging": judging, "clock": clock, "environment_factory": factory}
+
+
+def _groups_a_step(trainer: Any) -> int:
+    args = trainer.args
+    samples = args.per_device_train_batch_size * args.gradient_accumulation_steps * trainer.accelerator.num_processes
+    return max(1, int(samples) // int(args.num_generations))
+
+
+def _guarded(factory: Any, seconds: float | None) -> Any:
+    if isinstance(factory, Mapping):
+        return {name: GuardedFactory(each, seconds, gives_outcomes=True) for name, each in factory.items()}
+    return None if factory is None else GuardedFactory(factory, seconds, gives_outcomes=True)
+
+
+def _check_columns(mix: RewardMix, dataset: Any, *, has_environments: bool) -> None:
+    columns = getattr(dataset, "column_names", None)
+    if columns and not (has_environments and columns == ["prompt"]):  # TRL's placeholder for data of environments
+        mix.check_columns(columns)
+
+
+class _Halt(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """Ends the training, on all ranks, once the rollout loop has logged that it has found what it should halt on."""
+
+    def __init__(self, accelerator: Any) -> None:
+        self._accelerator = accelerator
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
+        if ask_main(self._accelerator, lambda: int(bool((logs or {}).get("verified/halted")))):
+            logger.error("Halted after step %d by a finding (halt_on); a checkpoint is saved.", state.global_step)
+            control.should_save = control.should_training_stop = True

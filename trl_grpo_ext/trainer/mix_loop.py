@@ -1,0 +1,200 @@
+"""The rollout loop of TRL's AsyncGRPO, scored by a mix: it lives in the process that AsyncGRPO spawns.
+
+TRL has a place for a reward of the rollout's own (`_provides_rollout_reward`), which its OpenEnv worker uses. The mix's
+total is that reward: TRL adds up one column, which is weighed already, and None is a void row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, RolloutSample, _AsyncRolloutLoop
+
+from trl_grpo_ext.figures.logged import verdict_figures
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.outcome import Outcome
+from trl_grpo_ext.rewards.environment import judges_outcomes
+from trl_grpo_ext.sample import Sample, sample_of
+from trl_grpo_ext.scorecard import Scorecard, concatenate
+from trl_grpo_ext.support.files import plain
+from trl_grpo_ext.support.text import Once
+from trl_grpo_ext.trainer.environments import Asked, guard_of
+from trl_grpo_ext.trainer.rollouts import MOST_ROW, EnvironmentsFailedError, all_failed
+from trl_grpo_ext.trainer.run_callback import RunCallback, add_listeners
+from trl_grpo_ext.trainer.tools import ToolWatch
+from trl_grpo_ext.trainer.trl_contract import template_prefill
+
+if not hasattr(_AsyncRolloutLoop, "_provides_rollout_reward"):
+    raise ImportError("_provides_rollout_reward is missing")
+
+logger = logging.getLogger(__name__)
+
+HALTED = "verified/halted"  # what the loop logs, by TRL's queue of metrics, once a finding of `halt_on` is there
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsyncJudging:
+    """How a rollout loop judges and what it keeps; the fields are those of `VerifiedGRPOConfig`.
+
+    `halt_on` ends the run, `drop_dead_groups` has the trainer take the next group in the place of a dead one.
+    """
+
+    output_dir: str
+    record_scorecards: bool = True
+    keep_scorecards_every: int = 1
+    write_report: bool = True
+    run_checks: bool = True
+    halt_on: tuple[str, ...] = ()
+    drop_dead_groups: bool = False
+    environment_timeout: float | None = 30.0
+    environment_patience: int = 3
+    measure_noise = False  # it asks for a rank of its own
+
+    def get_process_log_level(self) -> int:
+        """The level of the findings that the console shows, as transformers' arguments have it."""
+        return logging.WARNING
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunClock:
+    """What a rollout loop knows of the run that it works for."""
+
+    steps_a_version: int  # optimizer steps between two versions of the model
+    max_steps: int  # 0 if it is unknown
+    groups_a_step: int  # that a scorecard holds
+    settings: dict[str, Any]  # as `run_settings` gives them
+
+
+class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
+    """TRL's rollout loop, whose groups a mix scores, with void rows, environments' terms, scorecards and checks."""
+
+    _provides_rollout_reward = True
+
+    def __init__(self, *, mix: RewardMix, judging: AsyncJudging, clock: RunClock, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reward_func_names.append("mix")
+        self.mix, self._judging, self._clock = mix, judging, clock
+        self._has_term = any(judges_outcomes(verifier) for _, verifier in mix.verifiers)
+        self._cards: list[Scorecard] = []
+        self._failures: list[str] = []
+        self._failed_batches = 0
+        self._once = Once()
+        self._prefill = template_prefill(self.tokenizer, self.chat_template_kwargs)
+        self._use_environments()
+        self._listeners = RunCallback(is_main=True, ask_main=lambda ask: ask())
+        recorder, _ = add_listeners(self._listeners, judging, clock.settings, mix)
+        self._first_group = 0 if recorder is None else recorder.groups_recorded()
+
+    def _use_environments(self) -> None:
+        for name, factory in (self.environment_factories or {}).items():
+            factory.loop = self._loop
+            for environment in self._environment_pool[name]:
+                guard = guard_of(environment)
+                assert guard is not None  # `judge_by` has put a guarded factory here
+                guard.loop = self._loop
+            self._environment_pool[name] = _Pool(self._environment_pool[name])
+
+    def run(self) -> None:
+        """As TRL's; what is left of a step is recorded at the end, and the report is written."""
+        self._listeners.tell(lambda listener: listener.on_train_begin(quiet=True))
+        try:
+            super().run()
+        finally:
+            self._keep_batch()
+            self._listeners.tell(lambda listener: listener.on_train_end())
+            self.mix.close()
+
+    async def _generate_one(self, prompt: Any, tool_dict: Any, tools: Any, group_id: int = 0) -> Any:
+        watch = ToolWatch(self._judging.environment_timeout)
+        completion, *rest = await super()._generate_one(prompt, watch.watched(tool_dict), tools, group_id)
+        return (watch.with_seconds(0, completion), *rest)
+
+    async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
+        asked = [None if given is None else given[1] for given in group.env_rewards] or [None] * len(group.completions)
+        group.env_rewards = [None] * len(group.completions)
+        card = await asyncio.to_thread(self._scored, group, asked)
+        group.rollout_rewards = list(card.totals)
+        samples: list[RolloutSample] = await super()._score_group(group)
+        # One conversation may have become several rows.
+        places = [place for place, rows in enumerate(group.completions_sequences) for _ in rows]
+        advantages = [0.0] * len(card)
+        figures = verdict_figures(card)
+        for place, sample in zip(places, samples, strict=True):
+            advantages[place] = sample.advantage
+            values = {term: card.rewards(term)[place] for term in card.terms}
+            own = {f"rewards/{term}": math.nan if value is None else value for term, value in values.items()}
+            for name in self.reward_func_names:
+                sample.metrics.pop(f"rewards/{name}")
+            sample.metrics.update(own | figures)
+        self._keep(card.with_advantages(advantages), asked)
+        return [] if self._judging.drop_dead_groups and not card.live.any() else samples
+
+    def _scored(self, group: RolloutGroup, asked: Sequence[Asked | None]) -> Scorecard:
+        """The scorecard of a group, with the weights in force at the model's version."""
+        step = group.model_version * self._clock.steps_a_version
+        progress = min(1.0, step / self._clock.max_steps) if self._clock.max_steps else 0.0
+        outcomes = [None if one is None else one.outcome for one in asked]
+        has_others = not self._has_term and any(one is not None and one.has_reward for one in asked)
+        card = self.mix.score(self._samples(group, outcomes, step), progress, step=step, alone=not has_others)
+        if has_others:  # as TRL has it, with weight 1
+            card = card.with_others([None if one is None else one.reward for one in outcomes])
+        return card.with_failed([one is not None and one.is_void(has_term=self._has_term) for one in asked])
+
+    def _samples(self, group: RolloutGroup, outcomes: Sequence[Outcome | None], step: int) -> list[Sample]:
+        ends = {*self.eos_token_ids, self.tokenizer.pad_token_id}
+        columns = zip(group.completions, group.prompts, group.completions_ids, outcomes, strict=True)
+        return [
+            sample_of(
+                completion,
+                prompt,
+                completion_ids=ids,
+                truncated=bool(ids) and ids[-1] not in ends,
+                row={name: values[place] for name, values in group.reward_kwargs.items()},
+                group=self._first_group + group.group_id,
+                step=step,
+                template_prefill=self._prefill,
+                outcome=outcome,
+            )
+            for place, (completion, prompt, ids, outcome) in enumerate(columns)
+        ]
+
+    def _keep(self, card: Scorecard, asked: Sequence[Asked | None]) -> None:
+        """Keep the card of a group; those of a step are recorded and looked at together."""
+        self._cards.append(card)
+        self._failures += ["" if one is None else one.failure(has_term=self._has_term) for one in asked]
+        if len(self._cards) < self._clock.groups_a_step:
+            return
+        self._failed_batches = self._failed_batches + 1 if all(self._failures) else 0
+        patience, failures, self._failures = self._judging.environment_patience, self._failures, []
+        self._keep_batch()
+        if self._failed_batches >= patience:
+            failure = f"{failures[0]}. The row: {plain(dict(card.samples[0].row))!r:.{MOST_ROW}}"
+            raise EnvironmentsFailedError(all_failed(self._failed_batches, failure, patience))
+
+    def _keep_batch(self) -> None:
+        if not self._cards:
+            return
+        batch, self._cards = concatenate(self._cards), []
+        figures = None
+        try:
+            figures = reduce_card(batch, self._clock.settings)
+        except Exception as error:  # a figure that fails must not end the run
+            self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
+        self._listeners.tell(lambda listener: listener.on_batch(batch, figures))
+        if self._listeners.found_to_halt is not None:
+            self._push_metrics({HALTED: 1.0})
+
+
+class _Pool(list[Any]):
+    """TRL's pool of environments, which takes none back that hangs."""
+
+    def append(self, environment: Any) -> None:
+        guard = guard_of(environment)
+        if guard is None or not guard.hangs_in:
+            super().append(environment)
