@@ -23,13 +23,16 @@ worker_module = pytest.importorskip("trl.experimental.async_grpo.async_rollout_w
 import async_parts as parts  # noqa: E402
 from environment_run import tool_tokenizer  # noqa: E402
 
-from trl_grpo_ext import RewardMix, RewardTerm, Scorecard  # noqa: E402
+from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, Verdict  # noqa: E402
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of  # noqa: E402
 from trl_grpo_ext.mix import linear  # noqa: E402
+from trl_grpo_ext.outcome import Outcome  # noqa: E402
 from trl_grpo_ext.rewards import EnvironmentReward  # noqa: E402
 from trl_grpo_ext.runs.recorded_run import RecordedRun  # noqa: E402
 from trl_grpo_ext.trainer.async_grpo import judge_by  # noqa: E402
+from trl_grpo_ext.trainer.environments import Asked  # noqa: E402
 from trl_grpo_ext.trainer.mix_loop import AsyncJudging, MixLoop, RunClock  # noqa: E402
+from trl_grpo_ext.verdict import as_verdict, grader_error  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -124,6 +127,24 @@ def test_a_row_that_cannot_be_judged_is_left_out_and_told_with_its_status(mix_lo
     assert samples[1].advantage == 0
     assert np.isnan(samples[1].metrics["reward"])
     assert samples[0].metrics["verified/right/error"] == samples[0].metrics["verified/void"] == 1 / 4
+
+
+def asked(verdict: Verdict | None, *, is_lost: bool = False) -> Any:
+    """What TRL's loop has of an environment: its class, and what its guard gives for a reward."""
+    return parts.Game, Asked(outcome=Outcome(environment="Game", verdict=verdict), is_lost=is_lost, has_reward=True)
+
+
+@pytest.mark.parametrize("with_term", [True, False])
+def test_what_environments_say_is_a_term_or_is_added_and_a_failure_is_a_void_row(
+    with_term: bool, mix_loop: Any
+) -> None:
+    won, lost = as_verdict(True), grader_error("reset_ConnectionError")
+    group = group_of("42", "41", "42", "41")
+    group.env_rewards = [asked(won), asked(won), asked(grader_error("get_reward_hangs")), asked(lost, is_lost=True)]
+    solved = RewardTerm(name="solved", verifier=EnvironmentReward(), weight=1.0)
+    samples = scored(mix_loop(RewardMix([solved, RIGHT] if with_term else [RIGHT])), group)
+    assert [one.metrics["reward"] for one in samples[:2]] == [2.0, 1.0]
+    assert [one.advantage for one in samples] == pytest.approx([1.0, -1.0, 0.0, 0.0], abs=1e-6)
 
 
 def test_a_dead_group_is_recorded_and_not_delivered_if_asked(mix_loop: Any, tmp_path: Path) -> None:
