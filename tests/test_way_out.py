@@ -95,6 +95,12 @@ def test_a_grader_that_fails_by_chance_or_from_some_moment_on_is_no_way_out(by_c
     assert found(list(run(by_chance, seed=seed))) is None
 
 
+def test_a_few_groups_are_no_evidence() -> None:
+    hard, easy = [BROKEN, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]
+    assert "way_out" not in codes(window_of([batch({"answer": hard + easy + easy}, size=4)]))
+    assert "way_out" in codes(window_of([batch({"answer": (hard + easy + easy) * 16}, size=4)]))
+
+
 def test_rows_that_cannot_be_judged_are_void_as_whole_groups_and_no_way_out() -> None:
     cards = []
     for step in range(40):
