@@ -202,6 +202,10 @@ class Composition(BatchVerifier):
     def facts(self) -> dict[str, str]:
         return {f"{name}/{key}": fact for name, member in self.members.items() for key, fact in member.facts().items()}
 
+    def for_limit(self, tokens: int) -> Composition:
+        """Return this composition of verifiers for that limit."""
+        return replace(self, verifiers=[member.for_limit(tokens) for member in self.verifiers])
+
     def close(self) -> None:
         """Close every verifier, also if closing one fails."""
         with ExitStack() as stack:

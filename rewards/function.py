@@ -1,16 +1,17 @@
-"""A verifier made of a function: what `@verifier` gives."""
+"""Verifiers made of functions: what `@verifier` gives, and TRL's plain reward functions in a recipe."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.lazy import find_object
-from trl_grpo_ext.verdict import Verdict, as_verdict
+from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 
@@ -67,6 +68,56 @@ class FunctionVerifier(Verifier):
 
     def __repr__(self) -> str:
         return f"<verifier {self.function.__module__}.{self.function.__qualname__}>"
+
+
+class PlainFunction(BatchVerifier):
+    """A plain TRL reward function as a verifier: its numbers are scores, and nothing says why they are.
+
+    It is called as TRL calls it, in this process; `trainer_state` is None, and what it logs is dropped.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(getattr(function, "__name__", type(function).__name__))
+        self.function = function
+
+    def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        return self.guarded_batch(self._call, samples)
+
+    def _call(self, samples: Sequence[Sample]) -> list[Verdict]:
+        return call_plain(self.function, *as_trl_calls(samples)) if samples else []
+
+
+def as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[Any]]]:
+    """Return completions and columns as TRL passes them: conversations where prompts are, or else texts."""
+    completions = [
+        sample.text if isinstance(sample.prompt, str) else sample.messages or [_said(sample.text)] for sample in samples
+    ]
+    columns = {name: [sample.row.get(name) for sample in samples] for name in samples[0].row}
+    ids = [list(sample.completion_ids or ()) for sample in samples]
+    return completions, {"prompts": [sample.prompt for sample in samples], "completion_ids": ids, **columns}
+
+
+def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, list[Any]]) -> list[Verdict]:
+    """Return the verdicts that a plain function's scores are; the same error for all if it gives too few."""
+    scores = function(completions=completions, trainer_state=None, log_extra=_ignored, log_metric=_ignored, **columns)
+    if inspect.isawaitable(scores):
+        scores = asyncio.run(_awaited(scores))
+    scores = list(scores)
+    if len(scores) != len(completions):
+        return [grader_error(f"{len(scores)}_scores_for_{len(completions)}_completions")] * len(completions)
+    return [as_verdict(score) for score in scores]
+
+
+def _said(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+async def _awaited(scores: Any) -> Any:
+    return await scores
+
+
+def _ignored(*_: object) -> None:
+    """TRL's logging, which is not needed here."""
 
 
 @overload

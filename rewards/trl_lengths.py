@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -30,10 +31,10 @@ class OverlongVerifier(Verifier):
     A completion is as long as its `completion_ids`, which every TRL trainer but A2PO's passes on; the end token counts.
 
     Args:
-        max_completion_len: Tokens from which on the punishment is -1; as a rule the trainer's
-            `max_completion_length`.
-        soft_punish_cache: Tokens before that, over which the punishment grows; 0 punishes only what is longer. DAPO
-            takes a fifth of the limit.
+        max_completion_len: Tokens from which on the punishment is -1. By default the `max_completion_length` of
+            `VerifiedGRPOTrainer` or of the recipe; TRL's own trainers do not tell it.
+        soft_punish_cache: Tokens before that, over which the punishment grows; 0 punishes only what is longer. By
+            default a fifth of the limit, as in DAPO.
         name: The metric key.
 
     | tokens, with `max_completion_len=100, soft_punish_cache=20` | score | reason |
@@ -42,6 +43,7 @@ class OverlongVerifier(Verifier):
     | 90 | -0.5 | `near_limit` |
     | 100 or more | -1 | `overlong` |
     | unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+    | any, where no limit is known | none, the grader's fault | `limit_unknown` |
 
     Raises:
         ValueError: for lengths that are no whole numbers, or a soft zone that is longer than the limit.
@@ -54,28 +56,48 @@ class OverlongVerifier(Verifier):
     Source: DAPO, eq. 13 (https://huggingface.co/papers/2503.14476).
     """
 
-    max_completion_len: int
-    soft_punish_cache: int
+    max_completion_len: int | None = None
+    soft_punish_cache: int | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
+        if self.max_completion_len is None:
+            return
         if not is_whole_number(self.max_completion_len, least=1):
             raise ValueError(
                 f"max_completion_len is a number of tokens, 1 or more, such as the trainer's max_completion_length; "
                 f"got {self.max_completion_len!r}."
             )
-        if not is_whole_number(self.soft_punish_cache, least=0) or self.soft_punish_cache > self.max_completion_len:
+        if not is_whole_number(self._cache, least=0) or self._cache > self.max_completion_len:
             raise ValueError(
                 f"soft_punish_cache is how many of the {self.max_completion_len} tokens of max_completion_len are "
                 f"punished softly, from 0 to all of them; got {self.soft_punish_cache!r}."
             )
 
+    @property
+    def _cache(self) -> int:
+        return (self.max_completion_len or 0) // 5 if self.soft_punish_cache is None else self.soft_punish_cache
+
+    def for_limit(self, tokens: int) -> OverlongVerifier:
+        """Return this verifier with the trainer's limit, if it has none of its own."""
+        return self if self.max_completion_len else replace(self, max_completion_len=tokens)
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise a ValueError where no limit is known, whatever the columns are."""
+        if self.max_completion_len is None:
+            raise ValueError(
+                f"The verifier {self.__name__!r} does not know the limit of completions, since only "
+                f"VerifiedGRPOTrainer and recipes tell it: set max_completion_len to the max_completion_length."
+            )
+
     def verify(self, sample: Sample) -> Verdict:
+        if self.max_completion_len is None:
+            return grader_error("limit_unknown")
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
         from trl.rewards import get_soft_overlong_punishment
 
-        (score,) = get_soft_overlong_punishment(self.max_completion_len, self.soft_punish_cache)(
+        (score,) = get_soft_overlong_punishment(self.max_completion_len, self._cache)(
             completion_ids=[sample.completion_ids]
         )
         if score == 0:

@@ -21,7 +21,7 @@ import pytest
 from command_line import run_here
 from transformers import AutoModelForCausalLM
 
-from trl_grpo_ext.cli.main import GROUPS, main
+from trl_grpo_ext.cli.main import COMMANDS, GROUPS, main
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.console import log_line
 
@@ -123,6 +123,14 @@ def test_a_command_that_there_is_not_is_told_with_the_nearest(capsys: pytest.Cap
         main(["trian", "--config", "quickstart"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == "trl-grpo-ext: error: There is no command `trian`. Did you mean `train`?\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_flag_that_a_command_does_not_take_names_the_command_and_the_nearest_whatever_else_is_missing(
+    command: str, tmp_path: Path
+) -> None:
+    said = run_here(command, "--hepl", cwd=tmp_path, expect=2).stderr
+    assert said == f"trl-grpo-ext {command}: error: Unknown flag `--hepl`. Did you mean `--help`?\n"
 
 
 def write_data(folder: Path, *, solution: str = "2") -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from child_processes import command_of
@@ -29,6 +30,7 @@ from trl_grpo_ext import (
     Verifier,
     verifier,
 )
+from trl_grpo_ext.figures.voids import cause_of
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 Make = Callable[..., Any]
@@ -120,7 +122,7 @@ def plain(first: Any) -> Callable[..., Any]:
     return wrong
 
 
-def test_a_plain_functions_reward_that_is_no_number_is_none_and_an_infinite_one_is_told(
+def test_a_lone_plain_functions_reward_that_is_no_number_leaves_the_row_out_and_is_told_unless_it_is_none(
     tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs, told = [], []
@@ -128,10 +130,48 @@ def test_a_plain_functions_reward_that_is_no_number_is_none_and_an_infinite_one_
         caplog.clear()
         _, steps, _ = trained(tiny_model, plain(value), config(), sums["train"])
         logs.append([(entry["loss"], entry["grad_norm"], entry["reward"]) for entry in steps])
-        told.append(caplog.text.count("The reward 'wrong' was infinite"))
+        told.append(caplog.text.count("The reward 'wrong' was NaN or infinite for 2 of 8 completions"))
     assert logs == [logs[0]] * 4
     assert all(math.isfinite(figure) for entry in logs[0] for figure in entry)
-    assert told == [0, 0, 1, 1]
+    assert told == [0, 1, 1, 1]
+
+
+def plain_async(first: Any) -> Callable[..., Any]:
+    """As `plain`, awaited."""
+
+    async def wrong(completions: list[Any], **_: Any) -> list[Any]:
+        return list(plain(first)(completions))
+
+    return wrong
+
+
+@pytest.mark.parametrize("made", [plain, plain_async])
+@pytest.mark.parametrize("value", [math.nan, np.float32("nan"), math.inf])
+def test_a_plain_functions_nan_beside_a_verifier_voids_the_row_and_is_recorded_as_void(
+    tiny_model: str, sums: Any, config: Make, made: Any, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    cards, steps, trainer = trained(tiny_model, [longer, made(value)], config(), sums["train"])
+    assert [card.void for card in cards] == [(True, False, False, False) * 2] * 2
+    assert [entry["verified/void"] for entry in steps] == [0.25, 0.25]
+    assert cause_of(cards[0], 0) == ("", "not_finite")
+    recorded = [card.void for card in RecordedRun(trainer.args.output_dir).cards("train")]
+    assert recorded == [card.void for card in cards]
+    assert caplog.text.count("The reward 'wrong' was NaN or infinite for 2 of 8 completions") == 1
+
+
+def test_a_plain_functions_none_beside_a_verifier_does_not_apply_and_is_said_once_with_the_way_to_void(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    cards, _, _ = trained(tiny_model, [longer, plain(None)], config(), sums["train"])
+    assert not any(flag for card in cards for flag in card.void)
+    assert caplog.text.count("The reward 'wrong' gave None for 2 of 8 completions") == 1
+    assert "return NaN, or make it a verifier (@verifier)" in caplog.text
+
+
+def test_a_plain_functions_nan_without_weight_voids_no_row(tiny_model: str, sums: Any, config: Make) -> None:
+    args = config(reward_weights=[1.0, 0.0])
+    cards, _, _ = trained(tiny_model, [longer, plain(math.nan)], args, sums["train"])
+    assert not any(flag for card in cards for flag in card.void)
 
 
 def raises(completions: list[Any], **_: Any) -> list[float]:

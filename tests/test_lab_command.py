@@ -111,7 +111,7 @@ def test_the_page_loads_nothing_and_lets_nothing_load(folder: Path) -> None:
         ("--beta=-1", "0.0 or more"),
         ("--max_steps=0", "1 or more"),
         ("--max_steps=many", "whole number"),
-        ("--steps=10", "unrecognized arguments"),
+        ("--steps=10", "trl-grpo-ext lab: error: Unknown flag `--steps`. Did you mean `--max_steps`?"),
         ("--output_dir=/dev/null/lab", "output_dir"),
         ("--learning_rate=1e30", "no longer finite"),
     ],

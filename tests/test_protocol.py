@@ -63,6 +63,14 @@ def test_a_subclass_is_a_reward_function_named_after_its_class() -> None:
     assert ThinkFormatVerifier(name="thinks").__name__ == "thinks"
 
 
+def test_a_subclass_without_a_constructor_of_its_own_takes_a_name() -> None:
+    class Polite(Verifier):
+        def verify(self, sample: Sample) -> Verdict:
+            return Verdict(status=Status.CORRECT, score=1.0)
+
+    assert [Polite().__name__, Polite(name="kind").__name__] == ["polite", "kind"]
+
+
 def test_a_dataset_may_have_a_column_of_any_name() -> None:
     row = {"self": ["1"], "term": ["2"], "columns": ["3"], "solution": ["4"]}
     assert math_reward(completions=["4"], **row) == [1.0]

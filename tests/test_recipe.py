@@ -127,8 +127,14 @@ REFUSED_EARLY: list[tuple[dict[str, Any], list[str], str]] = [
 def test_what_the_file_alone_tells_is_refused_before_trl_is_imported(write: Any, tmp_path: Path) -> None:
     """One after the other in a single process."""
     code = (
-        "import json, sys; from trl_grpo_ext.cli.main import main; "
-        "assert {main(arguments) for arguments in json.load(sys.stdin)} == {2}; "
+        "import json, sys\n"
+        "from trl_grpo_ext.cli.main import main\n"
+        "def status(arguments):\n"
+        "    try:\n"
+        "        return main(arguments)\n"
+        "    except SystemExit as ended:\n"
+        "        return ended.code\n"
+        "assert {status(arguments) for arguments in json.load(sys.stdin)} == {2}\n"
         "assert not {'torch', 'transformers', 'trl', 'datasets'} & set(sys.modules)"
     )
     commands = [

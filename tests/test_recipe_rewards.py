@@ -11,6 +11,8 @@ import yaml
 from trl_grpo_ext.mix import Affine, Clip, Gate, Sign, Table, When, cosine, linear, piecewise, product
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.rewards import RegexVerifier
+from trl_grpo_ext.runs.settings import described_verifier, verifier_identity
+from trl_grpo_ext.sample import Sample
 
 
 def built(text: str) -> Any:
@@ -111,3 +113,39 @@ def test_arguments_that_describe_verifiers_are_made_into_verifiers() -> None:
     assert mix.terms[0].verifier.parts[0] == RegexVerifier(pattern="a")
     with pytest.raises(ValueError, match=r"'regex' needs `pattern`"):
         built("[{name: all, verifier: planted.Wrapping, parts: [{verifier: regex}]}]")
+
+
+PLAIN = """
+def mentions(completions, gold, **_):
+    return [float(right in completion[-1]["content"]) for completion, right in zip(completions, gold)]
+
+async def late(completions, **_):
+    return [None, 0.5]
+
+def short(completions, **_):
+    return [1.0]
+"""
+
+
+def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_it_has_no_verdicts(
+    tmp_path: Path, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "plain_rewards.py").write_text(PLAIN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = ("mentions", "late", "short")
+    mix = built("\n".join(f"- {{verifier: plain_rewards.{name}, weight: 0.5}}" for name in names))
+    samples = [
+        Sample(text=text, prompt=[{"role": "user", "content": "2+2?"}], row={"gold": "4"}) for text in ("4", "5")
+    ]
+    card = mix.score(samples)
+    assert list(card.terms) == list(names)
+    assert card.values["mentions"] == (1.0, 0.0)
+    assert card.values["late"] == (None, 0.5)
+    assert [verdict.reason for verdict in card.verdicts["short"]] == ["1_scores_for_2_completions"] * 2
+    assert described_verifier(mix.terms[0].verifier)["verifier"] == "plain_rewards.mentions"
+    assert verifier_identity(mix.terms[0].verifier) != verifier_identity(mix.terms[1].verifier)
+    for name in names:
+        assert caplog.text.count(f"plain_rewards.{name} is a plain reward function") == 1
+    with pytest.raises(ValueError, match="takes no arguments, got `threshold`"):
+        built("[{verifier: plain_rewards.mentions, threshold: 1}]")

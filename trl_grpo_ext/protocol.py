@@ -73,6 +73,10 @@ class Verifier(ABC):
 
     name: str | None = None
 
+    def __init__(self, name: str | None = None) -> None:
+        if name is not None:
+            self.name = name
+
     @abstractmethod
     def verify(self, sample: Sample) -> Verdict:
         """Judge one completion. A bad completion is a verdict, never an exception."""
@@ -151,6 +155,10 @@ class Verifier(ABC):
         `thorough` looks for what takes long to find, as `trl-grpo-ext check-data` does.
         """
         return []
+
+    def for_limit(self, tokens: int) -> Verifier:
+        """Return this verifier for completions that are cut after so many tokens; most are the same for any."""
+        return self
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Figures of a batch to log besides the shares of its statuses; the same keys for every batch.

@@ -43,7 +43,7 @@ class Scorecard:
         values: By term, N values, the scores after shape and gate; None where there is no score.
         gated: By term, N flags: True if a closed gate has set the value.
         others: N weighted sums of what reward functions beside the mix gave, None where none has scored the sample, and
-            NaN where the rollout has failed in its environment; or None if there are no such functions or failures.
+            NaN where it has failed outside of the mix; or None if there are no such functions or failures.
         advantages: N advantages as TRL computed them, or None before it has.
         mode: Whether the batch was made for training or for evaluation.
 
@@ -88,7 +88,7 @@ class Scorecard:
         """N flags: True if the sample must not be trained on. This is the one place where that is decided.
 
         A sample is void if a term in force applies to it and has no value for it, by the grader's or the data's fault,
-        if its rollout has failed in its environment, or if nothing in force has scored it: no term applies, and no
+        if it has failed outside of the mix, or if nothing in force has scored it: no term applies, and no
         other reward function gave it anything.
         """
         others = self.others or (None,) * len(self)
@@ -102,7 +102,7 @@ class Scorecard:
 
     @property
     def failed(self) -> tuple[bool, ...]:
-        """N flags: True if the rollout has failed in its environment, whatever terms say of it."""
+        """N flags: True for a failure outside of the mix, an environment's or a function's NaN, whatever terms say."""
         return tuple(other is not None and math.isnan(other) for other in self.others or (None,) * len(self))
 
     def unscored(self, term: str) -> list[int]:
@@ -243,7 +243,7 @@ class Scorecard:
         return replace(self, others=tuple(others))
 
     def with_failed(self, failed: Sequence[bool]) -> Scorecard:
-        """This scorecard in which rollouts have failed in their environments, by N flags, or by none."""
+        """This scorecard in which rows have failed outside of the mix, by N flags, or by none."""
         if not any(failed):
             return self
         others = self.others or (None,) * len(self)

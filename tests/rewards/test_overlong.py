@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext import Blame, Sample, Status
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, VerifiedGRPOTrainer
+from trl_grpo_ext.rewards import FirstScored
 from trl_grpo_ext.rewards.trl_lengths import OverlongVerifier
 
 VERIFIER = OverlongVerifier(max_completion_len=100, soft_punish_cache=20)
@@ -54,6 +55,25 @@ def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
 def test_the_text_does_not_matter() -> None:
     samples = [Sample(text=text, completion_ids=[1] * 90) for text in ("", "\ud800\0" * 99, "<think>")]
     assert {verdict.score for verdict in VERIFIER.judge_samples(samples)} == {-0.5}
+
+
+def test_the_limit_is_the_trainers_and_the_soft_zone_a_fifth_of_it_also_inside_a_composition() -> None:
+    limited = FirstScored(verifiers=[OverlongVerifier()]).for_limit(100)
+    assert limited(["a", "b"], completion_ids=[[1] * 80, [1] * 90]) == [0.0, -0.5]
+    assert OverlongVerifier().for_limit(100)(["a", "b"], completion_ids=[[1] * 80, [1] * 90]) == [0.0, -0.5]
+    assert VERIFIER.for_limit(7) is VERIFIER
+
+
+def test_a_trainer_of_ours_and_a_recipe_tell_the_limit_and_plain_trl_is_refused(
+    tiny_model: str, sums: Any, config: Any
+) -> None:
+    mix = RewardMix([RewardTerm(name="overlong", verifier=OverlongVerifier())])
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(max_completion_length=40), sums["train"])
+    (described,) = trainer._run_settings["rewards"]
+    assert described["settings"]["max_completion_len"] == 40
+    with pytest.raises(ValueError, match="set max_completion_len to the max_completion_length"):
+        OverlongVerifier()(["text"], completion_ids=[[1]])
+    assert OverlongVerifier().verify(Sample(text="", completion_ids=[1])).reason == "limit_unknown"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +13,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, GoldVerifier
 from trl_grpo_ext.rewards.composed import Composition, Rescored
+from trl_grpo_ext.rewards.function import as_trl_calls, call_plain
 from trl_grpo_ext.rewards.registry import import_named
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.lazy import find_object
@@ -138,7 +137,7 @@ class FunctionReward(Verifier):
         return judged
 
     def _call(self, samples: Sequence[Sample], seconds: float) -> list[Verdict] | Verdict:
-        arguments = (self.module, self.attribute, *_as_trl_calls(samples))
+        arguments = (self.module, self.attribute, *as_trl_calls(samples))
         (result,) = shared_pool().run([Call(target=f"{__name__}:call_reward", arguments=arguments)], timeout=seconds)
         if result.failure is None:
             return [Verdict(**record) for record in result.value]
@@ -147,35 +146,9 @@ class FunctionReward(Verifier):
         return grader_error(f"raised_{result.detail or result.failure}", error=result.error)
 
 
-def _as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[Any]]]:
-    """Completions and columns: conversations where prompts are, texts where they are texts."""
-    completions = [
-        sample.text if isinstance(sample.prompt, str) else [{"role": "assistant", "content": sample.text}]
-        for sample in samples
-    ]
-    columns = {name: [sample.row.get(name) for sample in samples] for name in samples[0].row}
-    ids = [list(sample.completion_ids or ()) for sample in samples]
-    return completions, {"prompts": [sample.prompt for sample in samples], "completion_ids": ids, **columns}
-
-
 def call_reward(
     module: str, attribute: str, completions: Sequence[Any], columns: dict[str, list[Any]]
 ) -> list[dict[str, Any]]:
     """The records of the verdicts that a function's scores are. Called inside a worker."""
-    function: Any = find_object(module, attribute)
-    scores = function(completions=completions, trainer_state=None, log_extra=_ignored, log_metric=_ignored, **columns)
-    if inspect.isawaitable(scores):
-        scores = asyncio.run(_awaited(scores))
-    scores = list(scores)
-    if len(scores) != len(completions):
-        verdict = grader_error(f"{len(scores)}_scores_for_{len(completions)}_completions")
-        return [verdict.to_record()] * len(completions)
-    return [as_verdict(score).to_record() for score in scores]
-
-
-async def _awaited(scores: Any) -> Any:
-    return await scores
-
-
-def _ignored(*_: object) -> None:
-    """TRL's logging, which is not needed here."""
+    verdicts = call_plain(find_object(module, attribute), completions, columns)
+    return [verdict.to_record() for verdict in verdicts]

@@ -14,9 +14,9 @@ NOTHING_LEARNED = 4  # none of the training's completions could be judged
 INTERRUPTED = 130  # Ctrl-C ended it; a line on stderr says what is left. It is the status that shells give.
 
 
-def refuse(reason: object) -> int:
+def refuse(reason: object, command: str = "") -> int:
     """Say on stderr why the command cannot do it; returns the exit status."""
-    print(f"trl-grpo-ext: error: {reason}", file=sys.stderr)
+    print(f"{f'trl-grpo-ext {command}'.rstrip()}: error: {reason}", file=sys.stderr)
     return REFUSED
 
 

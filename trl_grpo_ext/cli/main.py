@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 from trl_grpo_ext.cli import audit, check_data, diagnose, docs, doctor, init, lab, recipes, replay, report, score, train
@@ -67,19 +68,36 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     asked = next(iter(sys.argv[1:] if argv is None else argv), "-")
     if not asked.startswith("-") and asked not in COMMANDS:
         raise SystemExit(refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}"))
+    if asked in COMMANDS:
+        _check_flags(asked, (sys.argv[1:] if argv is None else argv)[1:], commands.choices[asked])
     arguments, flags = parser.parse_known_args(argv)
     if flags and arguments.command not in PARSE_FLAGS:
-        parser.error(f"unrecognized arguments: {' '.join(flags)}")
-    for flag in flags:
-        _check_spelling(flag.partition("=")[0], commands.choices[arguments.command])
+        commands.choices[arguments.command].error(f"unrecognized arguments: {' '.join(flags)}")
     arguments.flags = flags
     return arguments
 
 
-def _check_spelling(flag: str, command: argparse.ArgumentParser) -> None:
-    """End with status 2 for a flag that is nearly one of the command's own, and none of a configuration's."""
-    from trl_grpo_ext.recipe.file import flags_of_fields
+def _check_flags(command: str, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """End with status 2 for a flag that the command does not take; argparse tells first of all that is missing."""
+    own = parser._option_string_actions
+    for word in itertools.takewhile(lambda word: word != "--", words):
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and " " not in flag and flag not in own:
+            error = _of_unknown_field(flag, own) if command in PARSE_FLAGS else _of_unknown_flag(flag, own)
+            if error:
+                raise SystemExit(refuse(error, command))
 
-    near = nearest(flag, command._option_string_actions, likeness=0.8)
-    if flag.startswith("--") and near and flag not in flags_of_fields():
-        raise SystemExit(refuse(f"Unknown flag `{flag}`. Did you mean `{near}`?"))
+
+def _of_unknown_flag(flag: str, own: Iterable[str]) -> str:
+    return f"Unknown flag `{flag}`. {did_you_mean(flag, (name for name in own if name.startswith('--')))}"
+
+
+def _of_unknown_field(flag: str, own: Iterable[str]) -> str:
+    """Return an error for a flag that is no field of a configuration; empty for one that is."""
+    from trl_grpo_ext.recipe.file import flags_of_fields, unknown_flag
+
+    fields = flags_of_fields()
+    if flag in fields:
+        return ""
+    near = nearest(flag, own, likeness=0.8)
+    return f"Unknown flag `{flag}`. Did you mean `{near}`?" if near else unknown_flag(flag.removeprefix("--"), fields)

@@ -128,7 +128,7 @@ def _mix(arguments: argparse.Namespace) -> RewardMix:
         return build_mix([_entry(text) for text in arguments.verifier], each="--verifier")
     file = load_recipe(arguments.config)
     set_environment(file)
-    return build_mix(file.keys.get("rewards"))
+    return build_mix(file.keys.get("rewards")).for_limit(file.keys.get("max_completion_length"))
 
 
 def _entry(text: str) -> Any:

@@ -12,7 +12,8 @@ from statistics import fmean
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
 
-Cause = tuple[str, str]  # the term that has no value, empty for the environment's own failure; and the reason
+Cause = tuple[str, str]  # the term that has no value, empty for a failure outside of the mix; and the reason
+NOT_FINITE = "not_finite"  # a reward function beside the mix gave NaN or infinity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +62,11 @@ def cause_of(card: Scorecard, row: int) -> Cause | None:
         verdict = card.verdicts[term][row]
         if verdict is not None and card.values[term][row] is None:
             return term, verdict.reason or str(verdict.status)
-    outcome = card.samples[row].outcome
-    if not card.failed[row] or outcome is None:
+    if not card.failed[row]:
         return None
+    outcome = card.samples[row].outcome
+    if outcome is None:
+        return "", NOT_FINITE
     return "", "no_reward" if outcome.verdict is None else outcome.verdict.reason
 
 

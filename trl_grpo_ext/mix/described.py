@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard, get_args
 
 from trl_grpo_ext.mix.combination import Combination, Kind
 from trl_grpo_ext.mix.gate import Gate
@@ -13,8 +14,11 @@ from trl_grpo_ext.mix.schedule import Schedule, Weight, cosine, linear
 from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.function import PlainFunction
 from trl_grpo_ext.rewards.registry import find_verifier, import_named, verifier_names
 from trl_grpo_ext.support.text import did_you_mean, nearest
+
+logger = logging.getLogger(__name__)
 
 TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored", "only")
 
@@ -98,8 +102,13 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
             hint = f"Did you mean `{meant}`?" if meant else "A function reads what it needs from `sample.row`."
             raise ValueError(f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}")
         return found
+    if _is_plain_function(found):
+        return _plain_function(name, found, arguments)
     if not (isinstance(found, type) and issubclass(found, Verifier)):
-        raise ValueError(f"{name!r} is not a verifier; make one of a function with @verifier.")
+        raise ValueError(
+            f"{name!r} is not a verifier; make one of a function with @verifier. (TRL's plain reward functions, which "
+            f"take `completions`, will do too.)"
+        )
     valid = list(inspect.signature(found).parameters)
     for key in arguments:
         if key not in valid:
@@ -108,6 +117,32 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
     if missing:
         raise ValueError(f"the verifier {name!r} needs `{missing[0]}`.")
     return found(**{key: _argument(value) for key, value in arguments.items()})
+
+
+def _is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
+    """Whether it is no class, and takes what TRL calls a reward function with."""
+    if isinstance(found, type) or not callable(found):
+        return False
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (TypeError, ValueError):  # some of C
+        return False
+    return any(each.name == "completions" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _plain_function(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> PlainFunction:
+    if arguments:
+        raise ValueError(
+            f"{name!r} is a plain reward function and takes no arguments, got `{sorted(arguments)[0]}`. A function "
+            f"reads the dataset's columns from its parameters."
+        )
+    logger.warning(
+        "%s is a plain reward function: it is called as TRL calls it, and its numbers count, but nothing says why a "
+        "completion got its number. Its None leaves the row out of training. With @verifier it gives verdicts: "
+        "trl-grpo-ext docs verifiers",
+        name,
+    )
+    return PlainFunction(function)
 
 
 RAMP_KEYS = ("from", "to", "begin", "until", "curve", "unit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, NoReturn
 
@@ -80,6 +81,13 @@ class RewardMix:
                 "A RewardMix goes to VerifiedGRPOTrainer. TRL's own trainers take its terms: "
                 "reward_funcs=mix.reward_funcs(), and in their config reward_weights=mix.weights."
             )
+
+    def for_limit(self, tokens: int | None) -> RewardMix:
+        """Return the mix for completions that are cut after so many tokens, for terms that depend on it."""
+        if tokens is None:
+            return self
+        verifiers = {term.name: verifier.for_limit(tokens) for term, verifier in self.verifiers}
+        return RewardMix([replace(term, verifier=verifiers.get(term.name)) for term in self.terms])
 
     def __repr__(self) -> str:
         return f"RewardMix({list(self.terms)!r})"

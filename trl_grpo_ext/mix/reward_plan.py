@@ -38,7 +38,7 @@ class RewardPlan:
 
 
 def plan_rewards(
-    reward_funcs: Any, reward_weights: Sequence[float] | None = None, *, others: bool = False
+    reward_funcs: Any, reward_weights: Sequence[float] | None = None, *, others: bool = False, limit: int | None = None
 ) -> RewardPlan:
     """Sort out what the user passed as `reward_funcs`.
 
@@ -46,6 +46,7 @@ def plan_rewards(
         reward_funcs: A `RewardMix`, a verifier, whatever TRL takes (a callable, sync or async, a reward model or
             its name), or a list of these with at most one mix in it.
         others: Whether environments may add rewards of their own, so that none here needs a weight.
+        limit: The tokens after which completions are cut, for verifiers that depend on it; None if it is unknown.
         reward_weights: TRL's weights by position, one for each entry of the list; not with a mix.
 
     Raises:
@@ -64,7 +65,7 @@ def plan_rewards(
         )
     weighted = list(zip(entries, _weights_of_entries(reward_weights, len(entries)), strict=True))
     terms = [term for entry, weight in weighted for term in _terms(entry, weight)]
-    mix = RewardMix(terms) if terms else None
+    mix = RewardMix(terms).for_limit(limit) if terms else None
     scorer = BatchScorer(mix) if mix else None
     functions: list[Any] = []
     weights: list[float] = []

@@ -132,7 +132,7 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     written = flags_of_fields()
     for flag in flags:
         if flag.startswith("--") and flag.partition("=")[0] not in written:
-            raise ValueError(_unknown_flag(flag.partition("=")[0].removeprefix("--"), written))
+            raise ValueError(unknown_flag(flag.partition("=")[0].removeprefix("--"), written))
 
 
 def check_numbers(written: Mapping[str, Any]) -> None:
@@ -157,7 +157,8 @@ def _all_fields() -> Mapping[str, str]:
     return {name: of for module, class_name in DATACLASSES for name, of in field_types(module, class_name).items()}
 
 
-def _unknown_flag(name: str, written: set[str]) -> str:
+def unknown_flag(name: str, written: set[str]) -> str:
+    """Say that no field has this name, and which of the flags that there are is nearest."""
     if name in FILE_ONLY_KEYS:
         return f"`--{name}` is not a flag: `{name}` is set in the recipe's file."
     near = f"--{SHORT[name]}" if name in SHORT else nearest(f"--{name}", written)

@@ -225,7 +225,7 @@ def read_new_rewards(keys: Mapping[str, Any], run: RecordedRun) -> NewRewards:
     run_settings = run.settings
     if keys.get("reward_weights") is not None:
         raise ValueError("`rewards:` bring their own weights: remove reward_weights and set each term's weight.")
-    mix = build_mix(keys.get("rewards"))
+    mix = build_mix(keys.get("rewards")).for_limit(run_settings.get("max_completion_length"))
     ignored = {
         key: (run_settings[key], value)
         for key, value in keys.items()

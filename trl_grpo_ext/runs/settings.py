@@ -25,7 +25,7 @@ from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.shape import NAMES
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.function import FunctionVerifier
+from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.support.version import __version__
@@ -150,6 +150,8 @@ def described_verifier(verifier: Verifier) -> dict[str, Any]:
     if isinstance(verifier, FunctionVerifier):
         settings = {"isolated": verifier.isolated, "timeout": verifier.timeout}
         return {"verifier": _path(verifier.function), "settings": settings}
+    if isinstance(verifier, PlainFunction):
+        return {"verifier": _path(verifier.function), "settings": {}}
     is_ours = type(verifier).__module__.startswith("trl_grpo_ext.")
     arguments: Mapping[str, Any] = _arguments(verifier) if is_ours and is_dataclass(verifier) else {}
     told = {name: _told(value) for name, value in arguments.items() if not SECRET.search(name)}

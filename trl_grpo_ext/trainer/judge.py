@@ -124,23 +124,51 @@ class Judge:
         """Take the void rows out of TRL's rewards, (n, f) of all ranks, in place; returns the card with all rewards.
 
         `failed` are n flags, True if the rollout has failed in its environment; or none. TRL would count what only
-        rewards without weight have scored as a 0, and a None beside a number too. An infinite reward would be that of
-        its whole group, so it is none.
+        rewards without weight have scored as a 0, and a None beside a number too.
         """
-        for column in rewards.isinf().any(dim=0).nonzero().flatten().tolist():
-            name = self._names[column] if column < len(self._names) else "of an environment"
-            self._once.warn(logger, name, "The reward %r was infinite; that counts as None, no reward.", name)
-        rewards[rewards.isinf()] = torch.nan
+        void = self._not_finite(rewards)
         if failed:
-            rewards[torch.tensor(failed, dtype=torch.bool, device=rewards.device)] = torch.nan
+            void |= torch.tensor(failed, dtype=torch.bool, device=rewards.device)
+        rewards[void] = torch.nan
         if card is None:
             rewards[rewards[:, self.weights.to(rewards.device) != 0].isnan().all(dim=1)] = torch.nan
             return None
+        self._tell_of_none(rewards[~void])
         if card.others is not None:
             card = self._with_others(card, rewards)
-        card = card.with_failed(failed)
+        card = card.with_failed(void.tolist())
         rewards[torch.tensor(card.void, dtype=torch.bool, device=rewards.device)] = torch.nan
         return card
+
+    def _not_finite(self, rewards: torch.Tensor) -> torch.Tensor:
+        """Return (n,) flags of the rows to which a reward in force has given NaN or infinity; makes NaN of both.
+
+        Both come as infinity (`with_nan_apart`). Either would be the reward of its whole group, and neither is a 0.
+        """
+        is_infinite = rewards.isinf()
+        for column in is_infinite.any(dim=0).nonzero().flatten().tolist():
+            name = self._names[column] if column < len(self._names) else "of an environment"
+            told = (
+                "The reward %r was NaN or infinite for %d of %d completions. No one knows what they are worth, so "
+                "where the reward has a weight their rows are void: they are left out of training. For a reward that "
+                "does not apply to a row, return None."
+            )
+            self._once.warn(logger, name, told, name, int(is_infinite[:, column].sum()), len(rewards))
+        rewards[is_infinite] = torch.nan
+        return is_infinite[:, self.weights.to(rewards.device) != 0].any(dim=1)
+
+    def _tell_of_none(self, rewards: torch.Tensor) -> None:
+        """Say once what a plain function's None means, where a verifier's means something else."""
+        for column, name in enumerate(self._names):
+            missing = int(rewards[:, column].isnan().sum())
+            if missing and name not in self._positions:
+                told = (
+                    "The reward %r gave None for %d of %d completions. As in TRL, that says that the reward "
+                    "does not apply: the other rewards alone train the row, as if this one were 0. If a completion "
+                    "could not be judged, return NaN, or make it a verifier (@verifier), whose None leaves "
+                    "the row out of training."
+                )
+                self._once.warn(logger, ("None", name), told, name, missing, len(rewards))
 
     def _with_others(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
         """The card with what functions beside the mix, and environments, have given."""

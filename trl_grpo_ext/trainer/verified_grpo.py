@@ -38,6 +38,7 @@ from trl_grpo_ext.trainer.judge import (
     leave_dead_groups_out,
 )
 from trl_grpo_ext.trainer.noise_meter import NoiseMeter
+from trl_grpo_ext.trainer.plain_functions import with_nan_apart
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.rollouts import Rollouts
@@ -62,7 +63,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         model: As TRL's.
         reward_funcs: A `RewardMix`, a verifier, whatever TRL takes, or a list of these. A verifier that cannot
             judge a completion, by its own or the data's fault, takes the row out of the group's baseline; a plain
-            function's None keeps TRL's meaning, that it does not apply.
+            function's NaN does so too, and its None keeps TRL's meaning, that it does not apply.
         args: A `VerifiedGRPOConfig`, or TRL's `GRPOConfig`.
         train_dataset: As TRL's.
         eval_dataset: As TRL's.
@@ -97,7 +98,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     ) -> None:
         args = default_config(model) if args is None else args
         has_environments = kwargs.get("environment_factory") is not None
-        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments)
+        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=args.max_completion_length)
         check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
         self.mix = plan.mix
         self._scorer = plan.scorer
@@ -113,7 +114,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         if has_environments:
             kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
         kwargs |= {"args": args, "train_dataset": train_dataset, "eval_dataset": eval_dataset}
-        super().__init__(model, plan.functions, **kwargs)  # by name: GMPOTrainer, if between, takes no more in order
+        super().__init__(model, with_nan_apart(plan.functions), **kwargs)  # GMPOTrainer, if between, takes only names
         self._rollouts = Rollouts(self, plan)
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)

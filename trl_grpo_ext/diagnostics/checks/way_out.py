@@ -9,7 +9,7 @@ from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.figures.voids import Cause
+from trl_grpo_ext.figures.voids import NOT_FINITE, Cause
 from trl_grpo_ext.support.estimate import Estimate
 
 # Ours, tried in tests/test_fault_injection.py (wrong answers that break the grader), and against graders that fail by
@@ -34,7 +34,8 @@ def _of_cause(window: Window, cause: Cause) -> Finding | None:
     if now.mean < WARN or not (rise or lower):
         return None
     term, reason = cause
-    whose = f"`{term}`" if term else "the environment"
+    beside_the_mix = "a reward function" if reason == NOT_FINITE else "the environment"
+    whose = f"`{term}`" if term else beside_the_mix
     how = [f"up by {percent(rise)}"] if rise else []
     how += [f"where their siblings score {lower:.2f} less than others do"] if lower else []
     return Finding(
@@ -45,7 +46,7 @@ def _of_cause(window: Window, cause: Cause) -> Finding | None:
             f"nothing."
         ),
         numbers={"share": now.mean, "rise": rise, "siblings_lower": lower},
-        action=_action(term),
+        action=_action(term, reason),
     )
 
 
@@ -79,8 +80,9 @@ def _share(batches: Sequence[BatchFigures], cause: Cause) -> Estimate:
     return Estimate.together([*none, *(batch.voids[cause].shares for batch in batches if cause in batch.voids)])
 
 
-def _action(term: str) -> str:
+def _action(term: str, reason: str) -> str:
     read = "Read these completions. If they bring the failure about, it is no failure"
     if term:
         return f"{read}: have the verifier of `{term}` score it 0, or set `on_unscored: zero` for the term."
-    return f"{read}: have `get_reward` return 0 for it."
+    function = "the function" if reason == NOT_FINITE else "`get_reward`"
+    return f"{read}: have {function} return 0 for it."
