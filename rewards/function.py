@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, overload
 
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
-from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.sample import TRL_EXTRAS, Sample
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
@@ -70,6 +70,9 @@ class FunctionVerifier(Verifier):
         return f"<verifier {self.function.__module__}.{self.function.__qualname__}>"
 
 
+VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 class PlainFunction(BatchVerifier):
     """A plain TRL reward function as a verifier: its numbers are scores, and nothing says why they are.
 
@@ -80,11 +83,41 @@ class PlainFunction(BatchVerifier):
         super().__init__(getattr(function, "__name__", type(function).__name__))
         self.function = function
 
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise a ValueError if the function takes a column that the data does not have."""
+        if missing := missing_columns(self.function, columns):
+            raise ValueError(needs_columns(self.__name__, missing, columns))
+
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         return self.guarded_batch(self._call, samples)
 
     def _call(self, samples: Sequence[Sample]) -> list[Verdict]:
         return call_plain(self.function, *as_trl_calls(samples)) if samples else []
+
+
+def missing_columns(function: Callable[..., Any], columns: Collection[str]) -> list[str]:
+    """Return the parameters of a plain function that neither TRL nor a column gives a value.
+
+    Examples:
+        >>> def exact(completions, answer, strict=True, **kwargs): ...
+        >>> missing_columns(exact, ["solution"]), missing_columns(exact, ["answer"])
+        (['answer'], [])
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some of C
+        return []
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in VARIABLE]
+    return [name for name in needed if name not in {"completions", *TRL_EXTRAS, *columns}]
+
+
+def needs_columns(name: str, missing: Sequence[str], columns: Collection[str]) -> str:
+    """Say which of its parameters a plain function gets no value for."""
+    have = ", ".join(f"`{column}`" for column in columns if column != "prompt") or "none"
+    return (
+        f"The function {name!r} takes {', '.join(f'`{each}`' for each in missing)}, and the data has no such column; "
+        f"its columns are: {have}. TRL passes each column under its own name: rename the parameter, or the column."
+    )
 
 
 def as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[Any]]]:

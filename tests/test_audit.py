@@ -9,6 +9,7 @@ from pathlib import Path
 import planted_holes
 import pytest
 import yaml
+from command_line import run_here
 
 from trl_grpo_ext.audit.attacked import Attack, Period
 from trl_grpo_ext.audit.printed import attack_sentence
@@ -160,6 +161,25 @@ def test_a_function_is_named_with_a_colon_or_a_dot(name: str) -> None:
     assert (reward.module, reward.attribute) == ("planted_holes", "substring")
 
 
+def test_gold_names_the_column_for_verifiers_and_functions_and_without_it_a_missing_column_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tutorial_reward.py").write_text(
+        "def right(completions, answer, **_): return [float(a in c) for c, a in zip(completions, answer)]\n"
+    )
+    rows = [{"prompt": f"1+{second}?", "label": str(1 + second)} for second in range(4)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    close_workers()  # which know only the folders of when they were started
+    told = run_here("audit", "tutorial_reward.right", cwd=tmp_path, expect=REFUSED).stderr
+    assert "takes `answer`, and the data has no such column; its columns are: `solution`" in told
+    assert "--gold COLUMN" in told
+    for reward, status in (("tutorial_reward.right", FOUND), ("math", FINE)):
+        audited = run_here("audit", reward, "--data", "rows.jsonl", "--gold", "label", cwd=tmp_path, expect=status)
+        assert "Tried on 4 rows of rows.jsonl" in audited.stdout
+
+
 def test_a_policy_never_writes_programs_for_a_function_without_a_sandbox() -> None:
     with pytest.raises(ValueError, match="sandbox"):
         check_attack(FunctionReward("planted_holes", "substring"), "program")
@@ -242,14 +262,14 @@ def test_a_reward_that_does_not_look_at_the_gold_is_told_from_a_hole(capsys: pyt
 def test_of_a_function_that_fails_on_every_gold_the_audit_says_only_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "needs_more.py").write_text("def reward(completions, label, **_):\n    return [1.0] * len(label)\n")
+    (tmp_path / "needs_more.py").write_text("def reward(completions, **row):\n    return [1.0] * len(row['label'])\n")
     monkeypatch.chdir(tmp_path)
     close_workers()  # which would look for it elsewhere
     assert main(["audit", "needs_more:reward"]) == REFUSED
     printed = capsys.readouterr()
-    assert "error: reward fails on every right answer of bundled:sums: TypeError: reward() missing" in printed.err
+    assert "reward fails on every right answer of bundled:sums: KeyError: 'label' (needs_more.py:2)" in printed.err
     assert "so nothing was audited. Give it rows that it can judge (--data)" in printed.err
-    assert (printed.out, printed.err.count("TypeError")) == ("", 1)
+    assert (printed.out, printed.err.count("KeyError")) == ("", 1)
 
 
 OWN = """

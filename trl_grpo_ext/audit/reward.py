@@ -13,7 +13,13 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, GoldVerifier
 from trl_grpo_ext.rewards.composed import Composition, Rescored
-from trl_grpo_ext.rewards.function import as_trl_calls, call_plain
+from trl_grpo_ext.rewards.function import (
+    PlainFunction,
+    as_trl_calls,
+    call_plain,
+    missing_columns,
+    needs_columns,
+)
 from trl_grpo_ext.rewards.registry import import_named
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.lazy import find_object
@@ -43,6 +49,34 @@ def gold_columns(reward: Verifier) -> tuple[str, ...]:
     """The columns in which the reward, or its terms, look for the right answer, in order; the usual if none says."""
     golds = [column for part in _parts(reward) if isinstance(part, GoldVerifier) for column in part.gold_columns]
     return tuple(dict.fromkeys(golds)) or GOLD_COLUMNS
+
+
+def read_under(reward: Verifier, columns: Collection[str]) -> tuple[str, ...]:
+    """Return the names under which the reward, or its terms, read a gold that stands in another column.
+
+    Of a verifier this is its own column, and of a function the parameter that no column has the name of.
+    """
+    names: list[str] = []
+    for part in _parts(reward):
+        if isinstance(part, GoldVerifier):
+            names.append(part.gold_columns[0])
+        elif len(missing := _missing(part, columns)) == 1:
+            names += missing
+    return tuple(dict.fromkeys(names))
+
+
+def check_parameters(reward: Verifier, columns: Collection[str]) -> None:
+    """Raise a ValueError if a function takes a column that the data does not have."""
+    if missing := _missing(reward, columns):
+        told = needs_columns(reward.__name__, missing, columns)
+        raise ValueError(f"{told} For this audit, --gold COLUMN passes it a column of another name.")
+
+
+def _missing(reward: Verifier, columns: Collection[str]) -> list[str]:
+    if isinstance(reward, FunctionReward):
+        function: Any = find_object(reward.module, reward.attribute)
+        return missing_columns(function, columns)
+    return missing_columns(reward.function, columns) if isinstance(reward, PlainFunction) else []
 
 
 def _parts(reward: Verifier) -> Iterator[Verifier]:

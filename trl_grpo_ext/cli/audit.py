@@ -53,7 +53,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--gold",
         metavar="COLUMN",
-        help="the column of the right answers (what the reward says, else solution, else answer)",
+        help="the column of the right answers, for the reward too (what it says itself, else solution, else answer)",
     )
     parser.add_argument(
         "--skip", action="append", default=[], metavar="PROBE", help="a probe that does not apply to this reward"
@@ -135,7 +135,7 @@ def _attack(audited: _Audited, seed: int) -> list[Attack]:
 def _read(arguments: argparse.Namespace) -> _Audited:
     """What is audited, and on what; a ValueError says what is wrong with the arguments."""
     from trl_grpo_ext.audit.probes import check_skipped
-    from trl_grpo_ext.audit.reward import MixReward, check_attack, gold_columns, reward_named
+    from trl_grpo_ext.audit.reward import MixReward, check_attack, reward_named
     from trl_grpo_ext.audit.task import read_tasks
 
     if arguments.limit < 2:
@@ -158,20 +158,37 @@ def _read(arguments: argparse.Namespace) -> _Audited:
     else:
         assert named is not None
         reward, data = named, _data(arguments.data or _suitable(named), arguments.prompt)
-    rows = _rows(data, arguments.limit)
-    if "prompt" not in rows[0]:
-        raise ValueError(
-            f"There is no column `prompt`: name that of the prompts (--prompt). {did_you_mean('', rows[0])}"
-        )
-    if arguments.gold is not None and arguments.gold not in rows[0]:
-        raise ValueError(f"There is no column `{arguments.gold}` (--gold). {did_you_mean(arguments.gold, rows[0])}")
+    rows, golds = _with_gold(_rows(data, arguments.limit), reward, arguments.gold)
     reward.check_columns([name for name in rows[0] if name != "prompt"])
-    golds = gold_columns(reward) if arguments.gold is None else (arguments.gold,)
     tasks = _of_one_kind(read_tasks(rows, golds))
     check_skipped(arguments.skip, tasks[0].kind)
     if arguments.attack:
         check_attack(reward, tasks[0].kind)
     return _Audited(reward, tasks, data.dataset_name or "the recipe's datasets", golds)
+
+
+def _with_gold(
+    rows: list[dict[str, Any]], reward: Verifier, gold: str | None
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The rows, in which the reward finds the gold of the named column, and the columns of right answers.
+
+    Raises:
+        ValueError: for columns that are not there.
+    """
+    from trl_grpo_ext.audit.reward import check_parameters, gold_columns, read_under
+
+    golds = gold_columns(reward)
+    if "prompt" not in rows[0]:
+        raise ValueError(
+            f"There is no column `prompt`: name that of the prompts (--prompt). {did_you_mean('', rows[0])}"
+        )
+    if gold is not None:
+        if gold not in rows[0]:
+            raise ValueError(f"There is no column `{gold}` (--gold). {did_you_mean(gold, rows[0])}")
+        golds = (gold, *read_under(reward, rows[0]))
+        rows = [row | dict.fromkeys(golds, row[gold]) for row in rows]
+    check_parameters(reward, rows[0])
+    return rows, golds
 
 
 def _of_one_kind(tasks: list[Task]) -> list[Task]:

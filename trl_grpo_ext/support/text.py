@@ -165,6 +165,8 @@ def _place(error: BaseException) -> str:
 
 
 def _is_library(filename: str) -> bool:
+    if Path(filename).is_relative_to(_PACKAGE):
+        return True
     return filename.startswith(("<", _LIBRARY)) or "site-packages" in filename or "dist-packages" in filename
 
 

@@ -98,7 +98,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     ) -> None:
         args = default_config(model) if args is None else args
         has_environments = kwargs.get("environment_factory") is not None
-        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=args.max_completion_length)
+        cut_at = args.max_completion_length
+        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=cut_at)
         check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
         self.mix = plan.mix
         self._scorer = plan.scorer
@@ -113,7 +114,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._noise: NoiseMeter | None = None
         if has_environments:
             kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
-        kwargs |= {"args": args, "train_dataset": train_dataset, "eval_dataset": eval_dataset}
+        kwargs.update(args=args, train_dataset=train_dataset, eval_dataset=eval_dataset)
         super().__init__(model, with_nan_apart(plan.functions), **kwargs)  # GMPOTrainer, if between, takes only names
         self._rollouts = Rollouts(self, plan)
         check_chat_template(self.processing_class, train_dataset)
