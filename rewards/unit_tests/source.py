@@ -200,7 +200,7 @@ def required_packages(sources: Iterable[str]) -> tuple[str, ...]:
     """Return the packages that sources import in any case: not in a branch, a loop or a `try`.
 
     Examples:
-        >>> required_packages(["import os, pandas\nif f():\n    import yaml", "def test(): import scipy.stats"])
+        >>> required_packages(["import os, pandas", "if f(): import yaml", "def test(): import scipy.stats"])
         ('pandas', 'scipy')
     """
     found: set[str] = set()

@@ -98,8 +98,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     ) -> None:
         args = default_config(model) if args is None else args
         has_environments = kwargs.get("environment_factory") is not None
-        cut_at = args.max_completion_length
-        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=cut_at)
+        limit = args.max_completion_length
+        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=limit)
         check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
         self.mix = plan.mix
         self._scorer = plan.scorer
@@ -122,8 +122,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         # Only our own entries: TRL has appended the weights of environments that score themselves.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
         check_weights(self.reward_weights.tolist())
-        budget = getattr(args, "judging_budget", None)
-        self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=budget)
+        self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=getattr(args, "judging_budget", None))
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
         expect_unknown_figures()

@@ -1,0 +1,228 @@
+r"""Build the tiny agent that ships with the package, and the products it is trained on.
+
+The tiny agent is a Llama of about 0.35 million parameters that has read nothing but products such as `47*86`. It was
+taught two habits. Mostly it answers at once, which it is bad at::
+
+    \boxed{3911}
+
+and otherwise it calls a tool, reads the result, and answers, which it is good at::
+
+    <call>{"name": "multiply", "arguments": {"a": 47, "b": 86}}</call>
+    4042
+    \boxed{4042}
+
+Nothing tells it which habit pays. That is left to GRPO, with the environment `trl_grpo_ext.environments.Calculator`.
+
+The script writes, under `--output`, `products/train.jsonl`, `products/test.jsonl` and `tiny_agent/`. The model has seen
+neither the train nor the test products. Building takes about five minutes on one CPU core.
+
+Usage::
+
+    python scripts/build_tiny_agent.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import transformers
+from build_tiny_reasoner import (
+    BOS,
+    CHARACTERS,
+    DEFAULT_OUTPUT,
+    EOS,
+    IGNORED,
+    PAD,
+    UNK,
+    Encoded,
+    ModelConfig,
+    SftStage,
+    accumulate_gradients,
+    build_model,
+    learning_rate_factor,
+    save_tokenizer,
+)
+from tokenizers import AddedToken, Tokenizer, decoders
+from tokenizers.models import BPE
+from torch.nn.utils.rnn import pad_sequence
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+ROLE_MARKERS = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
+OPEN, MIDDLE, CLOSE = '<call>{"name": "multiply", "arguments": {"a": ', ', "b": ', "}}</call>"
+WORDS = (OPEN, MIDDLE, CLOSE, "\\boxed{")
+TRAIN_SIZE, TEST_SIZE = 1500, 150
+SHAPE = ModelConfig(hidden_size=96, intermediate_size=256, num_layers=3, num_heads=4, max_positions=128)
+# The second stage is short: taught for longer, the model would learn what the products of small numbers are.
+STAGES = (
+    SftStage(think_share=1.0, steps=1200, learning_rate=3e-3),
+    SftStage(think_share=0.3, steps=300, learning_rate=1e-3),
+)
+
+# A call is rendered as the model writes it, so that the tokens of a turn are those that it has generated.
+CHAT_TEMPLATE = """\
+{{- bos_token }}
+{%- for message in messages %}
+    {{- '<|' + message['role'] + '|>' + (message['content'] or '') }}
+    {%- for call in message['tool_calls'] or [] %}
+        {{- '<call>' + ({'name': call['function']['name'], 'arguments': call['function']['arguments']} | tojson) }}
+        {{- '</call>' }}
+    {%- endfor %}
+    {{- eos_token }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|assistant|>' }}
+{%- endif %}
+"""
+# How transformers reads a call in what the model has written.
+RESPONSE_TEMPLATE = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|assistant|>",
+    "fields": {
+        "tool_calls": {
+            "open": "<call>",
+            "close_pattern": "</call>",
+            "repeats": True,
+            "content": "json",
+            "transform": {"type": "function", "function": "{content}"},
+        },
+        "content": {"close_pattern": "$", "content": "text"},
+    },
+}
+
+Factors = tuple[int, int]
+
+
+def products(rng: random.Random) -> Iterator[Factors]:
+    """Draw pairs of numbers with two digits, without end."""
+    while True:
+        yield rng.randint(11, 99), rng.randint(11, 99)
+
+
+def write_products(path: Path, pairs: list[Factors]) -> None:
+    """Write products as the prompts and solutions that the trainer reads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for a, b in pairs:
+            prompt = [{"role": "user", "content": f"{a}*{b}"}]
+            file.write(json.dumps({"prompt": prompt, "solution": str(a * b)}) + "\n")
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """Build a tokenizer with a token for each character, and a few for the parts of a call."""
+    special = [PAD, BOS, EOS, UNK, *ROLE_MARKERS]
+    vocab = {token: index for index, token in enumerate([*special, *WORDS, *CHARACTERS])}
+    tokenizer = Tokenizer(BPE(vocab=vocab, merges=[], unk_token=UNK))
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in WORDS])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=BOS,
+        eos_token=EOS,
+        pad_token=PAD,
+        unk_token=UNK,
+        additional_special_tokens=list(ROLE_MARKERS),
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=SHAPE.max_positions,
+        model_input_names=["input_ids", "attention_mask"],
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def turns(a: int, b: int, rng: random.Random, *, calls: bool) -> list[tuple[str, bool]]:
+    """The texts of a conversation, and whether the model is to learn each."""
+    asked = (f"{BOS}<|user|>{a}*{b}{EOS}<|assistant|>", False)
+    if not calls:
+        # A guess of the right length: to compute a product at once is beyond this model.
+        return [asked, (f"\\boxed{{{max(100, a * b + rng.randint(-300, 300))}}}{EOS}", True)]
+    call = (f"{OPEN}{a}{MIDDLE}{b}{CLOSE}{EOS}", True)
+    return [asked, call, (f"<|tool|>{a * b}{EOS}<|assistant|>", False), (f"\\boxed{{{a * b}}}{EOS}", True)]
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[list[tuple[str, bool]]]) -> Encoded:
+    """Turn conversations into padded token ids, and labels for what the model is to learn."""
+    all_ids, all_labels = [], []
+    for conversation in conversations:
+        ids: list[int] = []
+        labels: list[int] = []
+        for text, learned in conversation:
+            tokens = tokenizer.encode(text, add_special_tokens=False)
+            ids += tokens
+            labels += tokens if learned else [IGNORED] * len(tokens)
+        all_ids.append(torch.tensor(ids))
+        all_labels.append(torch.tensor(labels))
+    return (
+        pad_sequence(all_ids, batch_first=True, padding_value=tokenizer.pad_token_id),
+        pad_sequence(all_labels, batch_first=True, padding_value=IGNORED),
+    )
+
+
+def train(
+    model: LlamaForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    pairs: Iterator[Factors],
+    stage: SftStage,
+    rng: random.Random,
+) -> None:
+    """Take the model through one stage of its training."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, stage))
+    model.train()
+    for step in range(1, stage.steps + 1):
+        batch = [next(pairs) for _ in range(stage.batch_size)]
+        calling = round(stage.think_share * stage.batch_size)
+        parts = (batch[:calling], True), (batch[calling:], False)
+        encoded = [
+            encode(tokenizer, [turns(*pair, rng, calls=calls) for pair in part]) for part, calls in parts if part
+        ]
+        loss = accumulate_gradients(model, encoded)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), stage.max_grad_norm)
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+        if step % stage.log_every == 0:
+            print(f"step {step}/{stage.steps}  loss {loss:.4f}", flush=True)
+    model.eval()
+
+
+def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write the model, in half the bytes, and its tokenizer, with the template of its calls."""
+    shutil.rmtree(folder, ignore_errors=True)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | {"response_template": RESPONSE_TEMPLATE}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Build everything."""
+    parser = argparse.ArgumentParser(description="Build the bundled tiny agent and its products.")
+    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="where to write")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the data and the weights")
+    arguments = parser.parse_args()
+    rng = random.Random(arguments.seed)
+    kept = list(dict.fromkeys(next(products(rng)) for _ in range(2 * (TRAIN_SIZE + TEST_SIZE))))[
+        : TRAIN_SIZE + TEST_SIZE
+    ]
+    write_products(arguments.output / "products" / "test.jsonl", kept[:TEST_SIZE])
+    write_products(arguments.output / "products" / "train.jsonl", kept[TEST_SIZE:])
+    torch.set_num_threads(1)
+    transformers.set_seed(arguments.seed)
+    tokenizer = build_tokenizer()
+    model = build_model(SHAPE, tokenizer)
+    aside = set(kept)
+    unseen = (pair for pair in products(rng) if pair not in aside)
+    for stage in STAGES:
+        train(model, tokenizer, unseen, stage, rng)
+    save(model, tokenizer, arguments.output / "tiny_agent")
+
+
+if __name__ == "__main__":
+    main()
