@@ -63,7 +63,7 @@ class Judge:
         self._budget = budget
         self._accelerator = accelerator
         self._positions = plan.positions
-        self._names = plan.names
+        self._names = plan.names[: len(plan.weights)]  # without those of environments
         self.others = " or ".join(name for name in self._names if name not in self._positions)
         self._once = Once()
 

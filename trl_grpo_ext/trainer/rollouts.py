@@ -50,6 +50,8 @@ class Rollouts:
         self._has_term = mix is not None and any(judges_outcomes(verifier) for _, verifier in mix.verifiers)
         if self._has_term:
             self._leave_rewards_to_the_mix(len(plan.weights))  # to the functions, TRL has appended
+        # The run's settings name environments' rewards too, by which a replay knows that there were some.
+        plan.functions[len(plan.weights) :] = trainer.reward_funcs[len(plan.weights) :]
 
     def _leave_rewards_to_the_mix(self, functions: int) -> None:
         """Take out the columns that TRL has made of `get_reward`, which stand after the user's functions."""
