@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeGuard
 
@@ -12,13 +11,6 @@ from trl_grpo_ext.rewards.answers.tree import Apply, Node, Number
 
 MAX_DIGITS = 4_000  # Python refuses longer integers, since reading them takes quadratic time
 MAX_EXPONENT = 400  # beyond the range of floats; 10**10**10 must not be computed
-_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-    seventeen eighteen nineteen""".split()  # noqa: SIM905
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
-_PARTS = {
-    "half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8,
-    "ninth": 9, "tenth": 10, "twelfth": 12, "hundredth": 100,
-}  # fmt: skip
 _SCIENTIFIC = re.compile(r"(.*)[eE]([+-]?\d+)")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\[a-z]+\s*\{?(\d+)\}?")
 
@@ -43,23 +35,6 @@ def number(text: str) -> Number:
         raise UnreadableError
     places = len(digits.partition(".")[2]) - exponent if "." in digits else None
     return Number(Fraction(digits) * Fraction(10) ** exponent, places)
-
-
-def in_words(words: Sequence[str]) -> Number | None:
-    """The number below a hundred, or the fraction, that words say; None if they say none.
-
-    Examples:
-        >>> in_words(["forty", "two"]).value, in_words(["two", "thirds"]).value, in_words(["two", "forty"])
-        (Fraction(42, 1), Fraction(2, 3), None)
-    """
-    match words:
-        case [one] if one in _SMALL:
-            return Number(Fraction(_SMALL.index(one)))
-        case [ten, *one] if ten in _TENS and (not one or (len(one) == 1 and one[0] in _SMALL[1:10])):
-            return Number(Fraction(10 * _TENS.index(ten) + 20 + sum(map(_SMALL.index, one))))
-        case [count, part] if count in _SMALL[1:20] and (name := part.removesuffix("s")) in _PARTS:
-            return Number(Fraction(_SMALL.index(count), _PARTS[name]))
-    return None
 
 
 def negative(value: Node) -> Node:

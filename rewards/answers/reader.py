@@ -8,14 +8,18 @@ from fractions import Fraction
 from functools import lru_cache
 
 from trl_grpo_ext.rewards.answers.marks import names_parts
-from trl_grpo_ext.rewards.answers.numerals import in_words
-from trl_grpo_ext.rewards.answers.spelling import spelled, strip_delimiters
+from trl_grpo_ext.rewards.answers.moments import read_date, read_time
+from trl_grpo_ext.rewards.answers.number_words import in_digits
+from trl_grpo_ext.rewards.answers.spans import read_range, read_remainder
+from trl_grpo_ext.rewards.answers.spelling import spelled, strip_delimiters, without_text_commands
 from trl_grpo_ext.rewards.answers.statements import Statements
 from trl_grpo_ext.rewards.answers.structures import OperatorError, SideBySideError
 from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError, tokens
 from trl_grpo_ext.rewards.answers.tree import Collection, Node, Number, Opaque, Words
 
 MAX_CHARS = 2_000  # no honest answer is longer
+_SPACES = re.compile(r"\\[ ,;:!]|~")
+MAX_TYPED = 80  # characters of a date, a time, a remainder or a range
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _SAME = re.compile(
     r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?", re.IGNORECASE
@@ -33,7 +37,6 @@ _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _LONE_DOLLAR = re.compile(r"\A(\s*-?\s*)\$(?=\s*\d[^$]*\Z)")  # that no other closes: it is money
-_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(?:\\?text\{)?\s*([ap]\.?\s?m\.?)?\s*\}?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,8 @@ def read(text: str) -> Answer:
         return Answer(Number(Fraction(text)))
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
-    plain = _LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", plain))
-    known = _date_or_time(plain)
+    plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", plain)))
+    known = _of_own_type(plain)
     if known:
         return Answer(known)
     parts = _parts(plain) if ")" in plain else ()
@@ -116,15 +119,14 @@ def _tells_of_letter(row: tuple[Token, ...]) -> bool:
 
 def _words(row: tuple[Token, ...]) -> Node:
     said = [token.text.casefold() for token in row if token.text not in _PUNCTUATION]
-    return in_words(said) or Words(" ".join(said))
+    return Words(" ".join(said))
 
 
-def _date_or_time(text: str) -> Node | None:
-    if _DATE.fullmatch(text):
-        return Words(text)
-    time = _TIME.fullmatch(text)
-    if time is None or not (time[4] or time[3] or time[2].startswith("0") or time[1].startswith("0")):
+def _of_own_type(text: str) -> Node | None:
+    """The date, time, remainder or range that a text is as a whole; None for others."""
+    if len(text) > MAX_TYPED or not any(map(str.isdigit, text)):
         return None
-    afternoon = (time[4] or "").lower().startswith("p")
-    hour = int(time[1]) % 12 + 12 * afternoon if time[4] else int(time[1])
-    return Words(f"{hour}:{time[2]}{':' + time[3] if time[3] else ''}")
+    said = " ".join(_SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split())
+    if _DATE.fullmatch(said):
+        return read_date(said) or Words(said)
+    return read_date(said) or read_time(said) or read_remainder(said) or read_range(said, lambda end: read(end).node)

@@ -78,7 +78,6 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     # 5 p.m.
     ("m.", re.compile(r"(?<=\d)(\s*(?:\\text\{\s*)?)([apAP])\.\s?([mM])\b\.?"), r"\1 \2\3"),
     (r"\therefore", re.compile(r"\\therefore(?![A-Za-z])"), ""),
-    ("half", re.compile(r"(?<![\w.])(\d+) and (?:a|one)[ -]half\b"), r"\1 1/2"),
     (
         "prime",
         re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?(?:\\prime\s?)+\})"),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
-from trl_grpo_ext.rewards.answers.numerals import in_words, is_whole, negative
+from trl_grpo_ext.rewards.answers.numerals import is_whole, negative
 from trl_grpo_ext.rewards.answers.quantities import TAILS, Quantities, known_words
 from trl_grpo_ext.rewards.answers.structures import OperatorError
 from trl_grpo_ext.rewards.answers.tokens import Token, UnreadableError
@@ -28,7 +27,6 @@ MAX_ITEMS = 200  # no honest list is longer
 NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
 
 _MINUS = ("minus", "negative")
-_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 # Words that say which numbers a letter stands for, and the sets that they name.
 _DOMAINS = {
     "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
@@ -124,7 +122,7 @@ class Statements(Quantities):
         if self.next.kind in ("end", "close") or self.sees("sign", ",", ";"):
             if not lead:
                 raise UnreadableError
-            return in_words(lead) or Words(" ".join(lead))
+            return Words(" ".join(lead))
         if self.sees("sign", "forall", "exists"):
             return Apply(self.take().text, (self._statement(),))
         if self.skip("sign", "!="):
@@ -211,12 +209,6 @@ class Statements(Quantities):
     def _value(self, before: Unit = NONE) -> Node:
         """An expression with its unit and with what it counts."""
         amount = self._amount()
-        while self.next.text in _SCALES and self.next.kind == "word":
-            scale = _SCALES[self.take().text]
-            if isinstance(amount, Number):
-                amount = Number(amount.value * scale, amount.places)
-            else:
-                amount = Apply("*", (amount, Number(Fraction(scale))))
         measured = self._unit()
         amount, measured = self._degrees(amount) or (amount, measured)
         if measured != NONE:

@@ -94,7 +94,59 @@ class Opaque:
     operator: str = ""
 
 
-Node = Number | Symbol | Apply | Collection | Relation | Logic | Builder | Matrix | Quantity | Words | Opaque
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A time of day. It `is_open` if it may be in the morning or in the afternoon: `2:30`, not `14:30`."""
+
+    hour: int
+    minute: int
+    second: int = 0
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A day of a month; the year is None where the text has none."""
+
+    month: int
+    day: int
+    year: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """All amounts between two, each with its unit: `20 to 25 minutes`."""
+
+    low: Node
+    high: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """A quotient and the rest of a division: `7 remainder 2`."""
+
+    quotient: Number
+    rest: Number
+
+
+OF_OWN_TYPE = (Time, Date, Range, Remainder)  # values that are equal only to values of their type
+Node = (
+    Number
+    | Symbol
+    | Apply
+    | Collection
+    | Relation
+    | Logic
+    | Builder
+    | Matrix
+    | Quantity
+    | Words
+    | Opaque
+    | Time
+    | Date
+    | Range
+    | Remainder
+)
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -112,6 +164,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return tuple(cell for row in rows for cell in row)
         case Quantity(amount):
             return (amount,)
+        case Range(low, high):
+            return (low, high)
         case _:
             return ()
 
@@ -134,6 +188,8 @@ def rebuilt(node: Node, below: tuple[Node, ...]) -> Node:
             return Matrix(tuple(below[at : at + width] for at in range(0, len(below), width)))
         case Quantity(_, unit):
             return Quantity(below[0], unit)
+        case Range():
+            return Range(*below)
         case _:
             return node
 

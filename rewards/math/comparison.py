@@ -11,22 +11,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from trl_grpo_ext.rewards.answers.moments import as_time, same_date, same_time
+from trl_grpo_ext.rewards.answers.spans import ends_of, is_same_range
 from trl_grpo_ext.rewards.answers.tree import (
+    OF_OWN_TYPE,
     Apply,
     Collection,
+    Date,
     Logic,
     Matrix,
     Node,
     Number,
     Opaque,
+    Range,
     Relation,
     Symbol,
+    Time,
     Words,
     symbols,
     walk,
 )
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
-from trl_grpo_ext.rewards.math.amounts import DECIMALS, apart, measured, percentages, same_number
+from trl_grpo_ext.rewards.math.amounts import DECIMALS, measured, percentages, same_number
+from trl_grpo_ext.rewards.math.at_once import Algebra
 from trl_grpo_ext.rewards.math.compound import as_congruence, components, congruent, items_of, matrix_of, remainder
 from trl_grpo_ext.rewards.math.forms import (
     approximated,
@@ -50,34 +57,6 @@ from trl_grpo_ext.rewards.math.forms import (
 
 _NUMBERS_BY_NAME = (Symbol("pi"), Symbol("e"), Symbol("i"))
 _ANGLE = (("angle", 1),)
-
-
-class UndecidedError(Exception):
-    """The algebra at hand cannot tell."""
-
-
-class Algebra:
-    """Compares values that are not decided by their types: here those that are written alike, else it is undecided."""
-
-    def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
-        """Whether two expressions or matrices are equal."""
-        if gold == answer:
-            return True
-        if apart(gold, answer, decimals):
-            return False
-        raise UndecidedError
-
-    def same_equations(self, gold: Relation, answer: Relation) -> bool:
-        """Whether two equations or inequalities of several variables say the same."""
-        return self.same_values(gold, answer, DECIMALS)
-
-    def same_regions(self, gold: Node, answer: Node) -> bool:
-        """Whether two nodes name the same set of numbers."""
-        return self.same_values(gold, answer, DECIMALS)
-
-    def solves(self, gold: Relation, answer: Node) -> bool:
-        """Whether an expression is what an equation says of the variable that the expression lacks."""
-        return self.same_values(gold, answer, DECIMALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +85,8 @@ class Comparison:
         meant = self._alternatives(gold, answer)
         if meant is not None:
             return meant
+        if isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE):
+            return self._same_of_own_type(gold, answer)
         if isinstance(gold, Words) != isinstance(answer, Words):
             gold, answer = set_in_words(gold), set_in_words(answer)
         if isinstance(gold, Words) or isinstance(answer, Words):
@@ -134,6 +115,21 @@ class Comparison:
             case (Apply("not"), _) | (_, Apply("not")):
                 return False
         return None
+
+    def _same_of_own_type(self, gold: Node, answer: Node) -> bool:
+        """Whether two values are equal of which one is a time, a date, a range or a remainder."""
+        match gold, answer:
+            case (Time(), _) | (_, Time()):
+                one, other = as_time(gold), as_time(answer)
+                return one is not None and other is not None and same_time(one, other)
+            case Date(), Date():
+                return same_date(gold, answer)
+            case (Range(), Range()) | (Range(), Collection("[]")) | (Collection("[]"), Range()):
+                return self._same_items(ends_of(gold), ends_of(answer))
+            case (Relation(), _) | (_, Relation()):
+                value = assigned(gold) or assigned(answer)
+                return value is not None and self.same(value[1], answer if assigned(gold) else gold)
+        return bool(is_same_range(gold, answer))
 
     def _same_plain(self, gold: Node, answer: Node) -> bool:
         """Whether two values that are neither words, relations nor regions are equal."""

@@ -137,8 +137,6 @@ def _in_words(node: Node) -> str:
             return " ".join(word for word in text.split() if word not in _FILLERS) or text
         case Symbol(name):
             return name.casefold()
-        case Apply("ratio", (Number(hour), Number(minute))) if hour.denominator == minute.denominator == 1:  # 15:45
-            return f"{hour}:{minute.numerator:02d}"
         case Apply("*", (one, other)):  # ABC
             return _in_words(one) + _in_words(other)
     return ""

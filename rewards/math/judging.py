@@ -12,8 +12,9 @@ from trl_grpo_ext.rewards.answers.choices import Options, letter, read_choice
 from trl_grpo_ext.rewards.answers.numerals import is_whole
 from trl_grpo_ext.rewards.answers.reader import read
 from trl_grpo_ext.rewards.answers.spelling import spelled, without_text_commands
-from trl_grpo_ext.rewards.answers.tree import Number, Words
-from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison, UndecidedError
+from trl_grpo_ext.rewards.answers.tree import OF_OWN_TYPE, Number, Words
+from trl_grpo_ext.rewards.math.at_once import Algebra, UndecidedError
+from trl_grpo_ext.rewards.math.comparison import Comparison
 from trl_grpo_ext.rewards.math.policy import SWITCHES, Judge, is_prose
 from trl_grpo_ext.rewards.math.reading import Echo, unspaced
 from trl_grpo_ext.rewards.math.sentences import ELEMENTS
@@ -25,8 +26,6 @@ from trl_grpo_ext.workers.pool import judge_in_workers
 _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")  # a gold such as `A, C` and `AC`
 _OUT_OF = re.compile(r"^(\d+) out of (?:the )?(\d+)\b(?=\D*$)")
-_CLOCK = re.compile(r"(\d{1,2})(:\d{2})?\s*(?:\\text\{\s*)?(?:([ap])\.?\s?m\b\.?)?\s*\}?", re.IGNORECASE)
-_NOON = 12
 _MAX_ELEMENTS = 80
 _LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
 MAX_REMEMBERED = 1 << 16
@@ -94,7 +93,7 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
 def _is_plain(gold: str) -> bool:
     """Whether a gold is words, a choice or a number, which equals itself."""
     said = read(gold)
-    return _choice(gold) is not None or (isinstance(said.node, Number | Words) and not is_prose(said))
+    return _choice(gold) is not None or (isinstance(said.node, (Number, Words, *OF_OWN_TYPE)) and not is_prose(said))
 
 
 def _try_at_once(pair: Pair) -> Verdict | None:
@@ -175,13 +174,8 @@ def _led(text: str) -> tuple[str, str] | None:
 def _unlabelled(pair: Pair) -> Pair:
     """The pair without the label of an option before its answer, unless its gold is one: `(C) 9/2` for 9/2.
 
-    `3 out of 8` is 3 where the gold is an integer, and else a fraction. Of two times, `am` counts if both have it.
+    `3 out of 8` is 3 where the gold is an integer, and else a fraction.
     """
-    gold, said = _CLOCK.fullmatch(pair.gold), _CLOCK.fullmatch(pair.answer)
-    if gold and said and (gold[3] or said[3]) and all(0 < int(time[1]) <= _NOON for time in (gold, said)):
-        halves = [f" {time[3]}m" if gold[3] and said[3] else "" for time in (gold, said)]
-        times = [f"{time[1]}{time[2] or ':00'}{half}" for time, half in zip((gold, said), halves, strict=True)]
-        return pair._replace(gold=times[0], answer=times[1])
     led = _led(pair.answer)
     if led and not _choice(pair.gold):
         return pair._replace(answer=led[1])

@@ -12,6 +12,7 @@ from itertools import combinations, permutations
 
 from trl_grpo_ext.rewards.answers.reader import Answer
 from trl_grpo_ext.rewards.answers.tree import (
+    OF_OWN_TYPE,
     Apply,
     Collection,
     Logic,
@@ -210,7 +211,8 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
     """
     if echo == "whole" and isinstance(answer.node, Apply | Number | Relation):
         return True
-    asked, given = _said(gold.node), _said(answer.node)
+    asked = gold.node if isinstance(gold.node, Logic) else _said(gold.node)
+    given = _said(answer.node)
     if congruent(answer.node) or remainder(answer.node):  # statements, and nothing to be worked out: n = 7 (mod 5)
         return False
     in_radians = isinstance(gold.node, Quantity) and gold.node.unit == unit("deg") and Symbol("pi") in walk(given)
@@ -218,7 +220,7 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
         return False
     if operators(given) - operators(asked):
         return True
-    if not is_plain_number(asked) or is_plain_number(given) or isinstance(given, Words):
+    if not is_plain_number(asked) or is_plain_number(given) or isinstance(given, (Words, *OF_OWN_TYPE)):
         return False
     if is_closed_form(given) and not echo:
         return False
@@ -236,7 +238,7 @@ def is_closed_form(node: Node) -> bool:
     match node:
         case Apply("-", (inner,)):
             return is_closed_form(inner)
-        case Apply(name, arguments) if name not in ("+", "*", "/", "+-", "-+", "ratio", "binom", *_WORKED_OUT):
+        case Apply(name, arguments) if name not in ("+", "*", "/", "+-", "-+", "ratio", *_WORKED_OUT):
             return all(_is_simple(argument) or is_closed_form(argument) for argument in arguments)
     return False
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, get_args
 
-from trl_grpo_ext.rewards.answers.choices import letter
 from trl_grpo_ext.rewards.answers.finder import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.rewards.answers.hedges import is_hedged
 from trl_grpo_ext.rewards.answers.phrases import formal, informal
 from trl_grpo_ext.rewards.answers.quantities import known_words
 from trl_grpo_ext.rewards.answers.reader import MAX_CHARS, read
 from trl_grpo_ext.rewards.answers.spelling import restored, spelled, strip_delimiters
-from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity
+from trl_grpo_ext.rewards.answers.tree import Number, Opaque
 from trl_grpo_ext.rewards.answers.units import is_unit
+from trl_grpo_ext.rewards.answers.values import FORMULA
 from trl_grpo_ext.rewards.answers.verifier import gold_texts
 from trl_grpo_ext.rewards.math.sentences import (
-    FORMULA,
     is_paragraph,
     is_sentence,
     is_value,
@@ -27,6 +24,7 @@ from trl_grpo_ext.rewards.math.sentences import (
     said_unmarked,
     value_said,
 )
+from trl_grpo_ext.rewards.math.with_golds import LED
 from trl_grpo_ext.support.text import did_you_mean
 
 Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
@@ -41,24 +39,11 @@ RULES: dict[Mode, AnswerFrom] = {
     "last_number": "last_number",
 }
 
-_LED = re.compile(r"\(?[A-J][).:]\s")  # an option with its text
 _UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")  # of at least four letters: "in" is a word
-# The label of an option in a question: `(A)`, `A.`, `\textbf{(A)}`.
-_LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
-_OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
-MAX_OPTION = 200  # characters
-_THOUSAND = 1000
 _MAX_COUNTED = 60  # characters
 _COUNTED = re.compile(r"([^A-Za-z]*\d[\d.,]*)(?:\s|~|\\[ ,;])*(?:\\text\{\s*)?([^\W\d_]{3,})\s*\}?")
 # The answer in a JSON object. A parser would refuse LaTeX, whose backslashes are often not doubled.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
-_COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")  # 3,75, in which no thousands are set apart
-_POINTS = re.compile(r"^[^\d,.]*\d{1,3}(?:\.\d{3})+(?=[^\d,.]*$)")  # 12.500
-# A word, or an alphabet, of a language that writes decimals with a comma.
-_OF_COMMAS = re.compile(
-    r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
-    re.IGNORECASE,
-)
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 # In a prompt that asks for another form of a number.
@@ -129,28 +114,6 @@ def _with_unit(answer: str, completion: str) -> str:
     return f"{answer} {behind[1]}" if isinstance(read(answer).node, Number) else answer
 
 
-def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
-    """The answers with a point for a decimal comma, where all golds are numbers and the text is in such a language.
-
-    A point between thousands goes, where all golds are that large.
-
-    Examples:
-        >>> with_points(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75").answers
-        ('3.75',)
-        >>> with_points(FinalAnswer(("12.500",), ("text",)), ["12500"], "Es sind 12.500 und").answers
-        ('12500',)
-    """
-    if not (any(_COMMA.search(one) or _POINTS.search(one) for one in found.answers) and _OF_COMMAS.search(text)):
-        return found
-    said = [node.amount if isinstance(node := read(gold).node, Quantity) else node for gold in golds]
-    if not all(isinstance(gold, Number) for gold in said):
-        return found
-    answers = [_COMMA.sub(r"\1.\2", answer) for answer in found.answers]
-    if all(isinstance(gold, Number) and abs(gold.value) >= _THOUSAND for gold in said):
-        answers = [_POINTS.sub(lambda point: point[0].replace(".", ""), answer) for answer in answers]
-    return replace(found, answers=tuple(answers))
-
-
 def _without_counted(answer: str, prompt: str) -> str:
     """A number without the word behind it that the question asks for, where no list of words has it: `205 Minuten`."""
     counted = _COUNTED.fullmatch(answer) if len(answer) <= _MAX_COUNTED else None
@@ -172,7 +135,7 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     if mark == "emphasised" and (is_sentence(answer) or (not answer.isascii() and read(answer).stray)):
         value, _, problem = said_unmarked(answer, prompt)
         return value or answer, mark, problem if value else ""
-    if mark == "phrase" and not _LED.match(answer):
+    if mark == "phrase" and not LED.match(answer):
         value = strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not is_paragraph(answer):
@@ -229,44 +192,6 @@ def _digits(text: str) -> str:
 def _stands_alone(number: str, text: str) -> bool:
     """Whether a number stands in a text, and not only as digits of another one."""
     return re.search(rf"(?<![\d.,/]){re.escape(number)}(?![\d/]|[.,]\d)", text) is not None
-
-
-def option_said(gold: str, answer: str, prompt: str) -> str:
-    r"""What the question has under a gold that is a letter, which may be answered in its place; empty if nothing.
-
-    Examples:
-        >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
-        ('2', '')
-    """
-    return "" if len(gold) != 1 or _LED.match(answer) else _option(gold, prompt)
-
-
-def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    r"""What the question has under the letters that are answered, where no gold is a letter.
-
-    Examples:
-        >>> with_options(FinalAnswer(("(B)",), ("boxed",)), ["2"], "Which is prime? (A) 1 (B) 2 (C) 4").answers
-        ('2',)
-    """
-    if not found.answers or any(letter(gold) or _LED.match(gold) for gold in golds):
-        return found
-    said = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
-    return replace(found, answers=tuple(said)) if len({*said}) == len(said) else found
-
-
-def _option(label: str, prompt: str) -> str:
-    """What a question has under a letter, A to J; empty if it has no such list."""
-    if len(label) != 1 or not "A" <= label <= "J":
-        return ""
-    labels = list(_LABEL.finditer(prompt))
-    letters = "".join(found[1] for found in labels)
-    first = letters.rfind("A")  # of the list that comes last
-    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or label not in letters[first:]:
-        return ""
-    begin, *after = labels[letters.index(label, first) :]
-    end = after[0].start() if after else len(prompt)
-    said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
-    return "" if "\n" in said or len(said) > MAX_OPTION else said
 
 
 def gold_values(cell: object) -> tuple[str, ...]:

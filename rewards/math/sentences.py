@@ -5,27 +5,35 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.rewards.answers.hedges import is_hedged
-from trl_grpo_ext.rewards.answers.numerals import in_words
+from trl_grpo_ext.rewards.answers.number_words import in_digits
 from trl_grpo_ext.rewards.answers.reader import read
 from trl_grpo_ext.rewards.answers.spelling import strip_delimiters
-from trl_grpo_ext.rewards.answers.tree import Number, Opaque, Quantity, Words, children, walk
+from trl_grpo_ext.rewards.answers.tree import (
+    OF_OWN_TYPE,
+    Apply,
+    Collection,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Range,
+    Relation,
+    Remainder,
+    Words,
+    children,
+    walk,
+)
+from trl_grpo_ext.rewards.answers.values import FORMULA, TYPED, concluded, last_value
 
 MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
-MAX_QUANTITY = 40  # characters of a number with its unit
 MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
 MAX_ENDS = 8  # of a sentence that are looked at for a value
 MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
 
-_SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)")
+_SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
 _CLAUSE = re.compile(
     r"(?<=\S)(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
     r"|\s+\(?(?=(?:because|since|which|as|so|not|rather)\b)|;\s)"
-)
-# A word before a number that makes it another one.
-_CHANGED = re.compile(
-    r"\b(?:minus|negative|twice|half|double|triple|least|most|than|but|except|of|under|over|power|times|root|not)"
-    r"\s+[$(\\]*\d|\d[^\w.]*\s+(?:squared|cubed|halves|thirds|fourths|quarters|dozen|times|tenths|hundredths)\b",
-    re.IGNORECASE,
 )
 _IS = re.compile(
     r"\b(?:is|are|equals|gives|yields|simplifies to|evaluates to|comes to|exactly when|if and only if)\b|等于|[是为]"
@@ -62,7 +70,6 @@ _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
 # A list, which ends a text, of what a line before it announces.
 _LISTED = re.compile(r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z")
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
-_NAMED_UNIT = re.compile(r"[\s*]+([A-Za-z]{4,20})\b")  # "in" is a word
 # A word after which a sentence may say its value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
     r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
@@ -73,6 +80,7 @@ _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")  # of mathematics
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
+_WHOLE_PARTS = 4  # of a sentence that are looked at before what follows any word
 _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
 )
@@ -86,18 +94,7 @@ _SAID_IN_WORDS = re.compile(
 _ASIDE = re.compile(
     r"\s*\((?:and|where|with|since|because|which|for|if|when|assuming|provided|attained|achieved|reached|obtained|at)\b[^()]*\)\s*$"
 )
-FORMULA = re.compile(
-    r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
-    r"|((?:[A-Za-z]\w*\s*=\s*)?\\begin\{([a-z]?matrix|aligned|cases)\}.*?\\end\{\6\})"
-    r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
-    re.DOTALL,
-)
-_NUMBER = re.compile(
-    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of \d+|and a half\b)"
-    r"|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d[\d,]*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?"
-)
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
-_JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")  # which GSM8K's solutions show beside each result
@@ -109,9 +106,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     It is all of the text, or what its last line says.
     """
     tail = answer[-MAX_TAIL_CHARS:].strip()
-    plain = _BOLD.sub("", tail).strip()
+    plain = in_digits(_BOLD.sub("", tail).strip())
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
-    if is_value(plain) and not _THEREFORE.search(plain):
+    if _is_whole_answer(plain):
         return plain, "whole_text", ""
     if listed := _listed(plain):
         return listed, "last_expression", ""
@@ -125,16 +122,33 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = _without_repeated(_CALCULATION.sub("", line), prompt)
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
-    last = ""
+    last, problem = "", "no_answer"
     if sentences:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
-        last = _value_that_is(sentences[-1]) or (ending[0] if ending else _last_value(line) or _in_words(sentences[-1]))
+        typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
+        last = "" if typed else _value_that_is(sentences[-1]) or (ending[0] if ending else "")
+        last, problem = (last, "") if last else concluded(line, sentences)
     if not last and answered:
         return answered[1], "last_expression", ""
     holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
-    concluded = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
-    problem = "no_answer" if not last else "hedged" if any(map(is_hedged, concluded)) else ""
+    ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
+    problem = problem or ("hedged" if any(map(is_hedged, ending_sentences)) else "")
     return last, "last_expression", problem
+
+
+def _is_whole_answer(text: str) -> bool:
+    """Whether a text is its answer as it stands, with no sentence around that."""
+    if not is_value(text) or _THEREFORE.search(text) or _announces(text):
+        return False
+    return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
+
+
+def _announces(text: str) -> bool:
+    """Whether a text first counts what it then says: "There are 2 solutions, x = 1 and x = 2"."""
+    match read(text).node:
+        case Collection("list", (first, *others)):
+            return _is_amount(first) and any(isinstance(item, Relation) for item in others)
+    return False
 
 
 def _listed(text: str) -> str:
@@ -153,21 +167,13 @@ def _without_repeated(line: str, prompt: str) -> str:
     """A line without what it repeats of the question at its end: "7 dozens of eggs in 4 weeks"."""
     for _ in range(_MAX_REPEATED):
         repeated = _REPEATED.search(line)
-        if repeated is None or (repeated[1] or repeated[2]).casefold() not in prompt.casefold():
+        if repeated is None or (repeated[1] or repeated[2]).casefold() not in in_digits(prompt).casefold():
             break
         before = line[: repeated.start()]
         if not any(map(str.isdigit, before)):
             break
         line = before
     return line
-
-
-def _in_words(sentence: str) -> str:
-    """The number that a sentence says in a word: `four apples`."""
-    numbers = [
-        word for word in _LONG_WORD.findall(sentence) if word.casefold() != "one" and in_words([word.casefold()])
-    ]
-    return numbers[0] if len(numbers) == 1 else ""
 
 
 def _value_that_is(sentence: str) -> str:
@@ -181,21 +187,31 @@ def _value_that_is(sentence: str) -> str:
     _, *said_last = _IS.split(sentence)
     name = (said_last[-1] if said_last else sentence).strip(" *_`.")
     is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))  # the gas is CO2; the fastest is Evelyn
-    if is_name or (said_last and in_words(re.split(r"[\s-]+", name.casefold()))):  # forty-two
+    if is_name:
         return name
     bare = "" if FORMULA.search(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
-    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
+    for place, part in enumerate((tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends)):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
             return said
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
-        if whole and is_value(said) and not any(isinstance(one, Words) for one in walk(read(said).node)):
+        if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
+            continue
+        # Whether a sentence concludes with an amount is told by the words around that.
+        if not _announces(said) and (place < _WHOLE_PARTS or not _is_amount(read(said).node)):
             return said
     return ""
+
+
+def _is_amount(node: Node) -> bool:
+    match node:
+        case Number() | Quantity() | Range() | Remainder() | Apply("%", _):
+            return True
+    return False
 
 
 def is_paragraph(answer: str) -> bool:
@@ -212,7 +228,30 @@ def is_sentence(text: str) -> bool:
 
 def last_sentence_value(paragraph: str) -> str:
     """The last value of the last sentence of a paragraph."""
-    return _last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
+    return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
+
+
+def last_sentence(text: str) -> str:
+    """The last sentence of a text, without bold marks."""
+    sentences = [part for part in re.split(r"\n|(?<=[.!?])\s", _BOLD.sub("", text)) if part.strip()]
+    return sentences[-1].strip() if sentences else ""
+
+
+def names(sentence: str, name: str) -> bool:
+    """Whether a sentence concludes with a name, or says something of that alone as its subject.
+
+    Examples:
+        >>> [names(said, "red") for said in ("The likeliest is red.", "It is red or blue.", "It is not red.")]
+        [True, False, False]
+    """
+    around = sentence.replace(name, "it")
+    if is_hedged(around) or re.search(r"\bor\b|\bn(?:ot|or|either)\b", around, re.IGNORECASE):
+        return False
+    written = re.escape(name)
+    concludes = rf"\b(?:is|are|was|were|on)\s+(?:an?\s+|the\s+|called\s+|named\s+)?{written}(?:\W*$|,\s+[a-z]+ed\b)"
+    begins = rf"^\W*(?:(?:so|thus|therefore|hence|finally)\b,?\s+)?(?-i:{written})\s+(?:is|has|was|wins|won|had)\b"
+    is_name = name[:1].isupper()
+    return bool(re.search(concludes, sentence, re.I) or (is_name and re.search(begins, sentence, re.I)))
 
 
 def value_said(sentence: str) -> str:
@@ -222,13 +261,13 @@ def value_said(sentence: str) -> str:
         >>> [value_said(text) for text in ("the volume of the box is $5$ cm", "I would say 7", "Paris")]
         ['$5$ cm', '7', 'Paris']
     """
-    sentence = _SENTENCE_STOP.split(sentence, maxsplit=1)[0]
+    sentence = in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0])
     if (sentence.count("=") > 1 or ";" in sentence) and is_value(sentence):  # mean = 4, variance = 2; (1; 2]
         return sentence
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
     parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
     said = next((part for part in parts if part and is_value(part)), "")
-    return said or ("" if _CHANGED.search(sentence) else _last_value(sentence)) or sentence
+    return said or concluded(sentence, [sentence])[0] or sentence
 
 
 def is_value(text: str) -> bool:
@@ -239,34 +278,3 @@ def is_value(text: str) -> bool:
     if isinstance(said.node, Words):
         return not any(map(str.isdigit, text))
     return not said.stray and not isinstance(said.node, Opaque)
-
-
-def _last_value(line: str) -> str:
-    """The last formula or number of a line, with those that are joined to it; empty if there is none."""
-    numbers = [
-        one for one in _NUMBER.finditer(line) if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())
-    ]
-    found = [*FORMULA.finditer(line), *numbers]
-    found.sort(key=lambda match: match.end())
-    kept = found[-1:]
-    for one in reversed(found[:-1]):  # "between $12$ and $13$" says both
-        if one.end() <= kept[0].start() and not _JOINT.fullmatch(line, one.end(), kept[0].start()):
-            break
-        kept = [one, *kept] if one.end() <= kept[0].start() else kept
-    if len(kept) > 1:
-        return line[kept[0].start() : kept[-1].end()]
-    value = next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")
-    behind = _NAMED_UNIT.match(line, kept[0].end()) if kept else None
-    ends = [len(line), *([behind.end()] if behind else ())]
-    measured = [line[kept[0].start() : end].strip(" .!*") for end in ends] if kept else []
-    return next((text for text in measured if text != value and _has_unit(text)), value)
-
-
-def _has_unit(text: str) -> bool:
-    """Whether a text is a number with a known unit behind it: `1500 meters`."""
-    if len(text) > MAX_QUANTITY:
-        return False
-    said = read(text)
-    return (
-        isinstance(said.node, Quantity) and not said.stray and not said.counted and isinstance(said.node.amount, Number)
-    )

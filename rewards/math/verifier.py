@@ -23,18 +23,9 @@ from trl_grpo_ext.rewards.answers.verifier import (
 from trl_grpo_ext.rewards.math.beside import with_parts, with_words
 from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
 from trl_grpo_ext.rewards.math.policy import SWITCHES
-from trl_grpo_ext.rewards.math.reading import (
-    RULES,
-    Mode,
-    check_mode,
-    echo,
-    gold_values,
-    math_answer,
-    option_said,
-    with_options,
-    with_points,
-)
+from trl_grpo_ext.rewards.math.reading import RULES, Mode, check_mode, echo, gold_values, math_answer
 from trl_grpo_ext.rewards.math.sentences import is_sentence
+from trl_grpo_ext.rewards.math.with_golds import option_said, with_name, with_options, with_points, with_yes_or_no
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
@@ -178,6 +169,9 @@ class MathVerifier(BatchVerifier, GoldVerifier):
             return skipped("gold_empty")
         prompt = last_message(sample.prompt)
         found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode, prompt=prompt)
+        if self.mode == "auto":
+            whole = (sample.prefill or "") + sample.text
+            found = with_name(with_yes_or_no(found, golds, whole), golds, whole)
         if found.problem:
             return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
         found = with_options(with_points(found, golds, f"{prompt} {sample.text}"), golds, prompt)

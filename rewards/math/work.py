@@ -16,7 +16,8 @@ from trl_grpo_ext.rewards.answers.reader import Answer, read
 from trl_grpo_ext.rewards.answers.tree import CONSTANTS, Node, Number, Opaque, Relation, symbols
 from trl_grpo_ext.rewards.math import algebra, equality
 from trl_grpo_ext.rewards.math.amounts import DECIMALS, rounds_to, same_number
-from trl_grpo_ext.rewards.math.comparison import Algebra, Comparison
+from trl_grpo_ext.rewards.math.at_once import Algebra
+from trl_grpo_ext.rewards.math.comparison import Comparison
 from trl_grpo_ext.rewards.math.policy import Judge, is_prose
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext.rewards.answers.quantities import known_words
 from trl_grpo_ext.rewards.answers.reader import Answer, read
-from trl_grpo_ext.rewards.answers.tree import Apply, Collection, Number, Quantity, Words
+from trl_grpo_ext.rewards.answers.tree import (
+    Apply,
+    Collection,
+    Date,
+    Node,
+    Number,
+    Quantity,
+    Range,
+    Remainder,
+    Time,
+    Words,
+)
 from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.math import math_reward
 from trl_grpo_ext.rewards.numeric import numeric_reward
@@ -85,9 +96,24 @@ def test_a_comma_that_groups_no_thousands_makes_a_list(text: str) -> None:
     assert read(text).node == Collection("list", tuple(Number(Fraction(part)) for part in text.split(",")))
 
 
-@pytest.mark.parametrize("text", ["2024-01-05", "1/2/2024", "5:30 pm", "12:05"])
-def test_dates_and_times_are_words_and_no_sums(text: str) -> None:
-    assert isinstance(read(text).node, Words)
+@pytest.mark.parametrize(
+    ("text", "kind"), [("2024-01-05", Date), ("1/2/2024", Words), ("5:30 pm", Time), ("12:05", Time), ("May 3", Date)]
+)
+def test_dates_and_times_have_types_of_their_own_and_are_no_sums(text: str, kind: type) -> None:
+    assert isinstance(read(text).node, kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "node"),
+    [
+        ("20-25", Range(Number(Fraction(20)), Number(Fraction(25)))),
+        ("7 R 2", Remainder(Number(Fraction(7)), Number(Fraction(2)))),
+        ("25-20", Apply("+", (Number(Fraction(25)), Number(Fraction(-20))))),
+        ("3 to 2", Apply("ratio", (Number(Fraction(3)), Number(Fraction(2))))),
+    ],
+)
+def test_a_range_goes_up_and_is_no_difference(text: str, node: Node) -> None:
+    assert read(text).node == node
 
 
 UNITS = [
@@ -172,7 +198,7 @@ def test_what_a_number_counts_is_not_stray(text: str) -> None:
     "text",
     [
         *("5 is wrong", "not 5", "maybe 5", "square root of 5", "5 perhaps", "5 factorial", "5 twice"),
-        *(r"5 \text{ M}", "5𝜋", "5 hundredths", "5 lakh", "5 halves", "5 or so", "5 squared", "5?"),
+        *(r"5 \text{ M}", "5𝜋", "5 lakh", "5 halves", "5 or so", "5 squared", "5?"),
     ],
 )
 def test_words_that_change_a_number_are_stray_or_make_it_another_value(text: str) -> None:

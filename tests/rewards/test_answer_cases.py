@@ -1,0 +1,59 @@
+"""Everyday answers: each line of `cases/*.jsonl` is a gold, an answer, whether it is the same, and why."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import TypedDict
+
+import pytest
+
+from trl_grpo_ext.rewards import MathVerifier, NumericVerifier
+
+
+class Case(TypedDict):
+    """A gold, what a completion says, whether that is the gold, and the reason."""
+
+    gold: str
+    answer: str
+    same: bool
+    why: str
+
+
+FILES = {
+    path.name.removesuffix(".jsonl"): path
+    for path in files("trl_grpo_ext.rewards.answers").joinpath("cases").iterdir()
+    if path.name.endswith(".jsonl")
+}
+
+
+def cases_of(kind: str) -> list[Case]:
+    return [json.loads(line) for line in FILES[kind].read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("kind", sorted(FILES))
+def test_an_everyday_answer_is_judged_as_its_case_says(kind: str) -> None:
+    cases = cases_of(kind)
+    verdicts = MathVerifier().judge([case["answer"] for case in cases], solution=[case["gold"] for case in cases])
+    wrong = [
+        (case["gold"], case["answer"], case["same"], verdict.reason)
+        for case, verdict in zip(cases, verdicts, strict=True)
+        if (verdict.score == 1.0) != case["same"]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("kind", sorted(FILES))
+def test_the_gold_of_a_case_word_for_word_is_right(kind: str) -> None:
+    golds = sorted({case["gold"] for case in cases_of(kind)})
+    for completions in (golds, [f"The answer is {gold}." for gold in golds]):
+        verdicts = MathVerifier().judge(completions, solution=golds)
+        assert [gold for gold, verdict in zip(golds, verdicts, strict=True) if verdict.score != 1.0] == []
+
+
+@pytest.mark.parametrize(
+    ("gold", "text"),
+    [("1500", "fifteen hundred"), ("-2", "minus two"), ("0.75", "three quarters"), ("24", "two dozen")],
+)
+def test_the_numeric_verifier_reads_the_same_number_phrases(gold: str, text: str) -> None:
+    assert NumericVerifier().judge([text, f"Answer: {text}"], answer=[gold, gold])[0].score == 1.0
