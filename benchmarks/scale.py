@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from trl_grpo_ext.answers import work
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
-from trl_grpo_ext.rewards.math import work
 from trl_grpo_ext.workers.executor import ADDRESS_VARIABLE, EXECUTOR_VARIABLE, LOCAL, RAY
 from trl_grpo_ext.workers.pool import usable_cores
 from trl_grpo_ext.workers.processes import close_shared

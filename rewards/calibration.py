@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from trl_grpo_ext.answers.verdicts import unreadable
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.answers.said import spoken
-from trl_grpo_ext.rewards.answers.verifier import unreadable
+from trl_grpo_ext.rewards.bases.spoken import spoken
 from trl_grpo_ext.rewards.composed import Rescored
 from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample

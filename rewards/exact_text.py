@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.said import without_invisible
-from trl_grpo_ext.rewards.answers.spelling import TEXT_COMMAND, strip_delimiters
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, right, unreadable, wrong
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
+from trl_grpo_ext.answers.read.invisible import without_invisible
+from trl_grpo_ext.answers.read.spelling import TEXT_COMMAND, strip_delimiters
+from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
+from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.verdict import Verdict
 
 MAX_CHARS = 10_000  # of an answer, or twice its gold: sorting the marks of hostile Unicode takes quadratic time

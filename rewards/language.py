@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.protocol import DataProblem, Verifier, is_number, is_whole_number, problems_of, required_column
-from trl_grpo_ext.rewards.answers.said import after_thinking
-from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.language_detection import check_installed, foreign_words, language_code, main_language, shares
 from trl_grpo_ext.rewards.prose import Passage, passages, prose, word_count
 from trl_grpo_ext.sample import Prompt, Sample, content_text

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from trl_grpo_ext.protocol import first_value
-from trl_grpo_ext.rewards.answers.choices import (
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
+from trl_grpo_ext.answers.golds import alternatives
+from trl_grpo_ext.answers.read.choices import (
     ALONE,
     LED,
     LETTERS,
@@ -18,8 +19,9 @@ from trl_grpo_ext.rewards.answers.choices import (
     plain_text,
     read_choice,
 )
-from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, alternatives, right, unreadable, wrong
+from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
+from trl_grpo_ext.protocol import first_value
+from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
+from trl_grpo_ext.answers.golds import gold_texts
+from trl_grpo_ext.answers.read.answer import Answer, read
+from trl_grpo_ext.answers.read.spelling import strip_delimiters
+from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation, Symbol, Words
+from trl_grpo_ext.answers.read.units import NONE, Unit, unit
+from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import is_number
-from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.reader import Answer, read
-from trl_grpo_ext.rewards.answers.spelling import strip_delimiters
-from trl_grpo_ext.rewards.answers.tree import Apply, Node, Number, Quantity, Relation, Symbol, Words
-from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, gold_texts, right, unreadable, wrong
+from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
+from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
+from trl_grpo_ext.answers.verdicts import graded, unreadable, wrong
 from trl_grpo_ext.protocol import first_value, is_whole_number
-from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from
-from trl_grpo_ext.rewards.answers.spelling import strip_delimiters, without_text_commands
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier, graded, unreadable, wrong
+from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.rewards.exact_text import normal_text
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict

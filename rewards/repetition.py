@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from trl_grpo_ext.answers.find.math_answer import Mode, check_mode, math_answer
+from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.protocol import Verifier, is_number, is_whole_number
-from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
-from trl_grpo_ext.rewards.math.reading import Mode, check_mode, math_answer
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, gold_texts
+from trl_grpo_ext.answers.golds import gold_texts
+from trl_grpo_ext.answers.verdicts import SHOWN_CHARS
 from trl_grpo_ext.rewards.numeric import NumericVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status

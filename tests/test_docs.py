@@ -19,10 +19,10 @@ import pytest
 import yaml
 from walls import walls_or_skip
 
+from trl_grpo_ext.answers.find.final_answer import ANSWER_FROM
 from trl_grpo_ext.cli.main import parse
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import parse_recipe
-from trl_grpo_ext.rewards.answers.finder import ANSWER_FROM
 from trl_grpo_ext.rewards.registry import SHIPPED
 from trl_grpo_ext.support.documentation import read_docs
 

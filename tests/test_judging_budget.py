@@ -14,8 +14,8 @@ from judge_endpoint import Answer, judge_endpoint
 from planted import Positions, collected
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext.answers import judge as judging
 from trl_grpo_ext.rewards import LlmJudgeVerifier, MathVerifier, UnitTestVerifier
-from trl_grpo_ext.rewards.math import judging
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget, seconds_left
 from trl_grpo_ext.verdict import Blame, Status, as_verdict, grader_error
 from trl_grpo_ext.workers.pool import usable_cores

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from trl_grpo_ext.rewards.answers.said import spoken, visible
-from trl_grpo_ext.rewards.answers.verifier import unreadable
+from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.verdicts import unreadable
+from trl_grpo_ext.rewards.bases.spoken import spoken
 from trl_grpo_ext.rewards.unit_tests.blocks import fenced_blocks
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from trl_grpo_ext.answers.find.marks import boxes
+from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.answers.marks import boxes
-from trl_grpo_ext.rewards.answers.said import visible
-from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict

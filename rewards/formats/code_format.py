@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
+from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import BatchVerifier, check_timeout
-from trl_grpo_ext.rewards.answers.said import visible
-from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import answer_part, closed_blocks
 from trl_grpo_ext.rewards.unit_tests.blocks import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample

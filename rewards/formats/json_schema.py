@@ -15,7 +15,7 @@ from functools import lru_cache
 from threading import get_ident
 from typing import Any, NoReturn
 
-from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS, right, unreadable, wrong
+from trl_grpo_ext.answers.verdicts import SHOWN_CHARS, right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import FormatFaultError
 from trl_grpo_ext.verdict import Verdict, skipped
 from trl_grpo_ext.workers.processor_time import processor_seconds

@@ -9,8 +9,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal, get_args
 
+from trl_grpo_ext.answers.verdicts import SHOWN_CHARS
 from trl_grpo_ext.protocol import BatchVerifier, check_timeout, is_whole_number
-from trl_grpo_ext.rewards.answers.verifier import SHOWN_CHARS
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.verdicts import graded
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.answers.said import visible
-from trl_grpo_ext.rewards.answers.verifier import graded
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.rewards.formats.tag_structure import Element, TagPart, read_structure, read_tags
 from trl_grpo_ext.sample import Sample, completion_text

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
+from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.answers.said import visible
-from trl_grpo_ext.rewards.answers.verifier import right, unreadable, wrong
 from trl_grpo_ext.rewards.formats.answer_part import Fence, FormatFaultError, check_fence, fenced_answer
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from trl_grpo_ext.answers.verdicts import graded
 from trl_grpo_ext.protocol import DataProblem, Verifier, required_column
-from trl_grpo_ext.rewards.answers.verifier import graded
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.rewards.ifeval.instructions import CHECKS, FUNCTIONS, Settings
 from trl_grpo_ext.rewards.language_detection import check_installed

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.rewards.answers.said import after_thinking
+from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.rewards.llm_judge.endpoint import Client, EndpointError
 from trl_grpo_ext.rewards.llm_judge.question import Question
 from trl_grpo_ext.rewards.llm_judge.reply import ReplyError

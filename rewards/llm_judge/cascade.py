@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, final_answer
+from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, first_value
-from trl_grpo_ext.rewards.answers.finder import FinalAnswer, final_answer
-from trl_grpo_ext.rewards.answers.verifier import GoldVerifier, gold_texts
+from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.rewards.llm_judge import settings
 from trl_grpo_ext.rewards.llm_judge.askable import why_not_asked
 from trl_grpo_ext.rewards.llm_judge.opinion import Case, Opinion, opinions, pose

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.protocol import is_number
-from trl_grpo_ext.rewards.answers.said import after_thinking
 
 Form = Literal["score_line", "json"]
 FORMS: tuple[str, ...] = get_args(Form)

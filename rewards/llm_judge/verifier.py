@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of
-from trl_grpo_ext.rewards.answers.said import after_thinking
-from trl_grpo_ext.rewards.answers.verifier import graded, unreadable
 from trl_grpo_ext.rewards.llm_judge import settings
 from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored, ask_all, request_key, shared_cache
 from trl_grpo_ext.rewards.llm_judge.endpoint import Endpoint, EndpointError, close_client, shared_client

@@ -1,7 +1,7 @@
 """Math answers: does the completion's final answer equal the gold answer?"""
 
-from trl_grpo_ext.rewards.math.judging import forget
-from trl_grpo_ext.rewards.math.policy import SWITCHES
+from trl_grpo_ext.answers.judge import forget
+from trl_grpo_ext.answers.policy import SWITCHES
 from trl_grpo_ext.rewards.math.verifier import MathVerifier, math_reward
 
 __all__ = ["SWITCHES", "MathVerifier", "forget", "math_reward"]

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom
+from trl_grpo_ext.answers.find.math_answer import RULES, Mode, check_mode
+from trl_grpo_ext.answers.find.sentences import is_sentence
+from trl_grpo_ext.answers.golds import ADVICE, NOT_TEXT, gold_texts, gold_values, is_not_text
+from trl_grpo_ext.answers.judge import judge_golds, judge_pairs
+from trl_grpo_ext.answers.policy import SWITCHES
+from trl_grpo_ext.answers.question import Question, Settings, ask
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, problems_of
-from trl_grpo_ext.rewards.answers.finder import HEDGES, AnswerFrom, FinalAnswer
-from trl_grpo_ext.rewards.answers.verifier import (
-    ADVICE,
-    NOT_TEXT,
-    GoldVerifier,
-    agreed,
-    gold_texts,
-    is_not_text,
-    unreadable,
-    wrong,
-)
-from trl_grpo_ext.rewards.math.beside import with_parts, with_words
-from trl_grpo_ext.rewards.math.judging import Pair, judge_golds, judge_pairs
-from trl_grpo_ext.rewards.math.policy import SWITCHES
-from trl_grpo_ext.rewards.math.reading import RULES, Mode, check_mode, echo, gold_values, math_answer
-from trl_grpo_ext.rewards.math.sentences import is_sentence
-from trl_grpo_ext.rewards.math.with_golds import option_said, with_name, with_options, with_points, with_yes_or_no
+from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers
@@ -123,7 +113,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         # A group of completions shares its gold, and often its answers and whole texts: each is judged once.
-        questions: dict[Hashable, Verdict | _Question] = {}
+        questions: dict[Hashable, Verdict | Question] = {}
         keys = []
         for position, sample in enumerate(samples):
             cells = [sample.row.get(column) for column in self.gold_columns]
@@ -137,7 +127,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
                 question = self.guarded(self._question, sample)
                 questions[key] = replace(question, seconds=time.perf_counter() - started)
             keys.append(key)
-        asked = [question for question in questions.values() if isinstance(question, _Question)]
+        asked = [question for question in questions.values() if isinstance(question, Question)]
         known = judge_pairs((pair for question in asked for pair in question.pairs), self.timeout)
         verdicts = {
             key: question if isinstance(question, Verdict) else question.verdict(known)
@@ -158,7 +148,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
             return gold
         return answer if any(map(is_sentence, gold_values(gold))) else gold
 
-    def _question(self, sample: Sample) -> Verdict | _Question:
+    def _question(self, sample: Sample) -> Verdict | Question:
         gold = self._gold(sample.row)
         if gold is None:
             return skipped("gold_missing")
@@ -167,39 +157,8 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         golds = gold_values(gold)
         if not golds:
             return skipped("gold_empty")
-        prompt = last_message(sample.prompt)
-        found = math_answer(sample.text, prefill=sample.prefill, mode=self.mode, prompt=prompt)
-        if self.mode == "auto":
-            whole = (sample.prefill or "") + sample.text
-            found = with_name(with_yes_or_no(found, golds, whole), golds, whole)
-        if found.problem:
-            return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
-        found = with_options(with_points(found, golds, f"{prompt} {sample.text}"), golds, prompt)
-        found = with_words(with_parts(found, golds, sample.text), golds, sample.text)
-        pairs = [
-            Pair(accepted, answer, self.accepted, self.decimals, echo(answer, accepted, prompt))
-            for answer in found.answers
-            for gold in golds
-            for accepted in filter(None, (gold, option_said(gold, answer, prompt)))
-        ]
-        return _Question(golds, found, pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One sample to judge: its golds, the answers that its completion gives, and each gold with each answer."""
-
-    golds: tuple[str, ...]
-    found: FinalAnswer
-    pairs: list[Pair]
-    seconds: float = 0.0
-
-    def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
-        """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
-        best = [_best([known[pair] for pair in self.pairs if pair.answer == answer]) for answer in self.found.answers]
-        where = {"rule": self.found.rule, "gold": " | ".join(self.golds)}
-        seconds = math.fsum((self.seconds, *(known[pair].seconds for pair in self.pairs)))
-        return agreed([replace(verdict, details={**where, **verdict.details}, seconds=seconds) for verdict in best])
+        settings = Settings(self.mode, self.accepted, self.decimals)
+        return ask(sample.text, golds, last_message(sample.prompt), prefill=sample.prefill, settings=settings)
 
 
 def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> str:
@@ -218,12 +177,6 @@ def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, 
             return "gold_timeout"
         return "grader" if verdict.blame is Blame.GRADER else verdict.reason
     return ""
-
-
-def _best(verdicts: Sequence[Verdict]) -> Verdict:
-    """The best of an answer's verdicts over the accepted golds; not wrong while a grader that failed might differ."""
-    order = (Status.CORRECT, Status.ERROR, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.SKIPPED)
-    return min(verdicts, key=lambda verdict: order.index(verdict.status))
 
 
 math_reward = MathVerifier(name="math_reward")

@@ -11,7 +11,7 @@ from typing import Any
 
 from reasoning_gym.factory import create_dataset
 
-from trl_grpo_ext.rewards.answers.verifier import graded, unreadable, wrong
+from trl_grpo_ext.answers.verdicts import graded, unreadable, wrong
 from trl_grpo_ext.rewards.reasoning_gym.checks import problem_with
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from, final_answer
+from trl_grpo_ext.answers.verdicts import unreadable, wrong
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_number, problems_of, required_column
-from trl_grpo_ext.rewards.answers.finder import AnswerFrom, check_answer_from, final_answer
-from trl_grpo_ext.rewards.answers.verifier import unreadable, wrong
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from trl_grpo_ext.answers.verdicts import unreadable
 from trl_grpo_ext.protocol import first_value
-from trl_grpo_ext.rewards.answers.said import spoken
-from trl_grpo_ext.rewards.answers.verifier import unreadable
+from trl_grpo_ext.rewards.bases.spoken import spoken
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.blocks import PYTHON_TAGS, fenced_blocks, with_helpers
 from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, statements

@@ -22,7 +22,7 @@ class Case(TypedDict):
 
 FILES = {
     path.name.removesuffix(".jsonl"): path
-    for path in files("trl_grpo_ext.rewards.answers").joinpath("cases").iterdir()
+    for path in files("trl_grpo_ext.answers").joinpath("cases").iterdir()
     if path.name.endswith(".jsonl")
 }
 

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Verifier
+from trl_grpo_ext.answers.find import final_answer as finder_module
+from trl_grpo_ext.answers.find.final_answer import ANSWER_FROM, AnswerFrom, check_answer_from, final_answer
+from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
+from trl_grpo_ext.answers.golds import alternatives
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, NumericVerifier, OverlapVerifier
-from trl_grpo_ext.rewards.answers import finder as finder_module
-from trl_grpo_ext.rewards.answers.finder import ANSWER_FROM, AnswerFrom, check_answer_from, final_answer
-from trl_grpo_ext.rewards.answers.verifier import alternatives
-from trl_grpo_ext.rewards.math.reading import Mode, math_answer
 
 MARKED = {
     r"So it is $\boxed{Paris}$.": ("Paris",),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.answers.marks import boxes
-from trl_grpo_ext.rewards.math.reading import MODES, Mode, math_answer
+from trl_grpo_ext.answers.find.marks import boxes
+from trl_grpo_ext.answers.find.math_answer import MODES, Mode, math_answer
 
 
 @pytest.mark.parametrize(

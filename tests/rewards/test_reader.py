@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.answers.quantities import known_words
-from trl_grpo_ext.rewards.answers.reader import Answer, read
-from trl_grpo_ext.rewards.answers.tree import (
+from trl_grpo_ext.answers.read.answer import Answer, read
+from trl_grpo_ext.answers.read.quantities import known_words
+from trl_grpo_ext.answers.read.tree import (
     Apply,
     Collection,
     Date,
@@ -24,7 +24,7 @@ from trl_grpo_ext.rewards.answers.tree import (
     Time,
     Words,
 )
-from trl_grpo_ext.rewards.answers.units import NONE, Unit, unit
+from trl_grpo_ext.answers.read.units import NONE, Unit, unit
 from trl_grpo_ext.rewards.math import math_reward
 from trl_grpo_ext.rewards.numeric import numeric_reward
 

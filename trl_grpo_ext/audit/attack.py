@@ -20,6 +20,7 @@ import torch
 import transformers
 from datasets import Dataset, load_dataset
 
+from trl_grpo_ext.answers.golds import GOLD_COLUMNS
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.audit.attacked import REFERENCE, REWARD, Attack, Judged, attack_of, judged
 from trl_grpo_ext.audit.policy import ARENAS, Pair, Policy
@@ -30,7 +31,6 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
-from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS
 from trl_grpo_ext.rewards.restyled import is_surely
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard

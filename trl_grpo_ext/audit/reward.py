@@ -7,11 +7,12 @@ from typing import Any
 
 import yaml
 
+from trl_grpo_ext.answers.golds import GOLD_COLUMNS
 from trl_grpo_ext.audit.task import Kind
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, GoldVerifier
+from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.rewards.composed import Composition, Rescored
 from trl_grpo_ext.rewards.function import (
     PlainFunction,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.protocol import first_value
-from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.rewards.restyled import surely_differ
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
-from trl_grpo_ext.rewards.answers.verifier import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.rewards.unit_tests.program import reference_program
 from trl_grpo_ext.sample import last_message, sample_of_row

@@ -20,7 +20,7 @@ from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS, NOISE_SECO
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.rewards import MathVerifier
-from trl_grpo_ext.rewards.answers.verifier import AnswerVerifier
+from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.rewards.restyled import is_surely, restyled, surely_differ
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.sample import Sample

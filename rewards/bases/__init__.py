@@ -1,0 +1,1 @@
+"""What several verifiers are made of."""

@@ -1,0 +1,12 @@
+"""Is this the gold? A library that finds, reads and compares final answers; its README is the way in."""
+
+from typing import TYPE_CHECKING
+
+from trl_grpo_ext.support.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.answers.question import same_answer as same_answer
+
+__all__ = ["same_answer"]
+
+__getattr__, __dir__ = lazy_exports("trl_grpo_ext.answers", {"same_answer": "question"})

@@ -1,0 +1,1 @@
+"""Whether two values are the same."""

@@ -1,0 +1,202 @@
+"""Answers as sympy knows them. Working one out may take for ever, and so runs in a worker only.
+
+math-verify reads what our reader leaves to it, such as integrals; its own timeouts and its unit rules are off. Nothing
+of a model's text reaches `eval` or `parse_expr` here; math-verify hands the latter digits and operators only.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy
+from latex2sympy2_extended import NormalizationConfig
+from math_verify import LatexExtractionConfig, parse
+from sympy import Expr
+
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Builder,
+    Collection,
+    Logic,
+    Matrix,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Relation,
+    Symbol,
+    is_exact,
+)
+
+# It warns once that timeouts are off; they are not.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+Value = Any  # a sympy Basic or MatrixBase; sympy ships no types that mypy reads here
+
+_CONSTANTS = {
+    "pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo, "Reals": sympy.S.Reals, "EmptySet": sympy.S.EmptySet,
+    "Integers": sympy.S.Integers, "Naturals": sympy.S.Naturals, "Rationals": sympy.S.Rationals,
+    "Complexes": sympy.S.Complexes,
+}  # fmt: skip
+_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    **{name: getattr(sympy, name) for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")},
+    "coth": sympy.coth, "sech": sympy.sech, "csch": sympy.csch,
+    "arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan,
+    "arccot": sympy.acot, "arcsec": sympy.asec, "arccsc": sympy.acsc, "arsinh": sympy.asinh, "arcosh": sympy.acosh,
+    "artanh": sympy.atanh, "arcsinh": sympy.asinh, "arccosh": sympy.acosh, "arctanh": sympy.atanh,
+    "asin": sympy.asin, "acos": sympy.acos, "atan": sympy.atan, "sgn": sympy.sign, "ln": sympy.log,
+    "abs": sympy.Abs, "floor": sympy.floor, "ceil": sympy.ceiling, "max": sympy.Max, "min": sympy.Min,
+    "gcd": sympy.gcd, "lcm": sympy.lcm, "binom": sympy.binomial, "!": sympy.factorial, "!!": sympy.factorial2,
+    "Re": sympy.re, "Im": sympy.im,
+    "arg": sympy.arg, "mod": sympy.Mod, "log": lambda value, base=None: sympy.log(value) / sympy.log(base or sympy.E),
+    "%": lambda value: value / 100, "deg": lambda value: value * sympy.pi / 180, "-": operator.neg,
+    "+": operator.add, "*": operator.mul, "/": operator.truediv, "cbrt": sympy.cbrt,
+    "ratio": operator.truediv, "Gamma": sympy.gamma,
+}  # fmt: skip
+_SIGNS = {"<": sympy.Lt, ">": sympy.Gt, "<=": sympy.Le, ">=": sympy.Ge, "=": sympy.Eq, "!=": sympy.Ne}
+_LEFT_TO_MATH_VERIFY = LatexExtractionConfig(
+    boxed_match_priority=0,
+    normalization_config=NormalizationConfig(
+        basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="all", equations=False
+    ),
+)
+
+
+class NotComparableError(Exception):
+    """The value has no form in which it could be compared."""
+
+
+def value_of(node: Node) -> Value:
+    """The value of a node for sympy."""
+    match node:
+        case Number(value):
+            return sympy.Rational(value.numerator, value.denominator)
+        case Symbol(name):
+            return _CONSTANTS[name] if name in _CONSTANTS else sympy.Symbol(name)
+        case Apply(name, arguments):
+            return _applied(name, [value_of(argument) for argument in arguments])
+        case Quantity(amount):
+            return value_of(amount)
+        case Matrix(rows):
+            return sympy.Matrix([[value_of(cell) for cell in row] for row in rows])
+        case Opaque(source):
+            return _by_math_verify(source)
+        case _:
+            return region(node)
+
+
+def _applied(name: str, arguments: list[Value]) -> Value:
+    if name == "^":
+        return _power(*arguments)
+    if name == "root":
+        value, degree = arguments
+        return _power(value, 1 / degree)
+    if name == "base":
+        return sympy.Integer(int(str(arguments[0]), int(arguments[1])))
+    if name in ("cup", "cap", "setminus"):
+        return {"cup": sympy.Union, "cap": sympy.Intersection, "setminus": sympy.Complement}[name](*arguments)
+    if name in _FUNCTIONS and not (name in ("gcd", "lcm") and any(one.free_symbols for one in arguments)):
+        return _FUNCTIONS[name](*arguments)
+    return sympy.Symbol(f"{name}({', '.join(str(argument.expand()) for argument in arguments)})")
+
+
+def _power(base: Value, exponent: Value) -> Value:
+    """A power; a root of a negative number is the real one where there is one."""
+    if base.is_number and base.is_negative and exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1:
+        return (-1) ** exponent.p * (-base) ** exponent
+    return base**exponent
+
+
+def _by_math_verify(source: str) -> Value:
+    found = parse(rf"\boxed{{{source}}}", [_LEFT_TO_MATH_VERIFY], parsing_timeout=None)
+    value = next((one for one in found if not isinstance(one, str)), None)
+    if value is None:
+        raise NotComparableError
+    # Its symbols are assumed to be real; ours are not, and would be others.
+    plain = value.xreplace({symbol: sympy.Symbol(symbol.name) for symbol in value.free_symbols})
+    return plain.doit() if isinstance(plain, Expr) else plain
+
+
+def region(node: Node) -> Value:
+    """The set of real numbers that a statement or a collection names."""
+    match node:
+        case Collection("{}", items):
+            return sympy.FiniteSet(*(value_of(item) for item in items))
+        case Collection("()" | "[)" | "(]" | "[]" as kind, (low, high)):
+            return sympy.Interval(value_of(low), value_of(high), kind[0] == "(", kind[1] == ")")
+        case Collection("list", items):
+            return sympy.Union(*(region_of(item) for item in items))
+        case Builder(_, condition):
+            return region(Logic("and", condition.items) if isinstance(condition, Collection) else condition)
+        case Logic("or", parts):
+            return sympy.Union(*(region_of(part) for part in parts))
+        case Logic("and", parts):
+            return sympy.Intersection(*(region_of(part) for part in parts))
+        case Relation(("in",), (_, domain)):
+            return value_of(domain)
+        case Relation(("notin",), (_, domain)):
+            return sympy.Complement(sympy.S.Reals, value_of(domain))
+        case Relation(signs, sides):
+            return _solutions(signs, sides)
+    raise NotComparableError
+
+
+def region_of(node: Node) -> Value:
+    """The set that a node names; a value is the set of itself."""
+    value = region(node) if isinstance(node, Collection) else value_of(node)
+    return value if isinstance(value, sympy.Set) else sympy.FiniteSet(value)
+
+
+def _solutions(signs: tuple[str, ...], sides: tuple[Node, ...]) -> Value:
+    """The real numbers for which a relation of one variable holds."""
+    values = [value_of(side) for side in sides]
+    found: Value = sympy.S.Reals
+    variable = _variable(values)
+    for sign, left, right in zip(signs, values, values[1:], strict=False):
+        if sign not in _SIGNS:
+            raise NotComparableError
+        found = sympy.Intersection(found, _solved(sign, left, right, variable))
+    return found
+
+
+def _variable(values: list[Value]) -> Value:
+    """The variable that a relation is about: a side of it, or its only one."""
+    bare = [value for value in values if isinstance(value, sympy.Symbol)]
+    if bare:
+        return bare[0]
+    free = set().union(*(value.free_symbols for value in values))
+    if len(free) != 1:
+        raise NotComparableError
+    return free.pop()
+
+
+def _solved(sign: str, left: Value, right: Value, variable: Value) -> Value:
+    if right == variable:
+        turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+        left, right, sign = right, left, turned.get(sign, sign)
+    if left == variable and variable not in right.free_symbols:
+        return {
+            "<": lambda: sympy.Interval.open(-sympy.oo, right),
+            "<=": lambda: sympy.Interval(-sympy.oo, right),
+            ">": lambda: sympy.Interval.open(right, sympy.oo),
+            ">=": lambda: sympy.Interval(right, sympy.oo),
+            "=": lambda: sympy.FiniteSet(right),
+            "!=": lambda: sympy.Complement(sympy.S.Reals, sympy.FiniteSet(right)),
+        }[sign]()
+    real = sympy.Dummy(real=True)
+    relation = _SIGNS[sign](left.subs(variable, real), right.subs(variable, real))
+    if relation in (sympy.true, sympy.false):
+        return sympy.S.Reals if relation == sympy.true else sympy.S.EmptySet
+    return (
+        relation.as_set()
+        if sign != "="
+        else sympy.solveset(left.subs(variable, real) - right.subs(variable, real), real, sympy.S.Reals)
+    )
+
+
+def exact(node: Node) -> bool:
+    """Whether nothing in a node is written as a decimal."""
+    return is_exact(node) and not (isinstance(node, Opaque) and "." in node.source)

@@ -1,0 +1,292 @@
+"""Whether an answer says the same as a gold: decided by their types, and their values by an algebra.
+
+The same code runs twice: in the trainer's process with an algebra that knows only numbers and what is written alike,
+and where that does not decide in a worker with all of sympy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from trl_grpo_ext.answers.compare.amounts import DECIMALS, measured, percentages, same_number
+from trl_grpo_ext.answers.compare.at_once import Algebra
+from trl_grpo_ext.answers.compare.compound import as_congruence, components, congruent, items_of, matrix_of, remainder
+from trl_grpo_ext.answers.compare.forms import (
+    approximated,
+    assigned,
+    can_be_region,
+    is_approximation,
+    is_equation,
+    is_function,
+    is_region,
+    label_of,
+    named,
+    of_same_argument,
+    part_of,
+    plain,
+    same_name,
+    same_order,
+    same_words,
+    set_in_words,
+    without_in,
+)
+from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
+from trl_grpo_ext.answers.read.spans import ends_of, is_same_range
+from trl_grpo_ext.answers.read.tree import (
+    OF_OWN_TYPE,
+    Apply,
+    Collection,
+    Date,
+    Logic,
+    Matrix,
+    Node,
+    Number,
+    Opaque,
+    Range,
+    Relation,
+    Symbol,
+    Time,
+    Words,
+    symbols,
+    walk,
+)
+from trl_grpo_ext.answers.read.units import NONE, Unit, unit
+
+_NUMBERS_BY_NAME = (Symbol("pi"), Symbol("e"), Symbol("i"))
+_ANGLE = (("angle", 1),)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares values of all types.
+
+    Attributes:
+        algebra: What decides where the types do not.
+        decimals: Places that decimals are compared to.
+    """
+
+    algebra: Algebra
+    decimals: int = DECIMALS
+
+    def same(self, gold: Node, answer: Node) -> bool:
+        """Whether an answer's value is the gold's."""
+        if gold == answer and not isinstance(gold, Opaque):
+            return True
+        if isinstance(gold, Number) and isinstance(answer, Number):
+            return self._same_number(gold, answer)
+        match gold, answer:
+            case Apply("base", (digits, _)), Number():  # in which base they are is asked, and need not be said
+                return digits == answer
+        gold = plain(gold)
+        answer = answer if isinstance(answer, Logic) and not isinstance(gold, Collection) else plain(answer)
+        meant = self._alternatives(gold, answer)
+        if meant is not None:
+            return meant
+        if isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE):
+            return self._same_of_own_type(gold, answer)
+        if isinstance(gold, Words) != isinstance(answer, Words):
+            gold, answer = set_in_words(gold), set_in_words(answer)
+        if isinstance(gold, Words) or isinstance(answer, Words):
+            return same_words(gold, answer)
+        if gold == Symbol("EmptySet") and not is_region(answer) and not _is_inequality(answer):
+            return isinstance(answer, Collection) and not answer.items  # a value is one, though it may not be real
+        if any(isinstance(one, Relation) or is_region(one) for one in (gold, answer)):
+            return self._same_statements(gold, answer)
+        return self._same_plain(gold, answer)
+
+    def _alternatives(self, gold: Node, answer: Node) -> bool | None:
+        """Whether values that one side gives in several ways are the other's; None if neither side does that."""
+        match gold, answer:
+            case _, Relation() if is_approximation(answer):
+                return any(self.same(gold, side) for side in approximated(answer))
+            case Relation(), _ if is_approximation(gold):
+                return any(self.same(side, answer) for side in approximated(gold))
+            case _, Logic("same", parts):
+                return all(self.same(gold, part) for part in parts)
+            case Logic("same", parts), _:
+                return any(self.same(part, answer) for part in parts)
+            case _, Logic("or", parts) if not isinstance(gold, Collection | Logic | Matrix) and not is_region(gold):
+                return all(self.same(gold, part) for part in parts)  # 1/2 or 0.5
+            case Apply("not", (denied,)), Apply("not", (said,)):
+                return self.same(denied, said)
+            case (Apply("not"), _) | (_, Apply("not")):
+                return False
+        return None
+
+    def _same_of_own_type(self, gold: Node, answer: Node) -> bool:
+        """Whether two values are equal of which one is a time, a date, a range or a remainder."""
+        match gold, answer:
+            case (Time(), _) | (_, Time()):
+                one, other = as_time(gold), as_time(answer)
+                return one is not None and other is not None and same_time(one, other)
+            case Date(), Date():
+                return same_date(gold, answer)
+            case (Range(), Range()) | (Range(), Collection("[]")) | (Collection("[]"), Range()):
+                return self._same_items(ends_of(gold), ends_of(answer))
+            case (Relation(), _) | (_, Relation()):
+                value = assigned(gold) or assigned(answer)
+                return value is not None and self.same(value[1], answer if assigned(gold) else gold)
+        return bool(is_same_range(gold, answer))
+
+    def _same_plain(self, gold: Node, answer: Node) -> bool:
+        """Whether two values that are neither words, relations nor regions are equal."""
+        if isinstance(gold, Collection | Matrix) or isinstance(answer, Collection | Matrix):
+            return self._same_collections(gold, answer)
+        if isinstance(gold, Opaque) or isinstance(answer, Opaque):
+            return self.algebra.same_values(gold, answer, self.decimals)
+        return self.same_amounts(gold, answer)
+
+    def same_amounts(self, gold: Node, answer: Node) -> bool:
+        """Whether two amounts are equal, in their units; a percentage is also the number before its sign."""
+        (asked, of), (given, by) = measured(gold), measured(answer)
+        of_percent, by_percent = (isinstance(one, Apply) and one.name == "%" for one in (asked, given))
+        if of_percent != by_percent and (by if of_percent else of) != NONE:
+            return False
+        if of != by and NONE not in (of, by):
+            if of.measures != by.measures:
+                return False
+            if of.measures == _ANGLE:
+                return self._same_angle((asked, of), (given, by))
+            scale = by.factor / of.factor
+            same_scale = (
+                Number(given.value * scale, 0) if isinstance(given, Number) else Apply("*", (given, Number(scale)))
+            )
+            return self._same_number(asked, same_scale)
+        of_pi = any(by == unit("deg") and Symbol("pi") in walk(amount) for amount, by in ((asked, of), (given, by)))
+        if not of_pi and self._same_number(asked, given):
+            return True
+        if _ANGLE in (of.measures, by.measures) and NONE in (of, by):
+            return self._same_angle((asked, of), (given, by))
+        return False
+
+    def _same_angle(self, gold: tuple[Node, Unit], answer: tuple[Node, Unit]) -> bool:
+        """Whether degrees are equal to an angle that is a multiple of pi."""
+        sides = []
+        for amount, of in (gold, answer):
+            in_radians = of in (NONE, unit("rad"))
+            if of == NONE and Symbol("pi") not in walk(amount):
+                return False
+            sides.append(
+                amount if in_radians else Apply("*", (Apply("*", (amount, Number(of.factor / 180))), Symbol("pi")))
+            )
+        return self.algebra.same_values(sides[0], sides[1], self.decimals)
+
+    def _same_number(self, gold: Node, answer: Node) -> bool:
+        asked, given = percentages(gold), percentages(answer)
+        if len(asked) > 1 and len(given) > 1:
+            asked, given = asked[:1], given[:1]
+        return any(self._same_one(one, other) for one in asked for other in given)
+
+    def _same_one(self, gold: Node, answer: Node) -> bool:
+        if isinstance(gold, Number) and isinstance(answer, Number):
+            return same_number(gold, answer, self.decimals)
+        if not any(isinstance(one, Apply) or one in _NUMBERS_BY_NAME for one in (gold, answer)):
+            return gold == answer
+        return gold == answer or self.algebra.same_values(gold, answer, self.decimals)
+
+    def _same_collections(self, gold: Node, answer: Node) -> bool:
+        if isinstance(answer, Apply) and (held := items_of(gold)) and held[0] == "()":
+            vector = components(answer, len(held[1]))
+            if vector is not None:
+                return self._same_items(held[1], vector.items)
+        if isinstance(gold, Matrix) or isinstance(answer, Matrix):
+            gold, answer = matrix_of(gold), matrix_of(answer)
+            if isinstance(gold, Apply | Opaque) or isinstance(answer, Apply | Opaque):
+                return self.algebra.same_values(gold, answer, self.decimals)
+        if isinstance(gold, Matrix) and isinstance(answer, Matrix):
+            return len(gold.rows) == len(answer.rows) and all(map(self._same_items, gold.rows, answer.rows))
+        asked, given = items_of(gold), items_of(answer)
+        if asked is None or given is None:
+            return False
+        (kind, wanted), (other, said) = asked, given
+        if "{}" in (kind, other) and {kind, other} & {"()", "[]"}:
+            return False
+        if "()" in (kind, other) or "[]" in (kind, other):
+            return ("()" not in (kind, other) or "[]" not in (kind, other) or len(said) > 2) and self._same_items(
+                wanted, said
+            )
+        return self._same_unordered(wanted, said, sets="{}" in (kind, other))
+
+    def _same_items(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
+        return len(gold) == len(answer) and all(map(self.same, gold, answer))
+
+    def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node], *, sets: bool = False) -> bool:
+        parts = set(map(part_of, gold)) - {None}
+        if len(parts) == len(gold) > 1 and not any(map(part_of, answer)):
+            return self._same_items(gold, answer)  # 12, 8 for 12 boys and 8 girls
+        labels = [[label_of(item) for item in items] for items in (gold, answer)]
+        if all(labels[0]) and all(labels[1]) and len(set(labels[0])) > 1:
+            return Counter(labels[0]) == Counter(labels[1]) and all(
+                self.same(value, answer[labels[1].index(label)]) for value, label in zip(gold, labels[0], strict=True)
+            )
+        wanted = list(dict.fromkeys(gold)) if sets else list(gold)
+        rest = list(answer) if len(set(wanted)) < len(wanted) else list(dict.fromkeys(answer))
+        if len(rest) != len(wanted):
+            return False
+        for one in wanted:
+            found = next((other for other in rest if self.same(one, other)), None)
+            if found is None:
+                return False
+            rest.remove(found)
+        return True
+
+    def _same_statements(self, gold: Node, answer: Node) -> bool:
+        """Whether two statements are the same: a value under a name, an equation, or a set of numbers."""
+        if isinstance(gold, Number) and (rest := remainder(answer)):
+            return self.same(gold, rest)
+        if congruent(gold) or congruent(answer):
+            rests = [congruent(one) or as_congruence(one) for one in (gold, answer)]
+            return all(rests) and self._same_items(*rests)
+        asked, given = assigned(gold), assigned(answer)
+        if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
+            return True
+        if asked and given and not same_name(asked[0], given[0]) and not is_function(asked, given):
+            return is_equation(gold) and is_equation(answer) and self.algebra.same_equations(gold, answer)
+        if asked and given:
+            return self.same(asked[1], of_same_argument(asked, given))
+        if (asked or given) and not (is_equation(gold) and is_equation(answer)):
+            value, other = (asked, answer) if asked else (given, gold)
+            assert value is not None
+            is_name = isinstance(value[0], Symbol) and isinstance(value[1], Symbol) and named(value[1])
+            if not is_name and not isinstance(other, Relation) and not is_region(other):
+                return self.same(value[1], answer) if asked else self.same(gold, value[1])
+            return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)
+        if asked and named(asked[0]) and not symbols(asked[1]) and is_equation(answer):
+            return False  # `2x + 3 = 7` has to be solved before it says x = 2
+        return self._same_equations(gold, answer)
+
+    def _same_equations(self, gold: Node, answer: Node) -> bool:
+        """Whether two statements are the same of which none gives a name to a value."""
+        if is_equation(gold) and is_equation(answer):
+            return self.algebra.same_equations(gold, answer)
+        if is_equation(answer) and not isinstance(gold, Relation) and symbols(answer.sides[0]) == symbols(gold):
+            return self.same(gold, answer.sides[1])  # 2/(x^2 - 1) = 1/(x - 1) - 1/(x + 1)
+        if is_equation(gold) and not isinstance(answer, Relation | Collection | Logic):
+            return self.algebra.solves(gold, answer)
+        return self._same_sets(gold, answer)
+
+    def _same_sets(self, gold: Node, answer: Node) -> bool:
+        gold, answer = without_in(gold), without_in(answer)
+        if gold == answer or same_order(gold, answer):
+            return True
+        if isinstance(gold, Collection) and isinstance(answer, Collection) and gold.kind == answer.kind:
+            return self._same_items(gold.items, answer.items)
+        if _is_of_several(gold) and _is_of_several(answer):
+            return self.algebra.same_equations(gold, answer)
+        if not (can_be_region(gold) and can_be_region(answer)):
+            return False
+        if isinstance(answer, Collection) and answer.kind == "list":  # x > 0, x != 1: both at once, or either
+            return any(self.algebra.same_regions(gold, Logic(word, answer.items)) for word in ("and", "or"))
+        return self.algebra.same_regions(gold, answer)
+
+
+def _is_of_several(node: Node) -> TypeGuard[Relation]:
+    """Whether a node is a relation of several variables."""
+    return isinstance(node, Relation) and len(node.signs) == 1 and len(symbols(node)) > 1
+
+
+def _is_inequality(node: Node) -> bool:
+    return isinstance(node, Relation) and "=" not in node.signs

@@ -1,0 +1,292 @@
+"""The forms in which an answer may be written: which of them are the same kind, and what each says."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from trl_grpo_ext.answers.read.numerals import negative
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Builder,
+    Collection,
+    Logic,
+    Matrix,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Relation,
+    Symbol,
+    Words,
+    children,
+    rebuilt,
+    rename,
+    symbols,
+    walk,
+)
+
+_LABELLING = frozenset(
+    """* + - / ratio abs overline angle triangle vec cup cap setminus gcd lcm""".split()  # noqa: SIM905
+)
+_SETS = ("cup", "cap", "setminus")
+# Words beside others that say what these are of.
+_FILLERS = frozenset(
+    """the a an is are it this that there so such function series sequence integral angled exist exists
+    wins""".split()  # noqa: SIM905
+)
+_SAME_WORDS = {
+    "no solutions": "no solution", "no real solution": "no solution", "no real solutions": "no solution",
+    "empty set": "no solution", "the empty set": "no solution", "does not exist": "dne", "undefined": "dne",
+    "all real numbers": "all reals", "all reals": "all reals", "real numbers": "all reals",
+    "infinitely many solutions": "infinitely many", "infinite": "infinitely many",
+    "an infinite number": "infinitely many",
+    "divergent": "diverges", "convergent": "converges",
+    "true": "yes", "false": "no", "not true": "no",
+}  # fmt: skip
+_SET_WORDS = {
+    "no solution": Symbol("EmptySet"),
+    "all reals": Symbol("Reals"),
+    "infinity": Symbol("oo"),
+    "infinitely many": Symbol("oo"),
+}
+
+
+def plain(node: Node) -> Node:
+    """The node without what only says how it is meant: a list of one, a sum with `+-`, `or` between values."""
+    match node:
+        case Collection("list" | "[]", (item,)):
+            return item
+        case Apply("^", (Collection("()" | "[]") | Matrix() as vector, Symbol("T"))):
+            return vector
+        case Apply("*", (Apply("/", (Symbol("Integers"), Number(order))), Symbol("Integers"))):
+            return Symbol(f"Integers_{order}")
+        case Logic():
+            return _plain_logic(node)
+        case Apply() if _has_both_signs(node):
+            return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
+        case Relation():
+            return _plain_relation(node)
+        case Apply("ratio", (Number(first), _, _, *_) as parts) if first:
+            return Collection("()", tuple(Number(part.value / first) for part in parts if isinstance(part, Number)))
+        case Collection(kind, items) if any(isinstance(item, Apply) and _has_both_signs(item) for item in items):
+            spread = [one for item in items for one in (_expanded(item))]
+            return Collection(kind, tuple(spread))
+    return node
+
+
+def _plain_relation(node: Relation) -> Node:
+    match node:
+        case Relation(("=",), (Symbol(), value)) if _has_both_signs(value):
+            return plain(value)
+        case Relation(("=",), _) if _has_both_signs(node):  # f(x) = +-x
+            return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
+        case Relation((_, _) as signs, (Number() as low, Apply("*", (Symbol(one), Symbol(other))), Number() as high)):
+            return _plain_relation(Relation(signs, (low, Symbol(one + other), high)))  # 0 < ab < 4
+        case Relation((_, _, *_) as signs, sides) if set(signs) <= {">", ">="}:  # b > c > a
+            return Relation(tuple(sign.replace(">", "<") for sign in reversed(signs)), sides[::-1])
+        case Relation(("in",), (Collection("()"), Collection("{}") as values)):  # (m, n) in {(1, 2), (2, 1)}
+            return values
+        case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
+            return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
+    return node
+
+
+def _plain_logic(node: Logic) -> Node:
+    match node:
+        case Logic("or" | "and" as word, parts) if all(
+            _says_value(part) or not isinstance(part, Relation) for part in parts
+        ):
+            if word == "and" or all(map(_says_value, parts)) or not any(map(is_region, parts)):
+                return Collection("list", tuple(parts))
+        case Logic("and", parts) if len(found := [part for part in parts if assigned(part)]) == 1:
+            return found[0]  # 5x = 30 and x = 6
+    return node
+
+
+def _says_value(node: Node) -> bool:
+    return assigned(node) is not None or is_equation(node)
+
+
+def _has_both_signs(node: Node) -> bool:
+    return any(isinstance(one, Apply) and one.name in ("+-", "-+") for one in walk(node))
+
+
+def _with_sign(node: Node, plus: str) -> Node:
+    """The value with one of the two signs wherever both stand: with that of `plus` as it is, the other one turned."""
+    below = tuple(_with_sign(one, plus) for one in children(node))
+    if isinstance(node, Apply) and node.name in ("+-", "-+"):
+        return Apply("+", (below[0], below[1] if node.name == plus else negative(below[1])))
+    return rebuilt(node, below)
+
+
+def _expanded(item: Node) -> tuple[Node, ...]:
+    values = plain(item)
+    return values.items if isinstance(values, Collection) and values != item else (item,)
+
+
+def same_words(gold: Node, answer: Node) -> bool:
+    """Whether two values, one of them in words, are the same: `even function` is `even`."""
+    said = [_in_words(one) for one in (gold, answer)]
+    return bool(said[0]) and said[0] == said[1]
+
+
+def _in_words(node: Node) -> str:
+    match node:
+        case Words(text):
+            text = _SAME_WORDS.get(text, text)
+            return " ".join(word for word in text.split() if word not in _FILLERS) or text
+        case Symbol(name):
+            return name.casefold()
+        case Apply("*", (one, other)):  # ABC
+            return _in_words(one) + _in_words(other)
+    return ""
+
+
+def set_in_words(node: Node) -> Node:
+    """The set that words name, such as `all real numbers`; any other value as it is."""
+    return _SET_WORDS.get(_SAME_WORDS.get(node.text, node.text), node) if isinstance(node, Words) else node
+
+
+def label_of(node: Node) -> Node | None:
+    """The name that a statement gives a value, None if it gives none."""
+    found = assigned(node)
+    return found[0] if found else None
+
+
+def part_of(node: Node) -> object:
+    """What tells a value from others in a list: its name without an index, what it counts or measures, `min`, `max`."""
+    match node:
+        case Quantity(_, of):
+            return of.measures
+        case Apply("min" | "max" as name, (_,)):
+            return name
+    label = label_of(node)
+    return stem(label.name) if isinstance(label, Symbol) else label
+
+
+def assigned(node: Node) -> tuple[Node, Node] | None:
+    """The name and the value of `x = 5`, `f(x) = 2x`, `AB = 5`; of `x = 2 + 3 = 5` the last side. None for others."""
+    match node:
+        case Relation(("=",), (Apply("+", (Symbol() as name, Number(value, places))), Number(zero))) if zero == 0:
+            return name, Number(-value, places)  # x - 3 = 0
+        case Relation(signs, sides) if set(signs) <= {"=", "~"}:
+            first, last = sides[0], sides[-1]
+            if named(first) and first not in walk(last):
+                return first, last
+            if len(sides) == 2 and named(last) and not isinstance(first, Symbol) and last not in walk(first):
+                return last, first
+            if len(sides) > 2 or isinstance(first, Opaque) or not symbols(first) | symbols(last):
+                return Words(""), last  # 2 + 3 = 5
+            if not symbols(last) and (is_label(first) or isinstance(last, Matrix)):
+                return first, last
+    return None
+
+
+def named(node: Node) -> bool:
+    """Whether a side of an equation is a name: `x`, `f(3)`, `f^{-1}(x)`, a word."""
+    match node:
+        case Symbol(name):
+            return name not in ("pi", "e", "i", "oo")
+        case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
+            return True
+        case Apply("*", (Apply("/", (Apply("*", (Symbol("d"), Symbol())), Symbol("d"))), Symbol())):
+            return True  # dy/dx
+        case Apply(name, _):
+            return len(letter := stem(name).removesuffix("^-1").rstrip("'")) == 1 and letter.isalpha()
+    return False
+
+
+def stem(name: str) -> str:
+    """A name without its index: `x` of `x_1`."""
+    return name.partition("_")[0]
+
+
+def is_label(node: Node) -> bool:
+    """Whether a side of an equation only names a quantity: `AB`, `a + b`, `|AB|`; it has letters and no number."""
+    return named(node) or bool(
+        symbols(node)
+        and all(isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING) for one in walk(node))
+    )
+
+
+def same_name(gold: Node, answer: Node) -> bool:
+    r"""Whether two names are one, but for an index that one of them lacks: `\lambda` and `\lambda_1`."""
+    if not (isinstance(gold, Symbol) and isinstance(answer, Symbol)):
+        return gold == answer
+    return gold == answer or (stem(gold.name) == stem(answer.name) and "_" not in gold.name)
+
+
+def same_order(gold: Node, answer: Node) -> bool:
+    """Whether a list has the letters that a statement puts in order: `b, a, c` for `b < a < c`."""
+    match gold, answer:
+        case Relation(signs, sides), Collection("list", items) if set(signs) in ({"<"}, {">"}):
+            return len(sides) > 2 and sides == items and all(isinstance(side, Symbol) for side in sides)
+    return False
+
+
+def is_approximation(node: Node) -> TypeGuard[Relation]:
+    """Whether a statement has the sign of an approximation."""
+    return isinstance(node, Relation) and "~" in node.signs
+
+
+def approximated(node: Relation) -> list[Node]:
+    r"""The sides of `x = 1/3 \approx 0.33` that have a value: the exact one and the rounded one."""
+    begin = next(place for place, sign in enumerate(node.signs) if sign == "~")
+    return [side for side in node.sides[begin:] if not is_label(side)]
+
+
+def of_same_argument(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> Node:
+    """The value of a function, with the gold's letter for its argument: `t^2` of `f(t) = t^2` is `x^2` for `f(x)`."""
+    match gold[0], answer[0]:
+        case Apply(_, (Symbol(asked),)), Apply(_, (Symbol(given),)) if asked != given:
+            return rename(rename(answer[1], asked, asked + "'"), given, asked)
+    return answer[1]
+
+
+def is_function(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> bool:
+    """Whether two names with their values are of one function: `y = 2x` and `f(x) = 2x`."""
+    is_named = any(isinstance(name, Words) or (isinstance(name, Apply) and named(name)) for name, _ in (gold, answer))
+    return is_named or (bool(symbols(gold[1])) and symbols(gold[1]) == symbols(answer[1]))
+
+
+def is_equation(node: Node) -> TypeGuard[Relation]:
+    """Whether a statement is one equation."""
+    return isinstance(node, Relation) and set(node.signs) == {"="} and len(node.sides) == 2
+
+
+def is_region(node: Node) -> bool:
+    """Whether a node can only be a set of numbers."""
+    match node:
+        case Collection("[)" | "(]") | Builder():
+            return True
+        case Relation(signs, _):
+            return not set(signs) <= {"=", "~"}
+        case Apply(name, _):
+            return name in _SETS
+        case Symbol(name):
+            return name in ("EmptySet", "Reals")
+        case Logic(_, parts):
+            return any(is_region(part) for part in parts)
+        case Collection("list", items):
+            return any(is_region(item) for item in items)
+    return False
+
+
+def can_be_region(node: Node) -> bool:
+    """Whether a node may be a set of numbers: a pair may be an interval."""
+    match node:
+        case Collection("()" | "[]", items):
+            return len(items) == 2
+        case Collection("{}" | "list", _) | Relation():
+            return True
+    return is_region(node)
+
+
+def without_in(node: Node) -> Node:
+    """The set that a letter is said to be in; any other node as it is."""
+    match node:
+        case Relation(("in",), (Symbol(), domain)):
+            return domain
+        case Relation(("=",), (Symbol(), value)) if can_be_region(value):
+            return value
+    return node

@@ -1,0 +1,1 @@
+"""Where a completion gives its answer: marks, phrases, the last sentence, hedges."""

@@ -1,0 +1,211 @@
+r"""The one finder of final answers, as text. What a completion concludes with is its answer.
+
+Nothing is read as mathematics here, and white space inside an answer is kept. All of it takes time linear in the length
+of the completion, so it may run in the trainer's process on hostile text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from trl_grpo_ext.answers.find.hedges import REACH, doubted_before, taken_back
+from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
+from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
+from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.support.text import did_you_mean
+
+AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
+ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
+
+HEDGES = ("hedged", "taken_back")  # problems of a completion that gives an answer, and leaves it open
+MAX_CHARS = 32_000  # of a completion, from its end
+MAX_COURTESY = 250  # characters at the end that say nothing
+MAX_ANSWERS = 20  # no honest completion gives more of them
+
+_SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
+_QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
+# What a chat or a proof ends with, and says nothing: "Would you like me to explain?", a black square.
+_COURTESY = re.compile(
+    r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n\d]*"
+    r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
+)
+# A last line that checks the answer, and finds it right.
+_CHECKED = re.compile(
+    r"\n\s*(?:(?:let's|let us|let me|we can|to)\s+)?(?:double-?check|check|verify|verification)\b"
+    r"(?:(?!boxed|answer|wrong|\bnot?\b|mistake)[^\n#<])*(?:[✓✔✅]|\bcorrect|checks out|holds|matches)[\s.!)*]*\Z",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAnswer:
+    """What a completion gives as its answer.
+
+    Attributes:
+        answers: The distinct answers, the last first; several if its conclusion offers several.
+        marks: By what each was found: `boxed`, `answer_tag`, `phrase`, `emphasised`, `last_number`, `last_line` or
+            `text`.
+        problem: Why there is none, as a reason code; empty if there is one.
+    """
+
+    answers: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def rule(self) -> str:
+        """By what the answers were found: `answer_tag+boxed`."""
+        return "+".join(dict.fromkeys(self.marks))
+
+
+Found = list[tuple[str, str]]  # answers and their marks, the last answer of a mark first
+
+
+def final_answer(completion: str, *, prefill: str | None = None, answer_from: AnswerFrom = "marked") -> FinalAnswer:
+    r"""The final answer of a completion, looked for after its thinking.
+
+    | `answer_from` | takes |
+    |---|---|
+    | `boxed` | the last `\boxed{}`; boxes close together, joined by commas or `and`, are one answer |
+    | `boxed_only` | the same, if there is exactly one |
+    | `answer_tag` | what the last `<answer>` holds, or the last box in it; a tag beside it counts as well |
+    | `phrase` | what follows the last "Answer:" on its line, "final answer is" or `####`; a phrase beside it counts |
+    | | as well; without these, the last "answer is" |
+    | `last_number` | the last number |
+    | `last_line` | the last line that is not empty |
+    | `text` | all of the text |
+    | `marked` | the last tag, box or phrase, and those beside it; without these the last "answer is", or what ends |
+    | | the last line in bold letters; without any mark all of the text |
+
+    What a completion concludes with is its answer: the last mark wins, and what stands before it is working. Marks
+    stand beside each other if no word but "and" or "or" is between them. Such answers are ambiguous unless a verifier
+    takes them for the same. Words around the conclusion that leave it open or take it back ("maybe", "is not", "or 6",
+    "is wrong") make it none. What ends with `</think>` is thinking, even if none is seen to begin. Only the first
+    sentence counts of what follows a phrase, or the bulleted list below it, and the last 32,000 characters of a
+    completion. Phrases are English.
+
+    Args:
+        completion: Its text.
+        prefill: What the prompt put before it, such as `<think>`; None if that is unknown.
+        answer_from: The rule.
+
+    Examples:
+        >>> final_answer("<think>A?</think>The answer is **B**. It is the largest.").answers
+        ('B',)
+        >>> final_answer("<answer>A</answer> No, it is <answer>B</answer>").answers
+        ('B',)
+        >>> final_answer("<answer>A</answer> or <answer>B</answer>").answers
+        ('B', 'A')
+        >>> final_answer(r"It is not \boxed{A}").problem, final_answer(r"\boxed{A} is wrong").problem
+        ('hedged', 'taken_back')
+        >>> final_answer("<think>so it is B").problem
+        'unclosed_think'
+    """
+    said = after_thinking((prefill or "") + completion)
+    if said is None:
+        return FinalAnswer(problem="unclosed_think")
+    text = _until_next_question(said[-MAX_CHARS:])
+    ending = _CHECKED.sub("", _COURTESY.sub(r"\1", text[-MAX_COURTESY:]))
+    found = _RULES[answer_from](text[:-MAX_COURTESY] + ending)
+    if isinstance(found, str):
+        return FinalAnswer(problem=found)
+    distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}
+    if not all(distinct):
+        return FinalAnswer(problem="empty_answer")
+    if len(distinct) > MAX_ANSWERS:
+        return FinalAnswer(problem="too_many_answers")
+    answers, marks = zip(*distinct.values(), strict=True)
+    return FinalAnswer(answers, marks)
+
+
+def _until_next_question(text: str) -> str:
+    """The text before another question begins, as base models go on, if an answer stands before it."""
+    question = _QUESTION.search(text)
+    if question is None:
+        return text
+    before = text[: question.start()]
+    has_answer = box_answers(before) or tags(before) or formal(before) or informal(before)
+    return before if has_answer else text
+
+
+def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:
+    """Raise a ValueError unless this is one of the rules."""
+    if answer_from not in rules:
+        raise ValueError(
+            f"There is no rule {answer_from!r} to find answers by. {did_you_mean(str(answer_from), rules)}"
+        )
+
+
+def _boxed_only(text: str) -> Found | str:
+    found = boxes(text)
+    if len(found) > 1:
+        return "several_boxed"
+    return _concluded(text, _of("boxed", found)) or "no_boxed"
+
+
+def _last_number(text: str) -> Found | str:
+    return [(number.rstrip(","), "last_number") for number in _NUMBER.findall(text)[-1:]] or "no_number"
+
+
+def _last_line(text: str) -> Found | str:
+    line = text.rstrip().rpartition("\n")[2]
+    return [(unmarked(line), "last_line")] if line.strip() else "no_answer"
+
+
+def _text(text: str) -> Found | str:
+    whole = text.strip()
+    return [(unmarked(whole) if "\n" not in whole else whole, "text")] if whole else "no_answer"
+
+
+def _marked(text: str) -> Found | str:
+    tagged = tags(text)
+    outside = [box for box in box_answers(text) if not any(tag.start <= box.start < tag.end for tag in tagged)]
+    said = [mark for mark in formal(text) if not any(tag.start <= mark.start < tag.end for tag in tagged)]
+    found = [*_of("answer_tag", tagged), *_of("boxed", outside), *_of("phrase", said)]
+    return (
+        _concluded(text, sorted(found))
+        or _concluded(text, _of("phrase", informal(text)))
+        or _concluded(text, _of("emphasised", emphasised(text)))
+        or _text(text)
+    )
+
+
+def _of(kind: str, marks: list[Mark]) -> list[tuple[Mark, str]]:
+    return [(mark, kind) for mark in marks]
+
+
+def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
+    """What the last mark says and those beside it; a reason code if the words around it take that back."""
+    kinds = dict(found)
+    last = concluding(text, list(kinds))
+    if not last:
+        return []
+    before = _SENTENCE_BEGIN.split(text[max(0, last[-1].start - REACH) : last[-1].start])[-1]
+    if doubted_before(before):
+        return "hedged"
+    if taken_back(text[last[0].end : last[0].end + REACH]):
+        return "taken_back"
+    return [(answer, kinds[mark]) for mark in last for answer in _answers(mark, kinds[mark])]
+
+
+def _answers(mark: Mark, kind: str) -> list[str]:
+    """What a mark says: a tag its boxes, or what follows an "Answer:" that it begins with, or all of it."""
+    if kind != "answer_tag":
+        return [mark.content]
+    return [box.content for box in box_answers(mark.content)][::-1][:1] or [without_mark(mark.content)]
+
+
+_RULES: dict[str, Callable[[str], Found | str]] = {
+    "marked": _marked,
+    "boxed": lambda text: _concluded(text, _of("boxed", box_answers(text))[-1:]) or "no_boxed",
+    "boxed_only": _boxed_only,
+    "answer_tag": lambda text: _concluded(text, _of("answer_tag", tags(text))) or "no_answer_tag",
+    "phrase": lambda text: _concluded(text, _of("phrase", formal(text) or informal(text))) or "no_answer_phrase",
+    "last_number": _last_number,
+    "last_line": _last_line,
+    "text": _text,
+}

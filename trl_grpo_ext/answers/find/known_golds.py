@@ -1,0 +1,133 @@
+"""What an answer says where the golds are known: their decimal comma, their options, their yes or no, their name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.sentences import last_sentence, names
+from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.choices import letter
+from trl_grpo_ext.answers.read.tree import Number, Quantity
+
+LED = re.compile(r"\(?[A-J][).:]\s")  # an option with its text
+# The label of an option in a question: `(A)`, `A.`, `\textbf{(A)}`.
+_LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
+_OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
+MAX_OPTION = 200  # characters
+_THOUSAND = 1000
+_COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")  # 3,75, in which no thousands are set apart
+_POINTS = re.compile(r"^[^\d,.]*\d{1,3}(?:\.\d{3})+(?=[^\d,.]*$)")  # 12.500
+# A word, or an alphabet, of a language that writes decimals with a comma.
+_OF_COMMAS = re.compile(
+    r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
+    re.IGNORECASE,
+)
+_YES_AND_NO = ("yes", "no", "true", "false")
+_BEGUN = re.compile(r"(yes|no|true|false)\b(?=\W*(?:[.,:;!\n—–]|$)|\s+(?:because|since|as)\b)", re.IGNORECASE)
+# After which a text that begins with "yes" or "no" may say the other.
+_TURNED = re.compile(
+    r"(?:^|[.!?;,:\n]\s*)(?:yes|no|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
+    r"|\b(?:answer|yes|or no)\b|\?",
+    re.IGNORECASE,
+)
+
+
+def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
+    """The word that a text begins with, where each gold is such a word and nothing marks another answer.
+
+    Examples:
+        >>> with_yes_or_no(FinalAnswer(problem="hedged"), ["no"], "No, it is not prime.").answers
+        ('No',)
+        >>> with_yes_or_no(FinalAnswer(("97",), ("last_expression",)), ["yes"], "Yes. No, 97 is.").answers
+        ('97',)
+    """
+    if not golds or not all(gold.casefold().rstrip(".") in _YES_AND_NO for gold in golds):
+        return found
+    if found.problem not in ("", "hedged", "no_answer") or not {*found.marks} <= {"last_expression", "whole_text"}:
+        return found
+    said = (after_thinking(completion) or "").strip(" *_\n")
+    begun = _BEGUN.match(said)
+    if begun is None or len(said) > MAX_CHARS or _TURNED.search(said, begun.end()):
+        return found
+    return FinalAnswer((begun[1],), ("last_expression",))
+
+
+def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
+    """The gold that the last sentence concludes with, or has as its subject, where no value is said: `Tom`, `2 or 3`.
+
+    Examples:
+        >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
+        ('Maria',)
+        >>> with_name(FinalAnswer(problem="no_answer"), ["Tom"], "So Maria is taller than Tom.").problem
+        'no_answer'
+    """
+    if found.problem not in ("no_answer", "hedged"):
+        return found
+    sentence = last_sentence((after_thinking(completion) or "")[-MAX_CHARS:])
+    in_words = [gold for gold in golds if gold.replace(" ", "").isalpha() or " or " in gold]
+    said = [gold for gold in in_words if names(sentence, gold)]
+    return FinalAnswer((said[0],), ("last_expression",)) if said else found
+
+
+def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+    """The answers with a point for a decimal comma, where all golds are numbers and the text is in such a language.
+
+    A point between thousands goes, where all golds are that large.
+
+    Examples:
+        >>> with_points(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75").answers
+        ('3.75',)
+        >>> with_points(FinalAnswer(("12.500",), ("text",)), ["12500"], "Es sind 12.500 und").answers
+        ('12500',)
+    """
+    if not (any(_COMMA.search(one) or _POINTS.search(one) for one in found.answers) and _OF_COMMAS.search(text)):
+        return found
+    said = [node.amount if isinstance(node := read(gold).node, Quantity) else node for gold in golds]
+    if not all(isinstance(gold, Number) for gold in said):
+        return found
+    answers = [_COMMA.sub(r"\1.\2", answer) for answer in found.answers]
+    if all(isinstance(gold, Number) and abs(gold.value) >= _THOUSAND for gold in said):
+        answers = [_POINTS.sub(lambda point: point[0].replace(".", ""), answer) for answer in answers]
+    return replace(found, answers=tuple(answers))
+
+
+def option_said(gold: str, answer: str, prompt: str) -> str:
+    r"""What the question has under a gold that is a letter, which may be answered in its place; empty if nothing.
+
+    Examples:
+        >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
+        ('2', '')
+    """
+    return "" if len(gold) != 1 or LED.match(answer) else _option(gold, prompt)
+
+
+def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
+    r"""What the question has under the letters that are answered, where no gold is a letter.
+
+    Examples:
+        >>> with_options(FinalAnswer(("(B)",), ("boxed",)), ["2"], "Which is prime? (A) 1 (B) 2 (C) 4").answers
+        ('2',)
+    """
+    if not found.answers or any(letter(gold) or LED.match(gold) for gold in golds):
+        return found
+    said = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
+    return replace(found, answers=tuple(said)) if len({*said}) == len(said) else found
+
+
+def _option(label: str, prompt: str) -> str:
+    """What a question has under a letter, A to J; empty if it has no such list."""
+    if len(label) != 1 or not "A" <= label <= "J":
+        return ""
+    labels = list(_LABEL.finditer(prompt))
+    letters = "".join(found[1] for found in labels)
+    first = letters.rfind("A")  # of the list that comes last
+    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or label not in letters[first:]:
+        return ""
+    begin, *after = labels[letters.index(label, first) :]
+    end = after[0].start() if after else len(prompt)
+    said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
+    return "" if "\n" in said or len(said) > MAX_OPTION else said

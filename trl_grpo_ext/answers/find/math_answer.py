@@ -1,0 +1,137 @@
+"""What `MathVerifier` takes for the answer in what the finder has found: of a sentence the value, not its words."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
+from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.known_golds import LED
+from trl_grpo_ext.answers.find.sentences import (
+    is_paragraph,
+    is_sentence,
+    last_sentence_value,
+    said_unmarked,
+    value_said,
+)
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.quantities import known_words
+from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
+from trl_grpo_ext.answers.read.tree import Number, Opaque
+from trl_grpo_ext.answers.read.units import is_unit
+from trl_grpo_ext.support.text import did_you_mean
+
+Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
+MODES: tuple[str, ...] = get_args(Mode)
+RULES: dict[Mode, AnswerFrom] = {
+    "auto": "marked",
+    "boxed": "boxed",
+    "boxed_only": "boxed_only",
+    "answer_tag": "answer_tag",
+    "final_answer_phrase": "phrase",
+    "last_number": "last_number",
+}
+
+_UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")  # of at least four letters: "in" is a word
+_MAX_COUNTED = 60  # characters
+_COUNTED = re.compile(r"([^A-Za-z]*\d[\d.,]*)(?:\s|~|\\[ ,;])*(?:\\text\{\s*)?([^\W\d_]{3,})\s*\}?")
+# The answer in a JSON object. A parser would refuse LaTeX, whose backslashes are often not doubled.
+_KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+
+
+def check_mode(mode: object) -> None:
+    """Raise a ValueError unless this is one of `MODES`."""
+    if mode not in MODES:
+        raise ValueError(f"There is no mode {mode!r} to find answers by. {did_you_mean(str(mode), MODES)}")
+
+
+def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "auto", prompt: str = "") -> FinalAnswer:
+    r"""The final answer of a completion, its white space collapsed.
+
+    Its marks are those of the finder, but for an answer that nothing marks: that is `whole_text` if the text is one
+    value, else `last_expression`, the last formula or number of its last line.
+
+    Args:
+        completion: Its text.
+        prefill: What the prompt put before it, such as `<think>`, if that is known.
+        mode: The rule; `auto` is the finder's `marked`, `final_answer_phrase` its `phrase`.
+        prompt: The question: what a sentence only repeats of it at its end, such as "in 4 weeks", is no answer.
+
+    Examples:
+        >>> math_answer(r"<think>\boxed{1}?</think>It is \boxed{\frac{1}{2}}.").answers
+        ('\\frac{1}{2}',)
+        >>> math_answer("The answer is $7$, as asked.").answers, math_answer("So I would say 7").marks
+        (('7',), ('last_expression',))
+    """
+    text = restored(completion)
+    if mode == "auto" and '"answer"' in text:
+        text = _KEYED.sub(_tagged, text)
+    found = final_answer(text, prefill=prefill, answer_from=RULES[mode])
+    if found.problem:
+        return found
+    taken = [
+        _taken(_with_unit(answer, completion) if mark == "boxed" else answer, mark, prompt)
+        for answer, mark in zip(found.answers, found.marks, strict=True)
+    ]
+    if any(problem for _, _, problem in taken):
+        return FinalAnswer(problem=next(problem for _, _, problem in taken if problem))
+    read_as = {_without_counted(_on_one_line(answer), prompt): mark for answer, mark, _ in taken}
+    if not all(map(_says_something, read_as)):
+        return FinalAnswer(problem="no_answer" if "text" in found.marks else "empty_answer")
+    if any(len(answer) > MAX_CHARS for answer in read_as):
+        return FinalAnswer(problem="answer_too_long")
+    return FinalAnswer(tuple(read_as), tuple(read_as.values()))
+
+
+def _tagged(key: re.Match[str]) -> str:
+    r"""The answer of a JSON object in a tag, its backslashes single."""
+    answer = key[1] or key[2]
+    return "<answer>" + answer.replace(r"\\", "\\") + "</answer>"
+
+
+def _with_unit(answer: str, completion: str) -> str:
+    r"""A number in a box with the unit behind the box: `\boxed{60}$ radians`."""
+    at = completion.rfind(answer + "}")
+    behind = _UNIT_BEHIND.match(completion, at + len(answer)) if at >= 0 else None
+    if behind is None or not (is_unit(behind[1]) or behind[1] == "%"):
+        return answer
+    return f"{answer} {behind[1]}" if isinstance(read(answer).node, Number) else answer
+
+
+def _without_counted(answer: str, prompt: str) -> str:
+    """A number without the word behind it that the question asks for, where no list of words has it: `205 Minuten`."""
+    counted = _COUNTED.fullmatch(answer) if len(answer) <= _MAX_COUNTED else None
+    if counted is None or counted[2].casefold() in known_words("negating") or not read(answer).stray:
+        return answer
+    return counted[1] if re.search(rf"\b{counted[2]}\b", prompt, re.IGNORECASE) else answer
+
+
+def _on_one_line(answer: str) -> str:
+    """The answer with single spaces; values that stand on lines of their own are a list."""
+    lines = [" ".join(line.split()) for line in answer.splitlines() if line.strip()]
+    return ("; " if all("=" in line for line in lines) else " ").join(lines)
+
+
+def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
+    """An answer, its mark, and the reason code why it counts for nothing."""
+    if mark == "phrase" and len(answer) > MAX_CHARS:  # what follows is not linear in the length
+        return "", mark, "answer_too_long"
+    if mark == "emphasised" and (is_sentence(answer) or (not answer.isascii() and read(answer).stray)):
+        value, _, problem = said_unmarked(answer, prompt)
+        return value or answer, mark, problem if value else ""
+    if mark == "phrase" and not LED.match(answer):
+        value = strip_delimiters(value_said(answer))
+        return value, mark, "hedged" if is_hedged(answer) else ""
+    if mark != "text" and not is_paragraph(answer):
+        return answer, mark, ""
+    if mark != "text":
+        answer = answer[-MAX_CHARS:]
+        return last_sentence_value(answer), mark, ""
+    return said_unmarked(answer, prompt)
+
+
+def _says_something(answer: str) -> bool:
+    """Whether there is more to an answer than commands and signs: not in `\\frac{}{}`."""
+    return any(map(str.isalnum, _COMMAND.sub("", answer))) or not isinstance(read(answer).node, Opaque)

@@ -1,0 +1,211 @@
+"""Where a completion says its answer in words: "Answer: B", "the final answer is 5", GSM8K's "#### 42".
+
+The phrases are English, but for what answers in Chinese end with, and the word for "answer" in some languages.
+
+Each rule takes time linear in the length of the text: what is looked at after a mark ends where the next one begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from trl_grpo_ext.answers.find.marks import BESIDE, Mark
+
+MAX_MARKS = 50  # that are looked at, from the end
+MAX_BOLD_WORDS = 4  # of an answer that only stands in bold letters
+_MARKUP = r"[*_` \t]{0,8}"
+_ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
+_ANSWER_ELSEWHERE = ("答案", "ответ", "antwort", "respuesta", "réponse", "resposta", "risposta")  # in other languages
+# A mark that the completion sets on purpose: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
+_FORMAL = re.compile(
+    r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
+    rf"{_MARKUP}(?:[:：=]|$){_MARKUP}"
+    rf"|\b(?:(?:the|my)[ \t]+)?final[ \t]+answer{_MARKUP}(?:is\b|[:：=]){_ADVERB}{_MARKUP}:?"
+    r"|(?<!#)####(?!#)[ \t]*(?=[^\s#])"
+    rf"|^[ \t>*_#]*(?:{'|'.join(_ANSWER_ELSEWHERE)})[ \t*_]*[:：][ \t*_]*"
+    r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# One of these is in every such mark. They are looked for first, since the expression is slow.
+_FORMAL_WORDS = ("answer", "option", "choice", "####", *_ANSWER_ELSEWHERE, "**yes", "**no", "**true", "**false")
+# A sentence that says so: "so the correct answer is B".
+_INFORMAL = re.compile(
+    rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
+    rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}[:：]?{_MARKUP}"
+    rf"|故选[:：]?|答案(?:应?[是为][:：]?|[:：]){_MARKUP}",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(
+    rf"(?:so,?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:{_INFORMAL.pattern})", re.IGNORECASE
+)
+_NEGATED = re.compile(r"(?:not|never|n't|neither|none)\b", re.IGNORECASE)
+_BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
+_NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
+# Two items of a list or more, each on a line of its own.
+_LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+# What goes on behind bold letters: more answers, a unit, or the rest of a formula.
+_GOES_ON = re.compile(r"\s*(?:[,/%+*^=×\d]|[.-]\d|x\s|\(?\s*or\b|and\b|[^\W\d_]+\W*$)", re.IGNORECASE)
+_STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)|。")
+_CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
+_DISPLAY = re.compile(r"\s*\\begin\{((?:align|equation|gather)(?:ed)?\*?)\}")  # a formula of several lines
+_OTHER_MARK = re.compile(r"\\boxed|<answer", re.IGNORECASE)
+_ABBREVIATIONS = frozenset(("st", "dr", "mr", "ms", "mrs", "vs", "inc", "ltd", "jr", "sr", "mt", "ft", "prof", "gen"))
+_INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
+
+
+def formal(text: str) -> list[Mark]:
+    """What each mark says that is set on purpose: "Answer: B", "final answer is B", "#### 42".
+
+    Examples:
+        >>> [mark.content for mark in formal("Answer: 1. Hmm.\\nFinal answer: 3")], formal("The answer is 1.")
+        (['1', '3'], [])
+    """
+    folded = text.casefold()
+    return _all_said(_FORMAL.finditer(text)) if any(map(folded.__contains__, _FORMAL_WORDS)) else []
+
+
+def informal(text: str) -> list[Mark]:
+    """What the last sentence says that has "answer is" and the like; a completion that reasons may correct itself."""
+    found = [_corrected(said) for said in _all_said(_INFORMAL.finditer(text))]
+    return [said for said in found if not _NEGATED.match(said.content)][-1:]
+
+
+def _corrected(said: Mark) -> Mark:
+    """What is said after "not this but": that."""
+    denied, _, meant = said.content.rpartition(" but ")
+    return said._replace(content=meant) if _NEGATED.match(denied) else said
+
+
+def without_mark(content: str) -> str:
+    """The content of another mark without the phrase that it may begin with: `<answer>The answer is 5.</answer>`."""
+    mark = _AGAIN.match(content.strip())
+    said = _said(mark, len(mark.string)) if mark else None
+    return said.content if said else content
+
+
+def _all_said(marks: Iterable[re.Match[str]]) -> list[Mark]:
+    """What follows each mark, up to the next."""
+    found = list(marks)[-MAX_MARKS:]
+    ends = [mark.start() for mark in found[1:]] + [len(found[-1].string)] if found else []
+    said = [
+        _said(mark, end)
+        for mark, end in zip(found, ends, strict=True)
+        # "Final answer: The final answer is B" has two marks of one answer.
+        if end == len(mark.string) or not _BETWEEN.fullmatch(mark.string, mark.end(), end)
+    ]
+    return [one for one in said if one]
+
+
+def _said(mark: re.Match[str], end: int) -> Mark | None:
+    """The first sentence after a mark, on its line or, if nothing follows there, on the next that is not empty.
+
+    If a list begins there, it is all of the list. None if there is a box or a tag, which have rules of their own.
+    """
+    text, start = mark.string, mark.end()
+    stop = _line_end(text, start, end)
+    if stop < end and _NOTHING_YET.fullmatch(text, start, stop):
+        listed = _LIST.match(text, stop, end)
+        if listed and not _OTHER_MARK.search(listed[1]):
+            return Mark(mark.start(), listed.end(), listed[1].strip().rstrip("."))
+        start = _NOTHING_YET.match(text, start, end).end()  # type: ignore[union-attr]  # it matches nothing as well
+        stop = _line_end(text, start, end)
+    if _OTHER_MARK.search(text, start, stop):
+        return None
+    display = _DISPLAY.match(text, start, stop)
+    closed = text.find(rf"\end{{{display[1]}}}", stop, end) if display else -1
+    if display and closed >= 0:
+        return Mark(mark.start(), closed, text[display.end() : closed].strip())
+    if text[start:stop].rstrip("*_` \t\r").endswith(":") and not text[start:stop].isspace():  # "The sum is:"
+        begin = _NOTHING_YET.match(text, stop, end).end()  # type: ignore[union-attr]
+        if begin < end:
+            start, stop = begin, _line_end(text, begin, end)
+            if _OTHER_MARK.search(text, start, stop):
+                return None
+    line = text[start:stop].rstrip("*_` \t\r:")
+    stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
+    again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
+    start = again.end() if again else start
+    stop = _sentence_end(text, start, _emphasis_end(text, start, stop))
+    content = text[start:stop].replace("**", "") if _is_bold(text, start) else text[start:stop]
+    return Mark(mark.start(), stop, unmarked(content))
+
+
+def _is_bold(text: str, at: int) -> bool:
+    """Whether bold letters have begun before a place, in its line."""
+    return text.count("**", text.rfind("\n", 0, at) + 1, at) % 2 == 1
+
+
+def _emphasis_end(text: str, start: int, end: int) -> int:
+    """Where bold letters end that have begun before this place, in its line: `The answer is **no**: there is none`.
+
+    That is the end of the line if the answer goes on behind them: `**4** km`, `**A** or **B**`.
+    """
+    closed = text.find("**", start, end) if _is_bold(text, start) else -1
+    if closed <= start:
+        return end
+    rest = text[closed + 2 : _sentence_end(text, closed + 2, end)]
+    is_short = len(_WORD.findall(rest)) <= MAX_BOLD_WORDS or "**" in rest
+    return end if is_short and _GOES_ON.match(rest) else closed
+
+
+def emphasised(text: str) -> list[Mark]:
+    """What stands in bold letters at the end of the text: `the time is **14:05**`; several with "or" between them.
+
+    Examples:
+        >>> emphasised("It is **1**. No.\\nIt is **2** or **3**.")[0].content, emphasised("**1** each")
+        ('2 or 3', [])
+    """
+    begin = text.rstrip().rfind("\n") + 1
+    found = list(_BOLD.finditer(text, begin))[-MAX_MARKS:]
+    if not found or any(map(str.isalnum, text[found[-1].end() :])):
+        return []
+    first = len(found) - 1
+    while first and BESIDE.fullmatch(text, found[first - 1].end(), found[first].start()):
+        first -= 1
+    start, end = found[first].start(), found[-1].end()
+    content = text[start:end].replace("**", "")
+    return [Mark(start, end, content)] if len(_WORD.findall(content)) <= MAX_BOLD_WORDS else []
+
+
+def _line_end(text: str, start: int, end: int) -> int:
+    found = text.find("\n", start, end)
+    return found if found >= 0 else end
+
+
+def _sentence_end(text: str, start: int, end: int) -> int:
+    clause = _CLAUSE.search(text, start, end)
+    end = clause.start() if clause else end
+    for stop in _STOP.finditer(text, start, end):
+        if _ends_sentence(text[max(start, stop.start() - 40) : stop.start()]):
+            return stop.start()
+    return end
+
+
+def _ends_sentence(before: str) -> bool:
+    """Whether a full stop after this ends a sentence, and belongs to no abbreviation or initial: `St.`, `J.`, `U.S.`.
+
+    An option's letter counts as an initial: its text follows.
+    """
+    word = before.rpartition(" ")[2].lstrip("*_`(\"'")
+    if word.casefold() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()):
+        return False
+    return bool(word) and not _INITIALS.fullmatch(word)
+
+
+def unmarked(line: str) -> str:
+    """The text without the Markdown that encloses it and without a full stop at its end.
+
+    Examples:
+        >>> [unmarked(line) for line in ("**Paris**.", "Paris**", "2 * 3")]
+        ['Paris', 'Paris', '2 * 3']
+    """
+    line = line.strip().rstrip(".。").strip()
+    for mark in ("**", "__", "`", "*"):
+        if len(line) > 2 * len(mark) and line.startswith(mark) and line.endswith(mark):
+            line = line[len(mark) : -len(mark)].strip()
+        elif line.count(mark) == 1:  # its other half stands before the phrase, or after the sentence
+            line = line.removeprefix(mark).removesuffix(mark).strip()
+    return line.rstrip(".").strip()

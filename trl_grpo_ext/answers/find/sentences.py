@@ -1,0 +1,280 @@
+"""What a sentence says that has no mark: the value that it concludes with, not its words."""
+
+from __future__ import annotations
+
+import re
+
+from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.spelling import strip_delimiters
+from trl_grpo_ext.answers.read.tree import (
+    OF_OWN_TYPE,
+    Apply,
+    Collection,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Range,
+    Relation,
+    Remainder,
+    Words,
+    children,
+    walk,
+)
+
+MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
+MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
+MAX_ENDS = 8  # of a sentence that are looked at for a value
+MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
+
+_SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
+_CLAUSE = re.compile(
+    r"(?<=\S)(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
+    r"|\s+\(?(?=(?:because|since|which|as|so|not|rather)\b)|;\s)"
+)
+_IS = re.compile(
+    r"\b(?:is|are|equals|gives|yields|simplifies to|evaluates to|comes to|exactly when|if and only if)\b|等于|[是为]"
+)
+_THEREFORE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.),?\s+")
+_AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
+ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")  # of a chemical formula
+_NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
+_REPEATED = re.compile(
+    r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
+    r"|\s(?:from|of|out of|with|at|on)\s(?:the\s)?(\d[\d,.]*(?:\s[a-z]+){1,2}?)"
+    r"(?:\s(?:each|apiece|in all|in total))?[\s.!]*$",
+    re.IGNORECASE,
+)
+_MAX_REPEATED = 3
+_YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)  # at the start of what a text says
+# A question for it: the words themselves, or a verb before all else.
+_YES_OR_NO = re.compile(
+    r"\b(?:yes or no|true or false)\b|^\W*(?:is|are|was|does|do|did|can|could|will|has|have)\b[^.?]*\?[^?]*$",
+    re.IGNORECASE,
+)
+# What a sentence may begin or end with beside the value that it says.
+_SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
+_OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
+# `option B, the median, is the correct choice`, `Richtig ist Antwort C`: one letter, and a word that says it is right.
+_CHOSEN = re.compile(r"\b(?i:option|choice|answer|antwort|opci[oó]n|opção|réponse|opzione)\s+\(?([A-J])\b(?!['’])")
+_RIGHT = re.compile(r"\b(?:correct|right|best|richtig|correct[ao]|bonne|corret[ao]|giusta)\b", re.IGNORECASE)
+_NOT = re.compile(
+    r"\b(?:not|never|in(?:correct|correcta)|wrong|falsch|nicht|no|ni|pas|except|than|neither|nor)\b|n['’]t\b", re.I
+)
+_ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
+_FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
+# A list, which ends a text, of what a line before it announces.
+_LISTED = re.compile(r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z")
+_ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
+# A word after which a sentence may say its value: `the solutions are the pairs: x = 3, y = 2`.
+_BEFORE_VALUE = re.compile(
+    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
+    r"[A-Za-z]{2,},?|(?<=\S):):?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b)"
+)
+_WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
+_SIGN = re.compile(r"[\d=\\^+∈$∞π√]")  # of mathematics
+_ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
+_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
+_STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
+_WHOLE_PARTS = 4  # of a sentence that are looked at before what follows any word
+_ANSWERS = frozenset(
+    ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
+)
+# Before what a sentence concludes, which alone must not be left open: `it might be 10, but not 0; hence 9`.
+_CONCLUSION = re.compile(r"^.*[,;]\s+(?:hence|thus|therefore|so)\b", re.IGNORECASE | re.DOTALL)
+_SAID_IN_WORDS = re.compile(
+    r"^\W*(?:yes|no)(?=,)|\bdo(?:es)? not exist\b|\binfinitely many\b|\ban infinite number\b"
+    r"|\bno (?:real |integer )?solutions?\b",
+    re.IGNORECASE,
+)  # at the end of what a text says
+_ASIDE = re.compile(
+    r"\s*\((?:and|where|with|since|because|which|for|if|when|assuming|provided|attained|achieved|reached|obtained|at)\b[^()]*\)\s*$"
+)
+_LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
+_LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
+_CALCULATION = re.compile(r"<<[^<>\n]*>>")  # which GSM8K's solutions show beside each result
+
+
+def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
+    """The answer of a text in which nothing marks it, its mark, and the reason code why there is none.
+
+    It is all of the text, or what its last line says.
+    """
+    tail = answer[-MAX_TAIL_CHARS:].strip()
+    plain = in_digits(_BOLD.sub("", tail).strip())
+    plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
+    if _is_whole_answer(plain):
+        return plain, "whole_text", ""
+    if listed := _listed(plain):
+        return listed, "last_expression", ""
+    answered = _YES.match(plain)
+    begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None  # and an explanation below it
+    if first := begun or (answered if _YES_OR_NO.search(prompt) else None):
+        return first[1], "last_expression", ""
+    stressed = _STRESSED.findall(tail.rpartition("\n")[2])
+    if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):  # 20 is **25%** of 80
+        return stressed[0], "last_expression", "hedged" if is_hedged(_SENTENCE_STOP.split(plain)[-1]) else ""
+    line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
+    line = _without_repeated(_CALCULATION.sub("", line), prompt)
+    sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
+    last, problem = "", "no_answer"
+    if sentences:
+        ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
+        typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
+        last = "" if typed else _value_that_is(sentences[-1]) or (ending[0] if ending else "")
+        last, problem = (last, "") if last else concluded(line, sentences)
+    if not last and answered:
+        return answered[1], "last_expression", ""
+    holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
+    ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
+    problem = problem or ("hedged" if any(map(is_hedged, ending_sentences)) else "")
+    return last, "last_expression", problem
+
+
+def _is_whole_answer(text: str) -> bool:
+    """Whether a text is its answer as it stands, with no sentence around that."""
+    if not is_value(text) or _THEREFORE.search(text) or _announces(text):
+        return False
+    return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
+
+
+def _announces(text: str) -> bool:
+    """Whether a text first counts what it then says: "There are 2 solutions, x = 1 and x = 2"."""
+    match read(text).node:
+        case Collection("list", (first, *others)):
+            return _is_amount(first) and any(isinstance(item, Relation) for item in others)
+    return False
+
+
+def _listed(text: str) -> str:
+    """The values of a list that ends a text, as one answer; empty without one, or if it tells of several names."""
+    found = _LISTED.search(text)
+    if found is None:
+        return ""
+    items = [strip_delimiters(item[1].strip(" *.;,")) for item in _ITEM.finditer(found[1])]
+    names = {item.partition("=")[0].strip() for item in items}
+    if not all(is_value(item) and _SIGN.search(item) for item in items) or (len(names) > 1 and "=" in found[1]):
+        return ""
+    return ", ".join(items)
+
+
+def _without_repeated(line: str, prompt: str) -> str:
+    """A line without what it repeats of the question at its end: "7 dozens of eggs in 4 weeks"."""
+    for _ in range(_MAX_REPEATED):
+        repeated = _REPEATED.search(line)
+        if repeated is None or (repeated[1] or repeated[2]).casefold() not in in_digits(prompt).casefold():
+            break
+        before = line[: repeated.start()]
+        if not any(map(str.isdigit, before)):
+            break
+        line = before
+    return line
+
+
+def _value_that_is(sentence: str) -> str:
+    """What a sentence says, if that is mathematics: `the form is x^2 + 1`, `Area: 5`, `so a = 1 and b = 2`."""
+    sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
+    if chosen := _OPTION.match(sentence):
+        return chosen[1]
+    named = [chosen[1] for chosen in _CHOSEN.finditer(sentence)]
+    if len(set(named)) == 1 and _RIGHT.search(sentence) and not _NOT.search(sentence):
+        return named[0]
+    _, *said_last = _IS.split(sentence)
+    name = (said_last[-1] if said_last else sentence).strip(" *_`.")
+    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))  # the gas is CO2; the fastest is Evelyn
+    if is_name:
+        return name
+    bare = "" if FORMULA.search(sentence) else sentence
+    ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
+    sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
+    concluded = _THEREFORE.split(sentence)[-1]
+    tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
+    for place, part in enumerate((tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends)):
+        said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
+        if said.casefold() in _ANSWERS:
+            return said
+        whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
+        if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
+            continue
+        # Whether a sentence concludes with an amount is told by the words around that.
+        if not _announces(said) and (place < _WHOLE_PARTS or not _is_amount(read(said).node)):
+            return said
+    return ""
+
+
+def _is_amount(node: Node) -> bool:
+    match node:
+        case Number() | Quantity() | Range() | Remainder() | Apply("%", _):
+            return True
+    return False
+
+
+def is_paragraph(answer: str) -> bool:
+    """Whether a box or a tag holds sentences, of which the last says the answer."""
+    return len(_LONG_WORD.findall(answer)) > MAX_WORDS and (
+        bool(read(answer).stray) or isinstance(read(answer).node, Opaque | Words)
+    )
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a text in bold letters is more than a value with its unit, or a word."""
+    return len(_LONG_WORD.findall(text)) > 1
+
+
+def last_sentence_value(paragraph: str) -> str:
+    """The last value of the last sentence of a paragraph."""
+    return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
+
+
+def last_sentence(text: str) -> str:
+    """The last sentence of a text, without bold marks."""
+    sentences = [part for part in re.split(r"\n|(?<=[.!?])\s", _BOLD.sub("", text)) if part.strip()]
+    return sentences[-1].strip() if sentences else ""
+
+
+def names(sentence: str, name: str) -> bool:
+    """Whether a sentence concludes with a name, or says something of that alone as its subject.
+
+    Examples:
+        >>> [names(said, "red") for said in ("The likeliest is red.", "It is red or blue.", "It is not red.")]
+        [True, False, False]
+    """
+    around = sentence.replace(name, "it")
+    if is_hedged(around) or re.search(r"\bor\b|\bn(?:ot|or|either)\b", around, re.IGNORECASE):
+        return False
+    written = re.escape(name)
+    concludes = rf"\b(?:is|are|was|were|on)\s+(?:an?\s+|the\s+|called\s+|named\s+)?{written}(?:\W*$|,\s+[a-z]+ed\b)"
+    begins = rf"^\W*(?:(?:so|thus|therefore|hence|finally)\b,?\s+)?(?-i:{written})\s+(?:is|has|was|wins|won|had)\b"
+    is_name = name[:1].isupper()
+    return bool(re.search(concludes, sentence, re.I) or (is_name and re.search(begins, sentence, re.I)))
+
+
+def value_said(sentence: str) -> str:
+    r"""The value that a sentence says: all of it, or what follows its "is", or its last formula or number.
+
+    Examples:
+        >>> [value_said(text) for text in ("the volume of the box is $5$ cm", "I would say 7", "Paris")]
+        ['$5$ cm', '7', 'Paris']
+    """
+    sentence = in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0])
+    if (sentence.count("=") > 1 or ";" in sentence) and is_value(sentence):  # mean = 4, variance = 2; (1; 2]
+        return sentence
+    sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
+    parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
+    said = next((part for part in parts if part and is_value(part)), "")
+    return said or concluded(sentence, [sentence])[0] or sentence
+
+
+def is_value(text: str) -> bool:
+    """Whether a text is one value, or a word or two, with no sentence around it."""
+    said = read(text)
+    if any(isinstance(one, Words) and len(one.text.split()) > MAX_NAMES for one in (said.node, *children(said.node))):
+        return False
+    if isinstance(said.node, Words):
+        return not any(map(str.isdigit, text))
+    return not said.stray and not isinstance(said.node, Opaque)

@@ -1,0 +1,108 @@
+r"""The values in a line of text: formulas, numbers with their units, times, dates, ranges and remainders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from trl_grpo_ext.answers.find.conclusions import Span, conclusion
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.moments import DATE, TIME
+from trl_grpo_ext.answers.read.spans import RANGE, REMAINDER
+from trl_grpo_ext.answers.read.tree import Number, Quantity, Range
+
+MAX_QUANTITY = 40  # characters of a number with its unit
+
+FORMULA = re.compile(
+    r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
+    r"|((?:[A-Za-z]\w*\s*=\s*)?\\begin\{([a-z]?matrix|aligned|cases)\}.*?\\end\{\6\})"
+    r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
+    re.DOTALL,
+)
+_NUMBER = re.compile(
+    rf"{DATE}|{TIME}|{REMAINDER}|{RANGE}|"
+    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of \d+|and a half\b)"
+    r"|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d(?:,?\d)*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?",
+    re.IGNORECASE,
+)
+TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RANGE}", re.IGNORECASE)
+_JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
+_NAMED_UNIT = re.compile(r"[\s*]+([A-Za-z]{4,20})\b")  # "in" is a word
+_UNIT_BETWEEN = re.compile(r"\s+[A-Za-z]{3,12}(?:,|,?\s+and)?\s+")
+
+
+def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
+    """The value that a line concludes with, and the reason code why there is none.
+
+    That is its last formula or, where nothing is written as one, the conclusion of its last sentence with a value.
+    """
+    last = next((sentence for sentence in reversed(sentences) if _values(sentence)), "")
+    if not last or "$" in last.replace(r"\$", "").replace("$", "", 1) or FORMULA.search(last) or "\\" in last:
+        value = last_value(line)
+        return value, "" if value else "no_answer"
+    values = _values(last)
+    place, problem = conclusion(last, [Span(one[0].start(), one[-1].end()) for one in values])
+    return ("", problem) if problem else (_text_of(last, values[place]), "")
+
+
+def last_value(line: str) -> str:
+    """The last formula or number of a line, with those that are joined to it; empty if there is none."""
+    values = _values(line)
+    return _text_of(line, values[-1]) if values else ""
+
+
+def _values(line: str) -> list[list[re.Match[str]]]:
+    """The formulas and numbers of a line, in order; "between $12$ and $13$" says both as one value."""
+    numbers = [
+        one for one in _NUMBER.finditer(line) if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())
+    ]
+    found = sorted([*FORMULA.finditer(line), *numbers], key=lambda match: match.end())
+    values: list[list[re.Match[str]]] = []
+    for one in found:
+        while values and one.start() <= values[-1][-1].start():  # a formula that holds a number
+            values[-1].pop()
+            if not values[-1]:
+                values.pop()
+        if values and one.start() < values[-1][-1].end():
+            continue
+        joined = values and (
+            _JOINT.fullmatch(line, values[-1][-1].end(), one.start()) or _is_part(line, values[-1][0], one)
+        )
+        if joined:
+            values[-1].append(one)
+        else:
+            values.append([one])
+    return values
+
+
+def _is_part(line: str, whole: re.Match[str], part: re.Match[str]) -> bool:
+    """Whether a number counts parts of the unit before it: `12 dollars and 50 cents`."""
+    gap, unit_behind = line[whole.end() : part.start()], _NAMED_UNIT.match(line, part.end())
+    return bool(_UNIT_BETWEEN.fullmatch(gap) and unit_behind) and _has_unit(
+        line[whole.start() : unit_behind.end() if unit_behind else 0]
+    )
+
+
+def _text_of(line: str, kept: Sequence[re.Match[str]]) -> str:
+    """The text of a value, with the unit behind it."""
+    if len(kept) > 1:
+        behind = _NAMED_UNIT.match(line, kept[-1].end())
+        whole = line[kept[0].start() : behind.end() if behind else kept[-1].end()]
+        return whole if _has_unit(whole) else line[kept[0].start() : kept[-1].end()]
+    value = next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")
+    behind = _NAMED_UNIT.match(line, kept[0].end())
+    ends = [len(line), *([behind.end()] if behind else ())]
+    measured = [line[kept[0].start() : end].strip(" .!*") for end in ends]
+    return next((text for text in measured if text != value and _has_unit(text)), value)
+
+
+def _has_unit(text: str) -> bool:
+    """Whether a text is a number with a known unit behind it: `1500 meters`."""
+    if len(text) > MAX_QUANTITY:
+        return False
+    said = read(text)
+    if isinstance(said.node, Range):
+        return not isinstance(said.node.low, Number)
+    return (
+        isinstance(said.node, Quantity) and not said.stray and not said.counted and isinstance(said.node.amount, Number)
+    )

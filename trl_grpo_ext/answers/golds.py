@@ -1,0 +1,89 @@
+"""The golds of a cell, as texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date, time, timedelta
+from typing import Any
+
+from trl_grpo_ext.answers.find.marks import box_answers
+from trl_grpo_ext.answers.find.phrases import formal, informal
+from trl_grpo_ext.answers.find.sentences import is_value, value_said
+from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
+
+GOLD_COLUMNS = ("solution", "answer")
+NOT_TEXT = "gold_not_text"
+ADVICE = {
+    "gold_missing": "Drop the row, or name the right column: column=...",
+    "gold_empty": "Drop the row, or name the right column: column=...",
+    NOT_TEXT: "The gold is no text and no number. Of a mapping, such as a message, put the field that holds the answer "
+    "into a column of its own, and name that: column=... `datasets` turns texts of JSON files into dates: CSV files "
+    "keep their texts.",
+}
+
+
+def is_not_text(cell: object) -> bool:
+    """Whether a cell has what cannot be compared as text: a mapping, as conversations have, bytes, or a date.
+
+    A date does not tell in which form its text was written.
+
+    Examples:
+        >>> [is_not_text(cell) for cell in ({"answer": "4"}, [{"role": "user", "content": "4"}], ["4", 5])]
+        [True, True, False]
+        >>> is_not_text(date(1917, 10, 28))
+        True
+    """
+    return any(isinstance(one, Mapping | bytes | date | time | timedelta) for one in alternatives(cell))
+
+
+def alternatives(gold: Any) -> list[Any]:
+    """The golds that a cell holds: of a list, tuple or array each of its items, else the cell itself; no None, no NaN.
+
+    Examples:
+        >>> alternatives(["a", None, ["b"]]), alternatives("a"), alternatives(float("nan"))
+        (['a', 'b'], ['a'], [])
+    """
+    to_list = getattr(gold, "tolist", None)  # of numpy and torch
+    gold = to_list() if callable(to_list) else gold
+    if isinstance(gold, list | tuple):
+        return [one for item in gold for one in alternatives(item)]
+    missing = gold is None or gold != gold  # NaN, which pandas has for a cell that is missing
+    return [] if missing else [gold]
+
+
+def gold_texts(gold: object) -> tuple[str, ...]:
+    r"""The accepted golds of a row as texts; none if the row has no answer.
+
+    A list has several that are each right. A number is itself, a bool yes or no, NaN none. Of a text, what follows
+    GSM8K's `####`, else the last box, else what its dollars enclose.
+
+    Examples:
+        >>> gold_texts(42.0), gold_texts("5 + 5 = 10\n#### 10"), gold_texts(["$x^2$", r"so \boxed{7}"])
+        (('42',), ('10',), ('x^2', '7'))
+    """
+    return tuple(dict.fromkeys(filter(None, map(_gold_text, alternatives(gold)))))
+
+
+def _gold_text(gold: object) -> str:
+    if isinstance(gold, bool):
+        return "yes" if gold else "no"
+    if isinstance(gold, float):
+        if not math.isfinite(gold):
+            return ""
+        return str(int(gold)) if gold.is_integer() else repr(gold)
+    text = restored(str(gold)).strip()
+    if "####" in text:
+        text = text.rpartition("####")[2].strip()
+    boxed = box_answers(text)
+    return strip_delimiters(boxed[-1].content if boxed else text)
+
+
+def gold_values(cell: object) -> tuple[str, ...]:
+    """The golds of a cell, without the sentence around one that says it by a phrase: "The final answer is 5."."""
+    return tuple(map(_gold_value, gold_texts(cell)))
+
+
+def _gold_value(gold: str) -> str:
+    said = formal(gold) or informal(gold)
+    return value_said(said[-1].content) if said and not is_value(gold) else gold

@@ -1,0 +1,118 @@
+"""A completion and its golds as one question, and the front door: is this the gold?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from trl_grpo_ext.answers.echo import echo
+from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
+from trl_grpo_ext.answers.find.known_golds import option_said, with_name, with_options, with_points, with_yes_or_no
+from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
+from trl_grpo_ext.answers.find.parts import with_parts, with_words
+from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
+from trl_grpo_ext.answers.judge import Pair, judge_pairs
+from trl_grpo_ext.answers.verdicts import agreed, unreadable, wrong
+from trl_grpo_ext.verdict import Status, Verdict, skipped
+
+TIMEOUT = 5.0  # seconds that comparing one answer may take
+DECIMALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How answers are found and compared.
+
+    Attributes:
+        mode: The rule that finds the answer.
+        accepted: The switches of `policy` that are off, such as `accept_unevaluated`.
+        decimals: Places that decimals are compared to.
+    """
+
+    mode: Mode = "auto"
+    accepted: tuple[str, ...] = ()
+    decimals: int = DECIMALS
+
+
+def same_answer(completion: str, gold: object, prompt: str | None = None, *, timeout: float = TIMEOUT) -> Verdict:
+    r"""Judge whether a completion's final answer is the gold.
+
+    Args:
+        completion: All of its text.
+        gold: A number, LaTeX, words, a solution that ends in a box, GSM8K's `#### 42`, or a list of golds of which any
+            will do.
+        prompt: The question. An answer that only repeats its formula is none.
+        timeout: Seconds that comparing one answer may take; then it is killed.
+
+    | completion | gold | verdict | reason |
+    |---|---|---|---|
+    | `It takes two and a half hours.` | `2.5` | CORRECT, 1 | |
+    | `So he ate three quarters of the pie.` | `3` | INCORRECT, 0 | `not_equal` |
+    | `The pool loses 13 litres over 30 days.` | `30` | UNPARSEABLE, 0 | `no_answer` |
+    | anything | nothing | SKIPPED, none | `gold_empty` |
+
+    Examples:
+        >>> same_answer(r"So it is \boxed{\frac{1}{2}}.", "0.5").score
+        1.0
+        >>> same_answer("It ends at half past two.", "14:30").score
+        1.0
+        >>> same_answer("The answer is 7 remainder 2.", "2").reason
+        'not_equal'
+    """
+    if is_not_text(gold):
+        return skipped(NOT_TEXT)
+    golds = gold_values(gold)
+    if not golds:
+        return skipped("gold_empty")
+    asked = ask(completion, golds, prompt or "")
+    return asked if isinstance(asked, Verdict) else asked.verdict(judge_pairs(asked.pairs, timeout))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One sample to judge: its golds, the answers that its completion gives, and each gold with each answer."""
+
+    golds: tuple[str, ...]
+    found: FinalAnswer
+    pairs: list[Pair]
+    seconds: float = 0.0
+
+    def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
+        """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
+        best = [_best([known[pair] for pair in self.pairs if pair.answer == answer]) for answer in self.found.answers]
+        where = {"rule": self.found.rule, "gold": " | ".join(self.golds)}
+        seconds = math.fsum((self.seconds, *(known[pair].seconds for pair in self.pairs)))
+        return agreed([replace(verdict, details={**where, **verdict.details}, seconds=seconds) for verdict in best])
+
+
+def ask(
+    completion: str,
+    golds: tuple[str, ...],
+    prompt: str = "",
+    *,
+    prefill: str | None = None,
+    settings: Settings = Settings(),  # a frozen value
+) -> Question | Verdict:
+    """The question of one completion, or the verdict where it gives no answer."""
+    found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
+    if settings.mode == "auto":
+        whole = (prefill or "") + completion
+        found = with_name(with_yes_or_no(found, golds, whole), golds, whole)
+    if found.problem:
+        return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
+    found = with_options(with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
+    found = with_words(with_parts(found, golds, completion), golds, completion)
+    pairs = [
+        Pair(accepted, answer, settings.accepted, settings.decimals, echo(answer, accepted, prompt))
+        for answer in found.answers
+        for gold in golds
+        for accepted in filter(None, (gold, option_said(gold, answer, prompt)))
+    ]
+    return Question(golds, found, pairs)
+
+
+def _best(verdicts: Sequence[Verdict]) -> Verdict:
+    """The best of an answer's verdicts over the accepted golds; not wrong while a grader that failed might differ."""
+    order = (Status.CORRECT, Status.ERROR, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.SKIPPED)
+    return min(verdicts, key=lambda verdict: order.index(verdict.status))

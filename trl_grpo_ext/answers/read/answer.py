@@ -1,0 +1,136 @@
+r"""Reads a whole answer to one typed value: what it says, in which unit, and with which words around it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from trl_grpo_ext.answers.read.moments import read_date, read_time
+from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.spans import read_range, read_remainder
+from trl_grpo_ext.answers.read.spelling import spelled, strip_delimiters, without_text_commands
+from trl_grpo_ext.answers.read.statements import Statements
+from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
+from trl_grpo_ext.answers.read.tokens import Token, UnreadableError, tokens
+from trl_grpo_ext.answers.read.tree import Collection, Node, Number, Opaque, Words
+
+MAX_CHARS = 2_000  # no honest answer is longer
+_SPACES = re.compile(r"\\[ ,;:!]|~")
+MAX_TYPED = 80  # characters of a date, a time, a remainder or a range
+_INTEGER = re.compile(r"[0-9]{1,18}")
+_SAME = re.compile(
+    r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?", re.IGNORECASE
+)
+_PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
+_TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")  # 1.5 x 10^3
+_SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE)
+_ABOUT_IN_BRACKETS = re.compile(
+    r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)", re.IGNORECASE
+)
+_PARTS = re.compile(r"(?:^|(?<=[\s;,.]))\(([a-h1-8])\)(?:\s|\\[ ,;:])*")
+# Words that make a statement of a letter beside them.
+_TELLING = frozenset("no not all every any each none odd even prime only composite".split())  # noqa: SIM905
+_PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
+_CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
+_LONE_DOLLAR = re.compile(r"\A(\s*-?\s*)\$(?=\s*\d[^$]*\Z)")  # that no other closes: it is money
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an answer says.
+
+    Attributes:
+        node: Its value.
+        stray: The words beside the value that may change it, in small letters.
+        counted: The words after a number that say what it counts, such as `apples`.
+        whole: The letters that it says to be any integer or number.
+        domain: Which numbers those are: `Integers`, `even`.
+    """
+
+    node: Node
+    stray: frozenset[str] = frozenset()
+    counted: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    domain: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=8192)
+def read(text: str) -> Answer:
+    r"""What a text says; text that is no mathematics is `Words` or `Opaque`.
+
+    Examples:
+        >>> read(r"\frac{1}{2}").node, read("12 apples").counted, read("5 is wrong").stray
+        (Number(value=Fraction(1, 2), places=None), frozenset({'apples'}), frozenset({'wrong'}))
+        >>> read("5 km") == read(r"5\,\mathrm{km}"), read("{1, 2}").node.kind, read("forty two").node
+        (True, 'list', Number(value=Fraction(42, 1), places=None))
+    """
+    if _INTEGER.fullmatch(text):  # as most answers are; the long way, ten times slower, says the same
+        return Answer(Number(Fraction(text)))
+    plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
+    plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
+    plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", plain)))
+    known = _of_own_type(plain)
+    if known:
+        return Answer(known)
+    parts = _parts(plain) if ")" in plain else ()
+    if parts:
+        return Answer(Collection("()", parts))
+    try:
+        row = tokens(plain)
+    except UnreadableError:
+        return Answer(Opaque(plain))
+    said = [token for token in row if token.kind == "word"]
+    if _tells_of_letter(row):
+        return Answer(Words(" ".join(token.text.casefold() for token in row)))
+    if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row):
+        return Answer(_words(row))
+    reader = Statements(row, plain)
+    try:
+        node = reader.answer()
+    except OperatorError as operator:
+        return Answer(Opaque(plain, str(operator)))
+    except SideBySideError:
+        return Answer(Words(plain))
+    except (UnreadableError, RecursionError, ValueError):
+        is_prose = len(said) > 1 and not any(token.kind in ("command", "function") for token in row)
+        return Answer(_words(row) if is_prose else Opaque(plain))
+    return Answer(node, *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
+
+
+def _parts(text: str) -> tuple[Node, ...]:
+    """The values of `(1) 2; (2) 3`, in order; none for a text without parts."""
+    _, *rest = _PARTS.split(text)
+    labels, values = "".join(rest[::2]), [value.strip(" ;,.\\") for value in rest[1::2]]
+    if len(labels) < 2 or not names_parts(labels) or not all(values):
+        return ()
+    return tuple(read(value).node for value in values) if _PARTS.match(text) else ()
+
+
+def names_parts(labels: str) -> bool:
+    """Whether labels are those of parts, from the first on: `ab`, `123`."""
+    return "abcdefgh".startswith(labels) or "12345678".startswith(labels)
+
+
+def _tells_of_letter(row: tuple[Token, ...]) -> bool:
+    """Whether words say something of a letter, and the letter is no value: `no such n`, `all odd n`."""
+    kinds = [token.kind for token in row]
+    said = {token.text.casefold() for token in row if token.kind == "word"}
+    return kinds.count("symbol") == 1 and kinds.count("word") == len(kinds) - 1 and bool(said & _TELLING)
+
+
+def _words(row: tuple[Token, ...]) -> Node:
+    said = [token.text.casefold() for token in row if token.text not in _PUNCTUATION]
+    return Words(" ".join(said))
+
+
+def _of_own_type(text: str) -> Node | None:
+    """The date, time, remainder or range that a text is as a whole; None for others."""
+    if len(text) > MAX_TYPED or not any(map(str.isdigit, text)):
+        return None
+    said = " ".join(_SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split())
+    if _DATE.fullmatch(said):
+        return read_date(said) or Words(said)
+    return read_date(said) or read_time(said) or read_remainder(said) or read_range(said, lambda end: read(end).node)

@@ -1,0 +1,268 @@
+"""Which option of a multiple-choice question an answer chooses, if it chooses one and only that.
+
+All of it takes time linear in the length of the answer, and no more than a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import unicodedata
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from trl_grpo_ext.answers.read.invisible import without_invisible
+from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
+
+MAX_CHARS = 2_000  # no honest choice is longer, its option's text included
+MAX_LINES = 200  # nor has an explanation below it more of them
+LETTERS = tuple(string.ascii_uppercase)
+
+
+_OPENER = re.compile(r"(?:so|thus|hence|therefore|in conclusion)\b,?\s+", re.I)
+_OPTION = re.compile(
+    r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:option|choice|answer)\s*[:=]?\s*(?=\W*\w{1,2}\b)"
+    r"|I\s+(?:choose|pick|select)\s+(?=\W*\w{1,2}\b)",
+    re.I,
+)
+ALONE = re.compile(r"[(\[{]?\s*([A-Za-z]|[0-9]{1,2})\s*[)\]}]?\s*[.:,]?")
+# A label and what follows it: `(B) Paris`, `B) Paris`, `B. Paris`, `B - Paris`, `B (Paris)`.
+LED = re.compile(
+    r"(?:[(\[]([A-Za-z]|[0-9]{1,2})[)\]][.:]?|([A-Za-z]|[0-9]{1,2})\)|([A-Z])[.:!]|([A-Z])\s+(?:[-–—](?=\s)|(?=\()))\s*(.+)"
+)
+_REASONED = re.compile(
+    r"[(\[]?([A-Z])[)\]]?,?\s+(?:because|since|as|is\s+(?:the\s+)?(?:correct|right|best|answer))\b(.*)"
+)
+# What may follow a choice by itself: `Paris is the correct answer`, with or without a reason.
+_UPHELD = re.compile(
+    r"(.+?)\s+is\s+(?:the\s+)?(?:(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?|answer)\b(?:[.,;!]?\s+(.*))?"
+)
+_NAMED = re.compile(r"[(\[]?([A-Z])[)\]]?,\s+(.+)")  # `B, Paris`
+_NOT = re.compile(r"(.+?),?\s+(?:not|rather\s+than|instead\s+of)\s+(.+)")  # `B, not A`
+_TRAILED = re.compile(r"(.+?)\s*[(\[](?:option\s+)?([A-Z])[)\]]")
+_TAKEN_BACK = re.compile(
+    r"\W*(?:(?:is|was|are)\s+)?(?:not|wrong|incorrect|false|maybe|perhaps|possibly|or|no|nor)\b|\W*(?:is|was)n't\b",
+    re.I,
+)
+_OTHER = re.compile(r"(?<![\w'])[(\[]?([A-Z])[)\].:!](?!\w)|(?:\b(?:or|and)|[,;/|&])\s*[(\[]?([A-Z])(?!['\w])")
+_CLAIMED = re.compile(
+    r"\bor\s+(?:option\s+)?[(\[]?([A-Z])(?!['\w])"
+    r"|(?<![\w'])([A-Z])[)\].]?,?\s+(?:(?:is|are|was|seems|looks|could\s+be|might\s+be|may\s+be|would\s+be)\s+"
+    r"(?:also|just|equally|as|actually|really|the|a|likewise|,|\s)*(?:correct|right|best|answer|possible|plausible|true)\b"
+    r"|too\b|as\s+well\b)"
+    r"|(?:\b(?:choose|pick|mean|meant|say|go\s+with|it's|it\s+is|also)|(?<!not )(?<!n't )\bbe)\s+"
+    r"(?:option\s+)?[(\[]?([A-Z])(?!['\w])"
+)
+_UNSURE = re.compile(
+    r"\b(?:or|and|but|maybe|perhaps|possibly|though|although|either|neither|both|also|not|no|nor|unless|if|alternatively)\b"
+    r"|n't\b",
+    re.I,
+)
+_RECONSIDERED = re.compile(
+    r"\W*(?:or|and|but|no|not|nor|maybe|perhaps|possibly|wait|actually|alternatively|instead|rather|sorry|either|both"
+    r"|neither|correction|hmm)\b",
+    re.I,
+)
+_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
+_ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))
+_OTHER_KEYS = frozenset(("explanation", "reasoning", "reason", "rationale", "justification", "thought", "confidence"))
+_ENDED = re.compile(r"\W*(?:$|[,;.()]|(?:or|and)\b)")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a question.
+
+    Attributes:
+        labels: Their letters or numbers.
+        texts: What they say, in one form; empty where that is unknown.
+    """
+
+    labels: tuple[str, ...] = LETTERS
+    texts: tuple[str, ...] = ()
+
+    def saying(self, text: str) -> set[str]:
+        """The labels of the options that say this."""
+        form = plain_text(text).casefold()
+        return {label for label, said in self._pairs() if said == form and form}
+
+    def another(self, text: str, labels: Collection[str]) -> bool:
+        """Whether a text names an option by what it says, other than those with these labels."""
+        form = text.casefold()
+        own = {said for label, said in self._pairs() if label in labels}
+        others = {said for _, said in self._pairs()} - own - {""}
+        return any(re.search(rf"(?<!\w){re.escape(said)}(?!\w)", form) for said in others)
+
+    def beginning(self, text: str) -> str:
+        """The longest option that a text begins with, empty if it begins with none."""
+        form = text.casefold()
+        begun = [said for _, said in self._pairs() if said and re.match(re.escape(said) + r"(?!\w)", form)]
+        return max(begun, key=len, default="")
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        return zip(self.labels, self.texts, strict=False)  # without texts there are no pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The label that an answer chooses, or those of options that say the same; else why there is none."""
+
+    labels: frozenset[str] = frozenset()
+    problem: str = ""
+
+
+UNREADABLE = ("no_choice", "answer_too_long")
+
+
+def _of_json(answer: str) -> str:
+    """What a JSON object gives as the answer, with a reason at most; any other text as it is."""
+    fenced = _FENCE.fullmatch(answer)
+    text = fenced[1] if fenced else answer
+    if not text.startswith("{") or len(text) > MAX_CHARS:
+        return answer
+    try:
+        pairs = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        return answer
+    said = [value for key, value in pairs if key.casefold() in _ANSWER_KEYS]
+    known = all(key.casefold() in _ANSWER_KEYS | _OTHER_KEYS for key, _ in pairs)
+    return said[0] if known and len(said) == 1 and isinstance(said[0], str) else answer
+
+
+def read_choice(answer: str, options: Options) -> Choice:
+    """The option that an answer of any length and content chooses, as a whole or on its first line.
+
+    Examples:
+        >>> read_choice("**B**\\n\\nA is wrong.", Options()).labels, read_choice("A or B", Options()).problem
+        (frozenset({'B'}), 'several_choices')
+    """
+    answer = _of_json(answer)
+    if len(answer) <= MAX_CHARS and _is_option(plain_text(answer), options):  # whose text may have several lines
+        return _read(plain_text(answer), options)
+    first, *below = filter(str.strip, answer.split("\n")) if answer.strip() else [""]
+    if below and len(first) <= MAX_CHARS and len(below) <= MAX_LINES:
+        choice = _read(plain_text(first), options)
+        if choice.labels:
+            problems = (_problem_below(choice.labels, line, options) for line in below)
+            return Choice(problem=problem) if (problem := next(filter(None, problems), "")) else choice
+    return _read(plain_text(answer), options) if len(answer) <= MAX_CHARS else Choice(problem="answer_too_long")
+
+
+def _is_option(plain: str, options: Options) -> bool:
+    led = LED.fullmatch(plain)
+    return bool(options.saying(plain) or (led and label_of(led) in options.saying(led[5])))
+
+
+def _problem_below(labels: frozenset[str], line: str, options: Options) -> str:
+    """What is wrong with a line below a choice: it chooses another option, or takes the choice back."""
+    plain = plain_text(line)
+    again = _read(plain.lstrip(string.punctuation + " "), options)
+    if again.labels - labels or again.problem == "several_choices" or _claims_another(labels, plain, options):
+        return "several_choices"
+    return "taken_back" if _RECONSIDERED.match(plain) or _TAKEN_BACK.match(plain) else ""
+
+
+def _read(plain: str, options: Options) -> Choice:
+    """The option that a text in its plain form chooses."""
+    firm = _NOT.fullmatch(plain)
+    if firm:  # that it names what it is not takes nothing back
+        chosen, other = _read_one(firm[1], options), _read_one(firm[2], options)
+        if chosen.labels and other.labels and not chosen.labels & other.labels:
+            return chosen
+    return _read_one(plain, options)
+
+
+def _read_one(plain: str, options: Options) -> Choice:
+    for lead in (_OPENER, _OPTION):
+        told = lead.match(plain)
+        plain = plain[told.end() :] if told else plain
+    alone, led = ALONE.fullmatch(plain), LED.fullmatch(plain)
+    said = options.saying(plain)
+    if alone and (label_of(alone) in options.labels or not said):
+        return _known(label_of(alone), options)
+    if said:
+        return Choice(frozenset(said))
+    if led:
+        problem = _problem_after(label_of(led), led[5], options)
+        return Choice(problem=problem) if problem else _known(label_of(led), options)
+    return _read_phrase(plain, options)
+
+
+def _read_phrase(plain: str, options: Options) -> Choice:
+    reasoned = _REASONED.fullmatch(plain)
+    if reasoned:
+        again = _claims_another({reasoned[1]}, reasoned[2], options)
+        return Choice(problem="several_choices") if again else _known(reasoned[1], options)
+    upheld = _UPHELD.fullmatch(plain)
+    if upheld and (said := options.saying(upheld[1])):
+        rest = upheld[2] or ""
+        unsure = _UNSURE.match(rest) or options.another(rest, said) or _claims_another(said, rest, options)
+        return Choice(problem="several_choices") if unsure else Choice(frozenset(said))
+    named = _NAMED.fullmatch(plain)
+    if named and not _UNSURE.search(named[2]) and not re.search(r"(?<!['\w])[A-Z](?!['\w])", named[2]):
+        problem = _problem_after(named[1], named[2], options)
+        return Choice(problem=problem) if problem else _known(named[1], options)
+    trailed = _TRAILED.fullmatch(plain)
+    if trailed and options.saying(trailed[1]):
+        return _known(trailed[2], options) if trailed[2] in options.saying(trailed[1]) else _DIFFER
+    words = [word.upper() for word in re.findall(r"\w+", plain)]
+    if words[1:] and words[0] in options.labels and _TAKEN_BACK.match(plain[len(words[0]) :].lstrip("()[]*")):
+        several = any(word in options.labels for word in words[1:3])
+        return Choice(problem="several_choices" if several else "taken_back")
+    several = len(words) > 1 and all(word in options.labels or word in ("AND", "OR") for word in words)
+    return Choice(problem="several_choices" if several else "no_choice")
+
+
+_DIFFER = Choice(problem="letter_and_text_differ")
+
+
+def _known(label: str, options: Options) -> Choice:
+    return Choice(frozenset([label])) if label in options.labels else Choice(problem="no_such_choice")
+
+
+def _problem_after(label: str, rest: str, options: Options) -> str:
+    """What is wrong with the text after a label: it is another option's, takes the choice back, or adds another."""
+    if rest.startswith("(") and rest.endswith(")"):
+        rest = rest[1:-1].strip()
+    alone = ALONE.fullmatch(rest)
+    if alone and label_of(alone) in {*options.labels} - {label} and label not in options.saying(rest):
+        return "several_choices"
+    begun = options.beginning(rest)
+    is_own = label in options.saying(begun)
+    if begun and not is_own and _ENDED.match(rest, len(begun)):
+        return _DIFFER.problem
+    rest = rest[len(begun) :] if is_own else rest
+    others = {match[1] or match[2] for match in _OTHER.finditer(rest.rstrip(".:!) "))}
+    if others & set(options.labels) - {label} or _claims_another({label}, rest, options):
+        return "several_choices"
+    return "taken_back" if _TAKEN_BACK.match(rest) else ""
+
+
+def _claims_another(labels: Collection[str], rest: str, options: Options) -> bool:
+    """Whether a text says of another letter that it is chosen, or right: `or A`, `A is also correct`, `I mean A`."""
+    claimed = {match[1] or match[2] or match[3] for match in _CLAIMED.finditer(rest)}
+    return bool(claimed & set(options.labels) - set(labels))
+
+
+def letter(text: str) -> str | None:
+    """The letter that a text is, as it is written, in parentheses or not; None if it is none.
+
+    Examples:
+        >>> [letter(text) for text in ("B", "(B)", "B.", "AB", "x", "2")]
+        ['B', 'B', 'B', None, 'x', None]
+    """
+    alone = ALONE.fullmatch(plain_text(text))
+    return alone[1] if alone and alone[1].isalpha() else None
+
+
+def label_of(match: re.Match[str]) -> str:
+    """The letter that a match of a choice has found, in capitals."""
+    return next(group for group in match.groups()[:4] if group).upper()
+
+
+def plain_text(text: str) -> str:
+    """The text in one form: no Markdown, no LaTeX around it, one space between words, no full stop at its end."""
+    text = without_invisible(unicodedata.normalize("NFKC", text[:MAX_CHARS]))
+    text = without_text_commands(strip_delimiters(text.replace("**", "").replace("`", "").strip()))
+    return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")

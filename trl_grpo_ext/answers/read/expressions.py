@@ -1,0 +1,290 @@
+r"""Reads one expression of an answer: sums, products, powers, functions, brackets, sets and matrices.
+
+A number, as people write them, is one value: `1\frac{1}{2}` and `1.5 \times 10^3` are numbers, `17 \times 23` is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from trl_grpo_ext.answers.read.numerals import negative, number, quotient, raised, times
+from trl_grpo_ext.answers.read.structures import MAX_DEPTH, OperatorError, SideBySideError, Structures
+from trl_grpo_ext.answers.read.tokens import FUNCTIONS, UnreadableError
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Symbol
+
+# What only a computer algebra system works out.
+OPERATORS = {
+    "sum": "sum", "prod": "product", "int": "integral", "iint": "integral", "iiint": "integral", "oint": "integral",
+    "lim": "limit", "limsup": "limit", "liminf": "limit", "det": "determinant", "partial": "derivative",
+    "nabla": "derivative",
+}  # fmt: skip
+_ORDINALS = [written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))]
+_APPLIED = frozenset(("Gamma", "phi", *"fghFGHPQ"))  # letters that name functions where a bracket follows
+
+
+class Expressions(Structures):
+    """A reader of the expressions in a row of tokens."""
+
+    def sets(self) -> Node:
+        """Sums joined by the signs of sets."""
+        value = self.ratio()
+        while self.sees("sign", "cup", "cap", "setminus"):
+            sign = self.take().text
+            value = Apply(sign, (value, self.ratio()))
+        return value
+
+    def ratio(self) -> Node:
+        """A sum, or a ratio of some: `3:2`, `3 to 2`."""
+        parts = [self.sum()]
+        while not self.bars and (self.sees("sign", ":") or (self.sees("word", "to") and isinstance(parts[-1], Number))):
+            if self.ahead(1).kind not in ("number", "symbol", "command", "open"):
+                break
+            self.take()
+            parts.append(self.sum())
+        return parts[0] if len(parts) == 1 else Apply("ratio", tuple(parts))
+
+    def sum(self) -> Node:
+        """Terms with the signs between them."""
+        if self.depth > MAX_DEPTH:
+            raise UnreadableError
+        value = self._signed(self.product) if not self.sees("sign", "+-", "-+") else None
+        while self.sees("sign", "+", "-", "+-", "-+"):
+            sign = self.take().text
+            term = self._signed(self.product)
+            if value is None:
+                value = Apply(sign, (Number(Fraction(0)), term))
+            elif sign == "-" and isinstance(term, Collection):
+                value = Apply("setminus", (value, term))
+            elif sign == "-":
+                value = Apply("+", (value, negative(term)))
+            else:
+                value = Apply(sign, (value, term))
+        assert value is not None  # there was a sign, or a product
+        return value
+
+    def _signed(self, read: Callable[[], Node]) -> Node:
+        if self.skip("sign", "+"):
+            return self._signed(read)
+        if self.skip("sign", "-"):
+            return negative(self._signed(read))
+        return read()
+
+    def product(self) -> Node:
+        """Factors, also those without a sign between them."""
+        value = self.power()
+        while True:
+            if self.sees("sign", "*", "/"):
+                sign = self.take().text
+                scaled = self.sees("number", "10") and self.ahead(1).text == "^"
+                factor = self._signed(self.power)
+                value = quotient(value, factor) if sign == "/" else times(value, factor, scaled=scaled)
+            elif self.sees("sign", "mod"):
+                self.take()
+                value = Apply("mod", (value, self.power()))
+            elif self._begins_factor():
+                value = self._beside(value)
+            else:
+                return value
+
+    def _beside(self, value: Node) -> Node:
+        """The product with the next factor, or the mixed number that it makes: `1 1/2`."""
+        spaced = self.next.space
+        if isinstance(value, Number) and value.places is None and self.row[self.at - 1].kind == "number":
+            if self.sees("command", "frac"):
+                part = self.power()
+                match part:
+                    case Number(fraction, None) if 0 < fraction < 1:
+                        return Number(value.value + fraction)
+                    case Apply("%", (Number(fraction, None),)) if 0 < fraction < 1:
+                        return Apply("%", (Number(value.value + fraction),))
+                return times(value, part)
+            if self.sees("number") and spaced and self.ahead(1).text == "/" and value.value.denominator == 1:
+                part = self.product()
+                if isinstance(part, Number) and 0 < part.value < 1:
+                    return Number(value.value + part.value)
+                raise UnreadableError
+        may_follow = self.row[self.at - 1].text in "!)}" or (isinstance(value, Symbol) and self.ahead(1).text == "^")
+        if self.sees("number") and (isinstance(value, Number) or not may_follow):  # n2^n is a product, n2 is none
+            raise SideBySideError
+        return times(value, self.power())
+
+    def _begins_factor(self) -> bool:
+        token = self.next
+        if token.kind in ("number", "symbol", "function", "open"):
+            return True
+        if token.kind == "command":
+            return (
+                token.text in ("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar")
+                or token.text in OPERATORS
+            )
+        return (token.kind == "group" and token.text == "{") or (
+            token.text == "|" and token.kind == "sign" and not self.bars
+        )
+
+    def power(self) -> Node:
+        """An atom with what follows it: exponents, factorials, percent and degree signs."""
+        value = self.postfix(self.atom())
+        while self.sees("sign", "^"):
+            self.take()
+            if self.skips("deg") or self.skips("{", "deg", "}"):
+                value = Apply("deg", (value,))
+            elif not any(self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS):
+                value = self.postfix(raised(value, self.exponent()))
+        return value
+
+    def exponent(self) -> Node:
+        """What stands in an exponent: a group, or a signed atom."""
+        if self.skip("sign", "-"):
+            return negative(self.exponent())
+        if self.skip("sign", "'"):
+            return Symbol("prime")
+        self.skip("sign", "+")
+        value = self.postfix(self.atom())
+        return raised(value, self.exponent()) if self.skip("sign", "^") else value
+
+    def postfix(self, value: Node) -> Node:
+        """The value with the factorials and percent signs behind it."""
+        while self.sees("sign", "!", "%", "deg", "'"):
+            sign = self.take().text
+            sign = "!!" if sign == "!" and self.skip("sign", "!") else sign
+            value = Symbol(value.name + "'") if sign == "'" and isinstance(value, Symbol) else Apply(sign, (value,))
+        return value
+
+    def atom(self) -> Node:
+        """A number, a symbol, a function's value, or what stands in brackets."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise UnreadableError
+        token = self.take()
+        if token.kind == "number":
+            value = self._based(number(token.text))
+        elif token.kind == "symbol":
+            value = self._symbol(token.text)
+        elif token.kind == "function":
+            value = self._function(token.text)
+        elif token.kind == "open":
+            value = self.bracket(token.text)
+            value = self._based(value) if isinstance(value, Number) else value
+        elif token.kind == "command":
+            value = self._command(token.text)
+        elif token.kind == "group" and token.text == "{":
+            value = self._group()
+        elif token.kind == "sign" and token.text == "|":
+            value = self._absolute()
+        else:
+            raise UnreadableError
+        self.depth -= 1
+        return value
+
+    def _based(self, value: Number) -> Node:
+        if not self.skip("sign", "_"):
+            return value
+        base = self.argument()
+        if not isinstance(base, Number) or value.value.denominator != 1:
+            raise UnreadableError
+        return Apply("base", (value, base))
+
+    def _symbol(self, name: str) -> Node:
+        if self.skip("sign", "_"):
+            name += "_" + self._index()
+        if name in ("Reals", "Integers", "Naturals", "Rationals") and self.sees("sign", "^"):
+            self.at += 1
+            name += "^" + self._index()
+        while name and self.skip("sign", "'"):
+            name += "'"
+        if name in _APPLIED and (self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")):
+            name += "^-1"
+        if name[:1].isupper() and self.sees("open", "(") and self.sees_point():
+            self.take()
+            return self.bracket("(")
+        if (name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")) or self.sees_letters_defined():
+            self.take()
+            inner = self.bracket("(")
+            return Apply(name, inner.items if isinstance(inner, Collection) else (inner,))
+        return Symbol(name)
+
+    def _function(self, name: str) -> Node:
+        if name in ("gcd", "lcm", "max", "min"):
+            inner = self.argument() if not self.sees("open") else self.atom()
+            return Apply(name, inner.items if isinstance(inner, Collection) else (inner,))
+        power: Node | None = None
+        base: Node | None = None
+        while self.sees("sign", "^", "_"):
+            if self.take().text == "^":
+                power = self.exponent()
+            else:
+                base = self.argument()
+        inner = self._operand()
+        if name == "exp":
+            value: Node = Apply("^", (Symbol("e"), inner))
+        elif name in ("log", "lg") and (base is not None or name == "lg"):
+            value = Apply("log", (inner, base or Number(Fraction(10))))
+        elif power == Number(Fraction(-1)) and name in FUNCTIONS:
+            return Apply("arc" + name, (inner,))
+        else:
+            value = Apply(name, (inner,))
+        return value if power is None else Apply("^", (value, power))
+
+    def _operand(self) -> Node:
+        """What a function is applied to: a bracket, or the factors that follow."""
+        if self.sees("open", "("):
+            value = self.atom()
+            return raised(value, self.exponent()) if self.skip("sign", "^") else value
+        value = self._signed(self.power)
+        while self._begins_factor() and not self.sees("function") and not self.sees("open"):
+            value = times(value, self.power())
+        if self.sees("sign", "/") and not self.next.space and isinstance(value, Symbol | Number):
+            self.take()
+            value = quotient(value, self.power())
+        return value
+
+    def _absolute(self) -> Node:
+        self.bars += 1
+        value = self.sum()
+        self.bars -= 1
+        self.expect("sign", "|")
+        return Apply("abs", (value,))
+
+    def argument(self) -> Node:
+        """The argument of a command: a group, or one token; of a number its first digit."""
+        if self.skip("group", "{"):
+            value = self.sets()
+            self.expect("group", "}")
+            return value
+        if self.sees("number") and len(self.next.text) > 1 and self.next.text.isdigit():
+            token = self.next
+            self.row[self.at] = token._replace(text=token.text[1:], space=False, start=token.start + 1)
+            return Number(Fraction(int(token.text[0])))
+        return self.atom()
+
+    def _command(self, name: str) -> Node:
+        if name in OPERATORS:
+            raise OperatorError(OPERATORS[name])
+        if name == "frac":
+            return self._fraction()
+        if name == "binom":
+            return Apply("binom", (self.argument(), self.argument()))
+        if name == "sqrt":
+            return self._root()
+        if name == "begin":
+            return self._matrix()
+        if name in ("overline", "vec", "hat", "bar", "angle", "triangle", "widehat"):
+            return Apply(name, (self.argument(),))
+        raise UnreadableError
+
+    def _fraction(self) -> Node:
+        begin = self.at
+        texts = [token.text for token in self.row[begin : begin + 12] if token.text not in "{}"]
+        if texts[:1] == ["d"] and "d" in texts[1:4] and self.row[begin].text in ("{", "d"):
+            raise OperatorError("derivative")
+        return quotient(self.argument(), self.argument())
+
+    def _root(self) -> Node:
+        degree: Node = Number(Fraction(2))
+        if self.skip("open", "["):
+            degree = self.sum()
+            self.expect("close", "]")
+        if self.sees("number"):  # `\sqrt12` is meant as the root of 12
+            return Apply("root", (number(self.take().text), degree))
+        return Apply("root", (self.argument() if self.sees("group") else self.atom(), degree))

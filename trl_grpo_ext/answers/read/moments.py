@@ -1,0 +1,102 @@
+"""Times of day and dates, as values of their own: `2:30 pm` is no ratio, and `July 4` no list."""
+
+from __future__ import annotations
+
+import re
+from calendar import day_name, month_abbr, month_name
+
+from trl_grpo_ext.answers.read.tree import Apply, Date, Node, Number, Time
+
+_NOON = 12
+_DAY_HOURS = 24
+_MONTHS = {name.casefold(): place for names in (month_abbr, month_name) for place, name in enumerate(names) if name}
+_MONTHS["sept"] = 9
+_HALF = r"(?:[ap]\.?\s?m\b\.?|(?:o['’]clock )?in the (?:morning|afternoon|evening)|(?:o['’]clock )?at night|o['’]clock)"
+_MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+_DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?(?![\d:.])"
+_YEAR = r"\d{4}(?!\d)"
+# What the finder looks for in a sentence.
+TIME = (
+    rf"(?<![\d:])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{_HALF})?|(?<![\d.:])(?:1[0-2]|[1-9])\s?{_HALF}"
+)
+DATE = (
+    rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+{_YEAR})?|(?<!\d){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
+    r"|(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)"
+)
+_TIME = re.compile(
+    rf"(?:at )?(?P<hour>[01]?\d|2[0-3])(?::(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?)?\s*(?P<half>{_HALF})?",
+    re.IGNORECASE,
+)
+_DATE = re.compile(
+    rf"(?:(?:{'|'.join(day_name)}),?\s+)?(?:on )?(?:"
+    rf"(?P<month>{_MONTH})\s+(?:the\s+)?(?P<day>{_DAY})(?:,?\s+(?P<year>{_YEAR}))?"
+    rf"|(?P<day_>{_DAY})\s+(?:of\s+)?(?P<month_>{_MONTH})(?:,?\s+(?P<year_>{_YEAR}))?)",
+    re.IGNORECASE,
+)
+_ISO = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
+
+
+def read_time(text: str) -> Time | None:
+    """The time of day that a text is; None for what may as well be a ratio: `2:30`.
+
+    Examples:
+        >>> read_time("2:30 p.m."), read_time("3 pm").hour, read_time("9:05").is_open, read_time("2:30")
+        (Time(hour=14, minute=30, second=0, is_open=False), 15, True, None)
+    """
+    found = _TIME.fullmatch(text)
+    if found is None or (found["minute"] is None and found["half"] is None):
+        return None
+    hour, half = int(found["hour"]), (found["half"] or "").casefold()
+    if half and not 0 < hour <= _NOON:
+        return None
+    is_padded = found["hour"].startswith("0")
+    if not (half or found["second"] or is_padded or found["minute"].startswith("0")):
+        return None
+    half = half.replace("o'clock", "").replace("o’clock", "").strip()
+    if half:
+        is_late = half.startswith("p") or any(name in half for name in ("afternoon", "evening", "night"))
+        hour = hour % _NOON + _NOON * is_late
+    is_open = not half and not is_padded and 0 < hour <= _NOON
+    return Time(hour, int(found["minute"] or 0), int(found["second"] or 0), is_open)
+
+
+def as_time(node: Node) -> Time | None:
+    """The time of day that a value is or, as the ratio `2:30`, may be."""
+    match node:
+        case Time():
+            return node
+        case Apply("ratio", (Number(hour, None), Number(minute, None))) if 0 <= hour < _DAY_HOURS and 0 <= minute < 60:
+            if hour.denominator == minute.denominator == 1:
+                return Time(int(hour), int(minute), 0, is_open=0 < hour <= _NOON)
+    return None
+
+
+def same_time(one: Time, other: Time) -> bool:
+    """Whether two times are one; a time that is open is one of the morning or of the afternoon."""
+    if (one.minute, one.second) != (other.minute, other.second):
+        return False
+    is_open = one.is_open or other.is_open
+    return one.hour % _NOON == other.hour % _NOON if is_open else one.hour == other.hour
+
+
+def read_date(text: str) -> Date | None:
+    """The date that a text is, if it names the month or is written as ISO 8601 says: `03/04/2020` may be two.
+
+    Examples:
+        >>> read_date("4 July 1990") == read_date("July 4th, 1990") == read_date("1990-07-04"), read_date("May 3").year
+        (True, None)
+    """
+    iso = _ISO.fullmatch(text)
+    if iso:
+        return Date(int(iso[2]), int(iso[3]), int(iso[1]))
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    month, day, year = (found[name] or found[name + "_"] for name in ("month", "day", "year"))
+    return Date(_MONTHS[month.casefold().rstrip(".")], int(re.sub(r"\D", "", day)), int(year) if year else None)
+
+
+def same_date(gold: Date, answer: Date) -> bool:
+    """Whether two dates are one; a year that the gold leaves out may be said."""
+    year = gold.year or answer.year
+    return (gold.month, gold.day, year) == (answer.month, answer.day, answer.year)

@@ -1,0 +1,273 @@
+r"""The grammar of number phrases: words, digits and both together, rewritten in digits.
+
+`four hundred` is `400`, `two and a half` `2 1/2`, `3 quarters` `3/4`, `2.5 million` `2500000`, `minus two` `-2`. Every
+path that finds or reads a value asks this grammar first, so that the others know digits only. It takes time linear in
+the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from trl_grpo_ext.answers.read.clock_words import clock_in_digits
+from trl_grpo_ext.answers.read.units import is_unit
+
+_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen""".split()  # noqa: SIM905
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
+CARDINALS = {
+    **{word: value for value, word in enumerate(_SMALL)},
+    **{word: 10 * value for value, word in enumerate(_TENS, 2)},
+}
+_HUNDRED = 100
+_LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES = {"hundred": _HUNDRED, "dozen": 12, **_LARGE}
+ORDINALS = {
+    **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),  # noqa: SIM905
+    "eleventh": 11,
+    "twelfth": 12,
+    "hundredth": 100,
+    "thousandth": 1000,
+    "millionth": 10**6,
+    **{word + "th": CARDINALS[word] for word in _SMALL[13:]},
+    **{word[:-1] + "ieth": CARDINALS[word] for word in _TENS},
+}
+# The parts that a fraction counts: `second` is a time, and `first` is no part.
+PARTS = {"half": 2, "halve": 2, "quarter": 4} | {
+    word: value for word, value in ORDINALS.items() if word not in ("first", "second")
+}
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+_SIGNS = ("minus", "negative")
+MAX_WORDS = 24  # of a number phrase
+_PIECE = re.compile(r"\d[\d,]*(?:\.\d+)?|(?<![\\A-Za-z])[A-Za-z]+")
+_GAP = re.compile(r"[ \t\n]+|-|(?:\s|~|\\[ ,;:!])*\\(?:text|mathrm)\s*\{\s*")  # between two words of one phrase
+_ANY = re.compile(
+    rf"\b(?:{'|'.join([*CARDINALS, *SCALES, *_SIGNS, *ORDINALS, *PARTS])}|halves|clock|noon|midnight|past)s?\b",
+    re.IGNORECASE,
+)
+# Beside these `one` and `half` are no numbers: `the last one`, `one of them`, `the other half`, `half as many`.
+_BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives leaves makes has have".split())  # noqa: SIM905
+_BEFORE_ORDINAL = frozenset("the is was are were came finished".split())  # noqa: SIM905
+_PLACES = ("place", "position")
+REACH = 20  # characters around a phrase that are looked at
+_TIED_BEFORE = re.compile(r"(?:\\|[^\W_]-?)$")  # `ten-` of `ten-digit`, a command
+_TIED_BEHIND = re.compile(r"[-'’][^\W\d_]")
+_AMOUNT_BEFORE = re.compile(r"[\d)}]\s*$")
+_NOT_BEFORE_HALF = frozenset("first second other each every last top bottom upper lower left right better".split())  # noqa: SIM905
+_NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
+
+
+_HALF_BEHIND = re.compile(
+    rf"\b(an?|{'|'.join(CARDINALS)}|\d+)\s+([a-z]+)\s+and\s+(a half|a quarter|three quarters)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A number phrase: its value in digits, and the count of its words."""
+
+    digits: str
+    words: int
+
+
+@lru_cache(maxsize=8192)
+def in_digits(text: str) -> str:
+    r"""Rewrite the number phrases and the clock words of a text in digits; all else stays as it is.
+
+    Examples:
+        >>> in_digits("He paid four hundred dollars for two and a half dozen.")
+        'He paid 400 dollars for 30.'
+        >>> [in_digits(text) for text in ("minus two", "three-quarters", "half a dozen", "one hundred and five")]
+        ['-2', '3/4', '6', '105']
+        >>> [in_digits(text) for text in ("a two-digit number", "the last one", "half past two", "the seventh")]
+        ['a two-digit number', 'the last one', "2:30 o'clock", 'the 7th']
+        >>> in_digits(r"2.5 \text{ million}")
+        '2500000 \\text{ }'
+    """
+    if not _ANY.search(text):
+        return text
+    text = _HALF_BEHIND.sub(_half_before, clock_in_digits(text))
+    pieces = list(_PIECE.finditer(text))
+    words = [piece[0].casefold() for piece in pieces]
+    written: list[str] = []
+    at, end = 0, 0
+    while at < len(pieces):
+        run = _run(text, pieces, at)
+        phrase = _phrase(words[at:run])
+        if phrase is None or not _stands_alone(text, pieces, at, at + phrase.words):
+            at += 1
+            continue
+        last = pieces[at + phrase.words - 1]
+        written += [text[end : pieces[at].start()], phrase.digits, _opened(text[pieces[at].end() : last.start()])]
+        end = last.end()
+        at += phrase.words
+    return "".join([*written, text[end:]])
+
+
+def _half_before(found: re.Match[str]) -> str:
+    """The part of a unit before that unit: `an hour and a half` is `one and a half hour`."""
+    count, measure, part = found.groups()
+    if not is_unit(measure):
+        return found[0]
+    return f"{'one' if count.casefold() in ('a', 'an') else count} and {part} {measure}"
+
+
+def _run(text: str, pieces: Sequence[re.Match[str]], at: int) -> int:
+    """Where the words end that may belong to one phrase, with nothing but white space or hyphens between them."""
+    run = at + 1
+    while (
+        run < len(pieces) and run - at < MAX_WORDS and _GAP.fullmatch(text, pieces[run - 1].end(), pieces[run].start())
+    ):
+        run += 1
+    return run
+
+
+def _opened(gaps: str) -> str:
+    r"""The groups that begin inside a phrase, so that their braces stay in pairs: ` \text{ `."""
+    return r" \text{ " * gaps.count("{")
+
+
+def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int) -> bool:
+    """Whether the words around a phrase leave it a number: not in `two-digit`, `one of them`, `the other half`."""
+    first, last = pieces[at], pieces[end - 1]
+    before, behind = text[max(first.start() - REACH, 0) : first.start()], text[last.end() : last.end() + REACH]
+    if _TIED_BEFORE.search(before) or _TIED_BEHIND.match(behind):
+        return False
+    said = first[0].casefold()
+    previous = pieces[at - 1][0].casefold() if at else ""
+    following = pieces[end][0].casefold() if end < len(pieces) else ""
+    if said in _SIGNS:
+        return previous not in CARDINALS and not _AMOUNT_BEFORE.search(before)
+    if said == "half":
+        return previous not in _NOT_BEFORE_HALF and following not in _NOT_BEHIND_HALF
+    if end - at == 1 and said == "one":
+        is_measured = is_unit(following) and behind.lstrip().casefold().startswith(following)
+        is_all = not previous and not following
+        return following not in ("of", "another") and (is_all or previous in _BEFORE_ONE or is_measured)
+    if end - at == 1 and said in ORDINALS:
+        is_last = not following or (following in _PLACES and end + 1 == len(pieces))
+        return is_last and (not previous or previous in _BEFORE_ORDINAL or said != "second")
+    return True
+
+
+def _phrase(words: Sequence[str]) -> Phrase | None:
+    """The longest number phrase that begins a row of words."""
+    if words[0] in _SIGNS:
+        amount = _phrase(words[1:]) if len(words) > 1 else None
+        is_positive = amount is not None and amount.digits[0].isdigit() and not amount.digits[-1].isalpha()
+        return Phrase("-" + amount.digits, amount.words + 1) if amount and is_positive else None
+    value, at, places = _count(words)
+    if at == 0:
+        return _ordinal(words, 0, 0)
+    value, at, is_whole = _with_parts(words, value, at)
+    if at < len(words) and words[at] in SCALES:
+        value, at = value * SCALES[words[at]], at + 1
+    elif is_whole and not words[0][0].isdigit() and (ordinal := _ordinal(words, at, int(value))):
+        return ordinal
+    if at == 1 and words[0][0].isdigit():
+        return None  # digits alone are no phrase
+    return Phrase(_written(value, mixed=places == 0), at)
+
+
+def _count(words: Sequence[str]) -> tuple[Fraction, int, int]:
+    """What a phrase begins with: a cardinal, digits, `a` before a scale or a part, `half`; with its words."""
+    first, following = words[0], words[1] if len(words) > 1 else ""
+    if first in ("a", "an") and (following in SCALES or following in PARTS):
+        if following in PARTS:
+            return Fraction(1, PARTS[following]), 2, 0
+        return *_cardinal(["one", *words[1:]]), 0
+    if first == "half":
+        article = following in ("a", "an")
+        measured = len(words) > 2 and (words[2] in SCALES or is_unit(words[2]))
+        return Fraction(1, 2), 1 + (article and measured), 0
+    if first[0].isdigit():
+        value, at = Fraction(first.replace(",", "").rstrip(".")), 1
+        if at < len(words) and words[at] in _LARGE:
+            return value * _LARGE[words[at]], 2, 0
+        return value, at, len(first.partition(".")[2])
+    value, at = _cardinal(words)
+    if at and at + 1 < len(words) and words[at] == "point":
+        decimals: list[str] = []
+        while at + 1 + len(decimals) < len(words) and words[at + 1 + len(decimals)] in _SMALL[:10]:
+            decimals.append(str(CARDINALS[words[at + 1 + len(decimals)]]))
+        if decimals:
+            return value + Fraction(int("".join(decimals)), 10 ** len(decimals)), at + 1 + len(decimals), len(decimals)
+    return value, at, 0
+
+
+def _cardinal(words: Sequence[str]) -> tuple[Fraction, int]:
+    """The value of the cardinal that begins a row of words, and how many words it has; no words if there is none."""
+    total, at, least = 0, 0, 10**15
+    group: int | None = None
+    while at < len(words):
+        word = words[at]
+        if word == "and" and at and words[at - 1] in SCALES and _continues(words, at + 1):
+            at += 1
+        elif word in CARDINALS and (group is None or _may_follow(group, CARDINALS[word])):
+            group, at = (group or 0) + CARDINALS[word], at + 1
+        elif word == "hundred" and group is not None and 0 < group < _HUNDRED:
+            group, at = group * _HUNDRED, at + 1
+        elif word in _LARGE and group is not None and _LARGE[word] < least:
+            total, group, least, at = total + group * _LARGE[word], None, _LARGE[word], at + 1
+        else:
+            break
+    return Fraction(total + (group or 0)), at
+
+
+def _continues(words: Sequence[str], at: int) -> bool:
+    """Whether `and` goes on with a cardinal: with `five` it does, not with `three quarters`, nor `two hundred`."""
+    if at >= len(words) or words[at] not in CARDINALS:
+        return False
+    following = words[at + 1] if at + 1 < len(words) else ""
+    return following.removesuffix("s") not in PARTS and following != words[at - 2]
+
+
+def _may_follow(group: int, value: int) -> bool:
+    """Whether a smaller cardinal may stand behind what a group has so far: 5 behind 20, 42 behind 300."""
+    if group == 0:
+        return True
+    if group % _HUNDRED == 0:
+        return value < _HUNDRED and value > 0
+    return group % 10 == 0 and group % _HUNDRED >= 20 and 0 < value < 10
+
+
+def _with_parts(words: Sequence[str], value: Fraction, at: int) -> tuple[Fraction, int, bool]:
+    """A count with the parts behind it: `three quarters`, `two and a half`; and whether it has none."""
+    if value.denominator != 1:
+        return value, at, False
+    name = words[at] if at < len(words) else ""
+    part = PARTS.get(name.removesuffix("s"), 0)
+    is_plural = name.endswith("s") == (value != 1)
+    is_proper = value < part or (at + 1 < len(words) and words[at + 1] == "of")
+    if part and is_plural and is_proper and value > 0:
+        return value / part, at + 1, False
+    if name == "and" and at + 2 < len(words):
+        count = Fraction(1) if words[at + 1] in ("a", "an") else Fraction(CARDINALS.get(words[at + 1], 0))
+        part = PARTS.get(words[at + 2].removesuffix("s"), 0)
+        if 0 < count < part and (count == 1) != words[at + 2].endswith("s"):
+            return value + count / part, at + 3, False
+    return value, at, True
+
+
+def _ordinal(words: Sequence[str], at: int, tens: int) -> Phrase | None:
+    """The ordinal that ends at a place, behind tens or not: `seventh`, `twenty-first`."""
+    if at >= len(words) or words[at] not in ORDINALS:
+        return None
+    number = ORDINALS[words[at]]
+    if tens and not (tens % 10 == 0 and tens % _HUNDRED and number < 10):
+        return None
+    return Phrase(f"{tens + number}{_ENDINGS.get(number, 'th')}", at + 1)
+
+
+def _written(value: Fraction, *, mixed: bool) -> str:
+    """A value in digits: `400`, `3/4`, `2 1/2`, `2.5` where a phrase was written with a point."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    whole, rest = divmod(value.numerator, value.denominator)
+    if not mixed:
+        return str(float(value))
+    return f"{whole} {rest}/{value.denominator}" if whole else f"{rest}/{value.denominator}"

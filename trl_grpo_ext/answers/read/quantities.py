@@ -1,0 +1,155 @@
+"""Reads what stands behind a number: its unit, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+
+from trl_grpo_ext.answers.read.expressions import Expressions
+from trl_grpo_ext.answers.read.numerals import number
+from trl_grpo_ext.answers.read.tokens import Token, UnreadableError
+from trl_grpo_ext.answers.read.tree import Node, Number
+from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, raised_by, unit
+
+_OHM = {"Omega": "ohm"}  # the letter as a unit
+_OF_AMOUNTS = ("^", "-", "*", "frac", "sqrt")
+TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
+
+
+@cache
+def known_words(name: str) -> frozenset[str]:
+    """The words of one list of `words.txt`."""
+    lines = files("trl_grpo_ext.answers.read").joinpath("words.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if line.startswith(name + " ") for word in line.split()[1:])
+
+
+class Quantities(Expressions):
+    """A reader of expressions with units."""
+
+    def __init__(self, row: Sequence[Token]) -> None:
+        super().__init__(row)
+        self.stray: set[str] = set()
+        self.counted: set[str] = set()
+
+    def _unit(self) -> Unit:
+        """The unit that is read next: `km/h`, `square feet`, `m^2`, `newtons per metre`."""
+        found, last, sign, power = NONE, NONE, 1, 1
+        while True:
+            if self.sees("word") and raised_by(self.next.text) > 1 and (last != NONE or self._is_unit_at(1)):
+                raising = raised_by(self.take().text)
+                if last != NONE and not (self.sees("word") and is_unit(self.next.text)):
+                    found = found.times(last, sign * (raising - 1))
+                else:
+                    power = raising
+            elif self.sees("word", "per") or (self.sees("sign", "/") and self._is_unit_at(1)):
+                self.take()
+                sign = -1
+            elif self.sees("sign", "*") and self._is_unit_at(1) and found != NONE:
+                self.take()
+            elif (self.sees("word") or found != NONE or self._begins_unit()) and self._is_unit_at(0):
+                name = self.take().text
+                last = unit(_OHM.get(name, name))
+                power = self._exponent_of_unit() or power
+                if found == unit("deg") and last in (unit("celsius"), unit("fahrenheit")):
+                    found = NONE
+                found, power = found.times(last, sign * power), 1
+            else:
+                return found
+
+    def _is_unit_at(self, ahead: int) -> bool:
+        token = self.ahead(ahead)
+        return token.kind in ("word", "symbol", "function") and is_unit(_OHM.get(token.text, token.text))
+
+    def _exponent_of_unit(self) -> int:
+        if self.sees("number", "2", "3") and not self.next.space:  # cm3
+            return int(self.take().text)
+        if not self.skip("sign", "^"):
+            return 0
+        exponent = self.exponent()
+        if not isinstance(exponent, Number) or exponent.value.denominator != 1 or abs(exponent.value) > 4:
+            raise UnreadableError
+        return int(exponent.value)
+
+    def _count(self) -> Unit:
+        """What the words behind a value say that it counts, as a unit of its own; unknown words are stray."""
+        words: list[str] = []
+        while self.next.text not in TAILS and (
+            self.sees("word") or (words and self.sees("sign", ".") and self.ahead(1).kind == "word")
+        ):
+            token = self.take()
+            words += [token.text] if token.kind == "word" else []
+        while self.sees("sign", ".", "?", "!"):
+            if self.take().text == "?":
+                self.stray.add("?")
+        if not words:
+            return NONE
+        known, scaled = known_words("counted"), known_words("changing") | known_words("scaling")
+        said = [word.casefold() for word in words]
+        unknown = [word.casefold() for word in words if word.casefold() not in known and not is_unit(word)]
+        is_plural = said[-1].endswith("s") and said[-1] not in scaled and len(said) <= 3
+        if is_plural and all(word not in scaled and word.isalpha() and len(word) > 2 for word in unknown):
+            unknown = [word for word in unknown if word in known_words("negating")]
+        self.counted.update(said)
+        self.stray.update(unknown)
+        things = [word for word in said if word not in known_words("generic") and not is_unit(word)]
+        return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
+
+    def _with_smaller_parts(self, amount: Node, measured: Unit) -> Node:
+        r"""The amount with those of smaller units behind it: `2 hours and 30 minutes` in hours, `30^\circ 15'`."""
+        while isinstance(amount, Number):
+            begin = self.at
+            self.skip("sign", "and")
+            part = number(self.take().text) if self.sees("number") else Number(Fraction(0))
+            smaller = self._primes() if measured == unit("deg") and self.sees("sign", "'", '"') else self._unit()
+            share = smaller.factor / measured.factor
+            if smaller.measures != measured.measures or not 0 < part.value * share < 1 or share >= 1:
+                self.at = begin
+                return amount
+            amount = Number(amount.value + part.value * share, part.places or amount.places)
+        return amount
+
+    def _primes(self) -> Unit:
+        """The parts of a degree that one prime or two stand for."""
+        if self.skip("sign", '"'):
+            return unit("arcsecond")
+        self.take()
+        return unit("arcsecond") if self.skip("sign", "'") else unit("arcminute")
+
+    def _begins_factor(self) -> bool:
+        return super()._begins_factor() and not self._begins_unit() and not self._is_part_of_degree()
+
+    def _is_part_of_degree(self) -> bool:
+        """Whether a number counts minutes or seconds of arc: `30^\\circ 15'`."""
+        behind = [token.text for token in self.row[max(self.at - 2, 0) : self.at]]
+        return self.sees("number") and "deg" in behind and self.ahead(1).text in ("'", '"')
+
+    def _begins_unit(self) -> bool:
+        """Whether a letter is a unit: one of the table, with a space before it, at the end of a statement: `5 m`."""
+        token = self.next
+        is_letter = token.kind == "symbol" and (token.space or token.text in _OHM) and self._is_unit_at(0)
+        if not (is_letter or (token.kind == "function" and token.text == "min")):
+            return False
+        last = 0
+        while True:  # N m, m * s^-2
+            after = self.ahead(last + 1)
+            joint = int(after.text == "*")
+            if not (
+                (joint or after.space)
+                and self.ahead(last + 1 + joint).kind == "symbol"
+                and self._is_unit_at(last + 1 + joint)
+            ):
+                break
+            last += 1 + joint
+        at_end = after.kind in ("end", "close", "number") or after.text in (",", ";", "/", "^", "and", "or")
+        return at_end and self._is_behind_amount()
+
+    def _is_behind_amount(self) -> bool:
+        r"""Whether only a number stands before this place, such as `\frac{1}{2}` and `2 \times 10^{3}`."""
+        begin = self.at
+        while begin and (self.row[begin - 1].kind in ("number", "group") or self.row[begin - 1].text in _OF_AMOUNTS):
+            begin -= 1
+        before = self.row[begin - 1] if begin else None
+        has_number = any(token.kind == "number" for token in self.row[begin : self.at])
+        return has_number and (before is None or before.kind not in ("symbol", "function", "close"))

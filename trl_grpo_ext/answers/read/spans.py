@@ -1,0 +1,92 @@
+"""Ranges and remainders, as values of their own: `20-25` is no difference, and the answer `7 remainder 2` not 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Quantity, Range, Remainder
+
+_AMOUNT = r"\\?\$?\d+(?:,\d{3})*(?:\.\d+)?%?"
+_REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*rem\.?|\s*R)\s*[:=]?\s*"
+_WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining)"  # 5 with 3 left over
+# What the finder looks for in a sentence.
+RANGE = (
+    rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|\s+to\s+){_AMOUNT}(?![\w./^])"
+    rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^])"
+)
+REMAINDER = rf"(?<![\d.])\d+(?:{_REST}\d+(?!\.?\d)|{_WITH}\d+{_OVER})"
+_RANGE = re.compile(
+    rf"(?:from\s+)?({_AMOUNT})(?:--?|\s+to\s+|(?<!-)\s+-\s+)({_AMOUNT})((?:\s|\\[ ,]).*)?"
+    rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:\s|\\[ ,]).*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_REMAINDER = re.compile(
+    rf"(?:the\s+)?(?:quotient(?:\s+(?:is|of|=))?\s*[:=]?\s*)?(\d+){_REST}(\d+)|(\d+){_WITH}(\d+){_OVER}", re.IGNORECASE
+)
+
+
+def read_range(text: str, read: Callable[[str], Node]) -> Range | None:
+    """The range that a text is, from a smaller number to a larger one; other texts such as `5-3` are none.
+
+    Args:
+        text: A text without commands.
+        read: What reads each end with the unit of the range behind it.
+
+    Examples:
+        >>> of = lambda text: Number(Fraction(text.strip("%")))
+        >>> read_range("20 to 25", of) == read_range("between 20 and 25", of) == read_range("20-25", of)
+        True
+        >>> read_range("25-20", of), read_range("20 - 25", of) is None
+        (None, False)
+    """
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return None
+    low, high, rest = found.groups()[:3] if found[1] else found.groups()[3:]
+    sign = high[-1:] if high.endswith("%") and not low.endswith("%") else ""
+    ends = [read(f"{end}{rest or ''}") for end in (low + sign, high)]
+    sizes = [_size(end) for end in ends]
+    if sizes[0] is None or sizes[1] is None or sizes[0] >= sizes[1]:
+        return None
+    return Range(ends[0], ends[1])
+
+
+def _size(node: Node) -> Fraction | None:
+    match node:
+        case Number(value) | Quantity(Number(value)) | Apply("%", (Number(value),)):
+            return value
+    return None
+
+
+def read_remainder(text: str) -> Remainder | None:
+    """The quotient and the rest that a text says.
+
+    Examples:
+        >>> read_remainder("7 R 2") == read_remainder("7 with a remainder of 2") == read_remainder("7 remainder 2")
+        True
+    """
+    found = _REMAINDER.fullmatch(text)
+    if found is None:
+        return None
+    quotient, rest = found.groups()[:2] if found[1] else found.groups()[2:]
+    return Remainder(Number(Fraction(quotient)), Number(Fraction(rest)))
+
+
+def ends_of(node: Node) -> tuple[Node, ...]:
+    """The two ends of a range, or the items of a collection that is an interval."""
+    match node:
+        case Range(low, high):
+            return low, high
+        case Collection(_, items):
+            return items
+    return ()
+
+
+def is_same_range(gold: Node, answer: Node) -> bool | None:
+    """Whether a range has the numbers of a ratio, as `2 to 3` may be both; None for other pairs."""
+    match gold, answer:
+        case (Range(low, high), Apply("ratio", (one, other))) | (Apply("ratio", (one, other)), Range(low, high)):
+            return (low, high) == (one, other)
+    return None

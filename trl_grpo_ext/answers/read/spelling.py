@@ -1,0 +1,200 @@
+r"""One spelling for what people and models write: Unicode, HTML and control characters as LaTeX or ASCII.
+
+Only the spelling changes, never the value. Takes time linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+
+from trl_grpo_ext.answers.read.invisible import without_invisible
+
+_SYMBOLS = {
+    "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "﹣": "-",
+    "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ", "∗": "*", "÷": r"\div ",
+    "±": r"\pm ", "∓": r"\mp ",
+    "≤": r"\le ", "⩽": r"\le ", "≦": r"\le ", "≥": r"\ge ", "⩾": r"\ge ", "≧": r"\ge ", "≠": r"\ne ", "≈": r"\approx ",
+    "≡": r"\equiv ", "∞": r"\infty ", "°": r"^{\circ}", "º": r"^{\circ}", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ",
+    "∉": r"\notin ", "∅": r"\emptyset ", "√": r"\sqrt ", "∛": r"\sqrt[3]", "∜": r"\sqrt[4]", "∑": r"\sum ",
+    "∏": r"\prod ", "∫": r"\int ", "→": r"\to ", "⇒": r"\implies ", "∀": r"\forall ", "∃": r"\exists ",
+    "∨": r"\lor ", "∧": r"\land ", "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ",
+    "⟨": "(", "⟩": ")", "∖": r"\setminus ", "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "µ": "μ",
+    "ℝ": r"\mathbb{R}", "ℤ": r"\mathbb{Z}", "ℕ": r"\mathbb{N}", "ℚ": r"\mathbb{Q}", "ℂ": r"\mathbb{C}",
+    "€": r"\text{ eur }", "£": r"\text{ gbp }", "¥": r"\text{ yen }", "₹": r"\text{ inr }",
+    "¢": r"\text{ cents }",
+    "或": r" \text{ or } ", "、": ",", "。": ".", "⁄": "/", "∶": ":", "～": "~",
+}  # fmt: skip
+# A control character that an escape such as `\f` left behind, where a program read LaTeX as a string.
+_LOST = {"\x07": r"\a", "\x08": r"\b", "\x0b": r"\v", "\x0c": r"\f", "\t": r"\t", "\r": r"\r"}
+# Each form begins with one character of its own: `re` looks for such ones fast.
+_LOST_AT = re.compile(
+    r"\x07(?=[a-z])|\x08(?=[a-z])|\x0b(?=[a-z])|\x0c(?=[a-z])"
+    r"|\t(?=ext\b|imes\b|an\b|heta\b|frac\b|extbf\b)|\r(?=ight|ho\b)"
+)
+_HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
+_DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
+# What a text has in it, in which form, and how that is written most often.
+_USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    ("quad", re.compile(r"\\q?quad(?=[A-Za-z])"), r"\g<0> "),
+    # (mod 5), and the same in an upright font
+    (
+        "mod",
+        re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)"),
+        r"\\pmod{\1}",
+    ),
+    # 2516 (base 8)
+    ("base", re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?"), r"\1_{\2}"),
+    ("0x", re.compile(r"(?<![\w.])0x([\dA-Fa-f]+)(?![\w.])"), r"\1_{16}"),
+    ("0b", re.compile(r"(?<![\w.])0b([01]+)(?![\w.])"), r"\1_{2}"),
+    (r"frac{\text{", re.compile(r"\\[dt]?frac\{\\text\{([A-Za-z ]+)\}\}\{\\text\{([A-Za-z ]+)\}\}"), r"\\text{ \1/\2}"),
+    # 2{,}5, as no thousands are written
+    ("{,}", re.compile(r"(?<![\d}.])(\d+)\{,\}(\d{1,2}|\d{4,})(?![\d{])"), r"\1.\2"),
+    # 1.000.000 and 1.250,00
+    (
+        ".",
+        re.compile(r"(?<![\w.,])\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})(?![.,]?\d)"),
+        lambda found: found[0].replace(".", "").replace(",", "."),
+    ),
+    # 1,00,000, which without its currency may be a list
+    ("₹", re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"), lambda found: found[0].replace(",", "")),
+    # Dots above the first and the last digit of a period
+    (r"\dot", re.compile(r"\\dot\{?(\d)\}?(?:(\d*)\\dot\{?(\d)\}?)"), r"\\overline{\1\2\3}"),
+    # {x | x > 1}
+    ("｜", re.compile("｜"), "|"),
+    ("|", re.compile(r"(?<![\\\w}^_])\{(\s*[a-z]\s*\|[^{}]+)\}"), r"\\{\1\\}"),
+    # Two parts of an answer in other languages
+    (r"\text{ ", re.compile(r"\\text\{\s+(?:y|e|et|und|en|och|и|和)\s+\}"), r"\\text{ and }"),
+    (r"\text{ ", re.compile(r"\\text\{\s+(?:o|ou|oder|или|或)\s+\}"), r"\\text{ or }"),
+    # A unit vector
+    (
+        r"\hat",
+        re.compile(r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\s\\?([ijk])(?:math)?(?![A-Za-z]))"),
+        r"\\mathbf{\1\2}",
+    ),
+    # 5 p.m.
+    ("m.", re.compile(r"(?<=\d)(\s*(?:\\text\{\s*)?)([apAP])\.\s?([mM])\b\.?"), r"\1 \2\3"),
+    (r"\therefore", re.compile(r"\\therefore(?![A-Za-z])"), ""),
+    (
+        "prime",
+        re.compile(r"\^\s?(?:\\prime(?![A-Za-z])|\{\s?(?:\\prime\s?)+\})"),
+        lambda found: "'" * found[0].count("prime"),
+    ),
+    ("{:}", re.compile(r"\{:\}"), ":"),
+)
+# `]0; 1[`, an open interval
+_OUTWARD = re.compile(
+    r"(?<![\w)}])(?:\\left\s*)?([][])([^][;,]{1,60}?[;,][^][;,]{1,60}?)(?:\\right\s*)?([][])(?!\s*[\w(])"
+)
+_LINES = re.compile(
+    r"(?:\\left\s*\\\{\s*)?\\begin\{(?:(cases|aligned|align\*?|gathered|split)|(array)\}\{[lcr]*)\}(?P<lines>.{0,500}?)"
+    r"\\end\{(?(1)\1|array)\}(?:\s*\\right\s*\.)?",
+    re.DOTALL,
+)
+_ALIGNED = re.compile(r"&(?=\s*=)")
+_CONTINUED = re.compile(r",(?=\s*=)")  # a line that begins with `=`
+_MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
+_OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
+_RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
+# Commands that hold words, and those that set what they hold in another font.
+TEXTS = frozenset(("text", "textrm", "textbf", "textit", "textnormal", "texttt", "textsf", "textup", "mbox", "hbox"))
+FONTS = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "mathtt", "operatorname"))
+TEXT_COMMAND = re.compile(rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}")
+_WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
+
+
+@lru_cache(maxsize=8192)
+def spelled(text: str) -> str:
+    r"""The text with LaTeX or ASCII in the place of what other alphabets, HTML and lost backslashes write.
+
+    Examples:
+        >>> [spelled(text) for text in ("½", "x²", "２π", "3<sup>x</sup>", "\x0crac{1}{2}", "x ⩽ 5")]
+        ['\\frac{1}{2}', 'x^{2}', '2\\pi ', '3^{x}', '\\frac{1}{2}', 'x \\le  5']
+    """
+    text = restored(text)
+    if r"\begin" in text:
+        text = _LINES.sub(_on_one_line, text)
+    if "<" in text or "&" in text:
+        text = _HTML.sub(_from_html, html.unescape(text))
+    if "\\\\" in text and r"\begin" not in text:
+        text = _DOUBLED.sub("", text)
+    for sign, written, usual in _USUAL:
+        if sign in text:
+            text = written.sub(usual, text)
+    if "]" in text or "[" in text:
+        text = _OUTWARD.sub(_inward, text)
+    if not text.isascii():
+        text = _MICRO.sub("µ", without_invisible(text))  # before a unit it is the prefix, elsewhere a Greek letter
+        text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
+        text = _RAISED.sub(_joined, text)
+    return text
+
+
+def _inward(found: re.Match[str]) -> str:
+    """An interval with round brackets where its ends are open; any other as it is."""
+    left, ends, right = found.groups()
+    return found[0] if left + right == "[]" else f"{'[' if left == '[' else '('}{ends}{']' if right == ']' else ')'}"
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    """The equations of a system, or aligned below each other, with commas between them; other cases as they are."""
+    lines = [line.strip() for line in found["lines"].split(r"\\") if line.strip()]
+    if not all("=" in line and "&" not in _ALIGNED.sub("", line) for line in lines):
+        return found[0]
+    return _CONTINUED.sub("", ", ".join(_ALIGNED.sub("", line).rstrip(" ,;") for line in lines))
+
+
+def restored(text: str) -> str:
+    r"""The text with the backslashes that were lost where a program read LaTeX as a string: `\f` in `\frac`."""
+    return _LOST_AT.sub(lambda found: _LOST[found[0]], text)
+
+
+def _from_html(tag: re.Match[str]) -> str:
+    name = tag[2].lower()
+    if name in ("sup", "sub"):
+        return "}" if tag[1] else "^{" if name == "sup" else "_{"
+    return "\n" if name in ("br", "p", "div") else ""
+
+
+def _joined(found: re.Match[str]) -> str:
+    """One exponent or index of several raised or lowered characters: `^{1}^{2}` is `^{12}`."""
+    sign = found[0][0]
+    return sign + "{" + found[0].replace(sign + "{", "").replace("}", "") + "}"
+
+
+@lru_cache(maxsize=1024)
+def _ascii(char: str) -> str:
+    if char in _SYMBOLS:
+        return _SYMBOLS[char]
+    how, _, codes = unicodedata.decomposition(char).partition(" ")
+    if how in ("<super>", "<sub>"):
+        sign = "^" if how == "<super>" else "_"
+        return sign + "{" + "".join(chr(int(code, 16)) for code in codes.split()).replace("−", "-") + "}"
+    if how == "<fraction>":
+        above, _, below = unicodedata.normalize("NFKC", char).partition("⁄")
+        return rf"\frac{{{above}}}{{{below}}}"
+    name = unicodedata.name(char, "")
+    if name.startswith("GREEK SMALL LETTER ") and " WITH " not in name:
+        return "\\" + name.rpartition(" ")[2].lower().replace("lamda", "lambda") + " "
+    if name.startswith("GREEK CAPITAL LETTER ") and " WITH " not in name:
+        return "\\" + name.rpartition(" ")[2].capitalize().replace("Lamda", "Lambda") + " "
+    plain = unicodedata.normalize("NFKC", char)
+    return plain if plain == char or plain.isascii() else "".join(map(_ascii, plain))
+
+
+def strip_delimiters(text: str) -> str:
+    """The text without math delimiters or Markdown that enclose all of it."""
+    text = text.strip()
+    for start, end in _WRAPPERS:
+        is_enclosed = text.startswith(start) and text.endswith(end) and len(text) > len(start)
+        if is_enclosed and end not in (inner := text[len(start) : -len(end)]):
+            return inner.strip()
+    return text
+
+
+def without_text_commands(text: str) -> str:
+    r"""The text with `\text{...}` and its like replaced by what they hold."""
+    return TEXT_COMMAND.sub(r"\1", text)

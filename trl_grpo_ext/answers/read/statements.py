@@ -1,0 +1,267 @@
+"""Reads statements: values and relations, with the words around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trl_grpo_ext.answers.read.numerals import is_whole, negative
+from trl_grpo_ext.answers.read.quantities import TAILS, Quantities, known_words
+from trl_grpo_ext.answers.read.structures import OperatorError
+from trl_grpo_ext.answers.read.tokens import Token, UnreadableError
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Collection,
+    Logic,
+    Node,
+    Number,
+    Opaque,
+    Quantity,
+    Relation,
+    Symbol,
+    Words,
+)
+from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
+
+RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
+MAX_ITEMS = 200  # no honest list is longer
+NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
+
+_MINUS = ("minus", "negative")
+# Words that say which numbers a letter stands for, and the sets that they name.
+_DOMAINS = {
+    "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
+    "even": "even", "odd": "odd", "positive": "positive", "negative": "negative",
+    "nonnegative": "nonnegative", "nonzero": "nonzero",
+}  # fmt: skip
+_TEMPERATURES = {"C": unit("celsius"), "F": unit("fahrenheit")}
+
+
+class Statements(Quantities):
+    """A reader of whole answers: of statements, and of the words around them."""
+
+    def __init__(self, row: Sequence[Token], text: str) -> None:
+        super().__init__(row)
+        self.text = text
+        self.whole: set[str] = set()
+        self.domain: set[str] = set()
+
+    def answer(self) -> Node:
+        """The value of all tokens."""
+        value = self._items(self._statement())
+        if self.next.kind != "end":
+            raise UnreadableError
+        return value
+
+    def conditions(self) -> Node:
+        return self._items(self.statement())
+
+    def _items(self, first: Node) -> Node:
+        """The statements up to a bracket or the end: one, or several with `,`, `and` or `or` between them."""
+        items = [first]
+        joints: set[str] = set()
+        while self.sees("sign", ",", ";", "and", "or", "implies") or self.sees("row") or self.sees("command", "same"):
+            joint = self.take()
+            while self.sees("sign", ",", "and", "or") or self.sees("row"):
+                joint = self.take()
+            if self.skip("sign", "..."):
+                items = self._before_sequence(items)
+                continue
+            if self.next.kind in ("end", "close"):
+                break
+            if self._is_tail():
+                self._quantify()
+                continue
+            if joint.text == "implies":
+                items, joints = [self._statement()], set()
+                continue
+            joints.add(joint.text)
+            items.append(self._statement())
+            if len(items) > MAX_ITEMS:
+                raise UnreadableError
+        items = self._without_domains(items)
+        if len(items) == 1:
+            return items[0]
+        word = next((name for name in ("same", "or", "and") if name in joints), "")
+        if word == "same" or joints == {"or"} or (word and all(isinstance(item, Relation | Logic) for item in items)):
+            return Logic(word, tuple(items))
+        return Collection("list", tuple(items))
+
+    def _before_sequence(self, items: list[Node]) -> list[Node]:
+        r"""The items before `n = 1, 2, 3, \ldots`, which only says for which numbers they hold."""
+        for place, item in enumerate(items):
+            match item:
+                case Relation(("=",), (Symbol(letter), Number())) if place:
+                    if all(isinstance(later, Number) for later in items[place + 1 :]):
+                        self.whole.add(letter)
+                        return items[:place]
+        raise UnreadableError
+
+    def _without_domains(self, items: list[Node]) -> list[Node]:
+        r"""The items without those that only say of a letter what it stands for: `k \in \mathbb{Z}`."""
+        kept = []
+        for item in items:
+            match item:
+                case Relation(("in",), (Symbol(letter), Symbol(domain))) if (
+                    len(items) > 1 and domain[:8] in NUMBER_SETS
+                ):
+                    self.whole.add(letter)
+                    self.domain.add(domain)
+                case _:
+                    kept.append(item)
+        return kept or items
+
+    def statement(self, *, in_set: bool = False) -> Node:
+        bars, self.bars = self.bars, int(in_set)
+        value = self._statement()
+        self.bars = bars
+        return value
+
+    def _statement(self) -> Node:
+        """A value or a relation, with the words before and after it."""
+        lead = self._leading()
+        if self.next.kind in ("end", "close") or self.sees("sign", ",", ";"):
+            if not lead:
+                raise UnreadableError
+            return Words(" ".join(lead))
+        if self.sees("sign", "forall", "exists"):
+            return Apply(self.take().text, (self._statement(),))
+        if self.skip("sign", "!="):
+            return Apply("not", (self.sets(),))
+        if not lead:
+            self.skip("sign", "=", "~")
+        if lead and lead[-1] == ":" and not self.sees("sign"):
+            label: Node = Words(" ".join(lead[:-1]))
+            return Relation(("=",), (label, self._value()))
+        value = self._relation(lead)
+        if self._is_tail():
+            self._quantify()
+        return value
+
+    def _leading(self) -> list[str]:
+        """The words before a value; a colon ends them."""
+        words: list[str] = []
+        while (
+            self.sees("word")
+            or (words and self.sees("sign", "'", "-", ".", '"') and self.ahead(1).kind == "word")
+            or (self.sees("function", "max", "min") and self.ahead(1).text == "=")
+        ):
+            token = self.take()
+            if token.kind != "sign":
+                words.append(token.text if token.text == "usd" else token.text.casefold())
+        if words and self.skip("sign", ":"):
+            words.append(":")
+        if len(words) == 1 and self.next.text == "(" and self.ahead(2).text == ")" and self.ahead(3).text == "=":
+            self.at += 3  # rank(A) = 2
+        return words
+
+    def _relation(self, lead: list[str]) -> Node:
+        if lead and self.sees("sign", "="):
+            sides: list[Node] = [Words(" ".join(lead))]
+        else:
+            money = next((unit(word) for word in lead if word == "usd" or (is_unit(word) and len(word) == 3)), None)
+            self.stray.update(
+                word for word in lead if word not in known_words("leading") and not (money and is_unit(word))
+            )
+            value = self._value(money or NONE)
+            if lead and lead[-1] in _MINUS:
+                self.stray.discard(lead[-1])
+                value = negative(value)
+            sides = [value]
+        signs: list[str] = []
+        before = lead
+        while self.sees("sign", *RELATIONS) or (self.sees("word", "in") and isinstance(sides[-1], Symbol)):
+            sign = self.take().text
+            if sign == "!=" and self.sees("sign", "="):
+                raise UnreadableError
+            lead = self._leading()
+            self.stray.update(set(lead) - known_words("leading") - {"usd"})
+            if self.next.kind == "end" and sign == "=":
+                raise UnreadableError
+            if sign == "implies":
+                signs, sides = [], [self._value()]
+            else:
+                signs.append(sign)
+                sides.append(self._value(unit("usd") if "usd" in lead else NONE))
+        return Relation(tuple(signs), tuple(sides)) if signs else self._named_by_words(before, sides[0])
+
+    def _named_by_words(self, lead: list[str], value: Node) -> Node:
+        """The value behind a word that is no usual one, as an amount of that: `width 4 m`."""
+        name = next((word for word in reversed(lead) if word in self.stray), "")
+        if not name:
+            return value
+        amount, measured = (value.amount, value.unit) if isinstance(value, Quantity) else (value, NONE)
+        return Quantity(amount, measured.times(Unit(((name, 1),))))
+
+    def _amount(self) -> Node:
+        """An expression, or LaTeX up to the next sign of a relation that a computer algebra system works out."""
+        begin = self.at
+        depth, bars = self.depth, self.bars
+        try:
+            return self.sets()
+        except OperatorError as operator:
+            self.at, self.depth, self.bars = begin, depth, bars
+            groups = 0
+            while self.next.kind != "end" and not (groups == 0 and self.next.text in ("=", "~", ",", "<", ">", "row")):
+                groups += {"{": 1, "}": -1}.get(self.take().text, 0)
+            last = self.row[self.at - 1]
+            return Opaque(self.text[self.row[begin].start : last.end], str(operator))
+
+    def _value(self, before: Unit = NONE) -> Node:
+        """An expression with its unit and with what it counts."""
+        amount = self._amount()
+        measured = self._unit()
+        amount, measured = self._degrees(amount) or (amount, measured)
+        if measured != NONE:
+            amount = self._with_smaller_parts(amount, measured)
+        counted = self._count()
+        measured = next((one for one in (measured, before, counted) if one != NONE), NONE)
+        return Quantity(amount, measured) if measured != NONE else amount
+
+    def _degrees(self, amount: Node) -> tuple[Node, Unit] | None:
+        """What stands before a degree sign, and its unit with the letter behind it; None without such a sign."""
+        match amount:
+            case Apply("-", (inner,)) if found := self._degrees(inner):
+                return negative(found[0]), found[1]
+            case Apply("deg", (inner,)):
+                letter = self.next.text if self.sees("symbol") or self.sees("word") else ""
+                if letter not in _TEMPERATURES:
+                    return inner, unit("deg")
+                self.take()
+                return inner, _TEMPERATURES[letter]
+            case Apply("*", (Apply("deg", (inner,)), Symbol("C" | "F" as letter))):
+                return inner, _TEMPERATURES[letter]
+        return None
+
+    def _is_tail(self) -> bool:
+        """Whether what follows only says which letters are any numbers: `for all integers k`."""
+        if not (self.next.text in TAILS and self.next.kind in ("word", "sign")):
+            return False
+        if any(token.text == "=" for token in self.row[self.at :]):
+            return False
+        rest = [token for token in self.row[self.at :] if token.kind == "word"]
+        return {token.text.casefold() for token in rest} <= known_words("quantifying")
+
+    def _quantify(self) -> None:
+        while self.next.kind != "end" and not self.sees("sign", "or"):
+            token = self.take()
+            if token.kind == "symbol" and token.text not in NUMBER_SETS:
+                self.whole.add(token.text)
+            elif token.text in NUMBER_SETS or token.text.casefold().rstrip("s") in _DOMAINS:
+                self.domain.add(_DOMAINS.get(token.text.casefold().rstrip("s"), token.text))
+        self.stray.discard("such")
+
+    def _beside(self, value: Node) -> Node:
+        begin = self.at
+        found = super()._beside(value)
+        match found:
+            case Apply("*", (first, Relation(("in",), (Symbol(letter), _)))):
+                self.whole.add(letter)
+                return first
+            case Apply("*", (first, Words(said))):
+                self.stray.update(set(said.split()) - known_words("counted"))
+                return first
+            case Apply("*", (factor, Relation() | Logic() | Collection() as items)) if self.row[begin].text == "(":
+                if isinstance(items, Collection) and isinstance(factor, Apply | Number) and not is_whole(factor):
+                    return Collection(items.kind, tuple(Apply("*", (factor, item)) for item in items.items))
+                raise UnreadableError
+        return found

@@ -1,0 +1,181 @@
+"""Reads what encloses expressions: brackets and the collections in them, sets, matrices."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from trl_grpo_ext.answers.read.tokens import Token, UnreadableError
+from trl_grpo_ext.answers.read.tree import Apply, Builder, Collection, Matrix, Node
+
+MAX_DEPTH = 60  # of brackets in brackets
+MAX_COORDINATES = 40  # tokens
+END = Token("end", "", False, 0, 0)
+_MATRICES = frozenset(("matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"))
+_BRACKETS = {"(": ")", "[": "]", "{": "}", "floor": "floor", "ceil": "ceil", "abs": "abs"}
+
+
+class OperatorError(UnreadableError):
+    """The expression has an operator that is worked out elsewhere; its name is the argument."""
+
+
+class SideBySideError(UnreadableError):
+    """Two numbers stand side by side, which are no product, whatever another reader may make of them."""
+
+
+class Cursor:
+    """A place in a row of tokens.
+
+    Attributes:
+        row: The tokens, and an end.
+        at: The place of the token that is read next.
+        depth: How many brackets are open.
+        bars: Whether a bar closes what is being read, rather than opening an absolute value.
+    """
+
+    def __init__(self, row: Sequence[Token]) -> None:
+        self.row = [*row, END]
+        self.at = 0
+        self.depth = 0
+        self.bars = 0
+
+    @property
+    def next(self) -> Token:
+        """The token that is read next."""
+        return self.row[self.at]
+
+    def ahead(self, tokens: int) -> Token:
+        """The token that is read after so many others."""
+        return self.row[min(self.at + tokens, len(self.row) - 1)]
+
+    def take(self) -> Token:
+        """Read a token."""
+        token = self.next
+        self.at = min(self.at + 1, len(self.row) - 1)
+        return token
+
+    def sees(self, kind: str, *texts: str) -> bool:
+        """Whether the next token is of this kind, and one of these texts."""
+        return self.next.kind == kind and (not texts or self.next.text in texts)
+
+    def skip(self, kind: str, *texts: str) -> bool:
+        """Read a token if it is of this kind, and one of these texts; whether it was."""
+        seen = self.sees(kind, *texts)
+        self.at += seen
+        return seen
+
+    def skips(self, *texts: str) -> bool:
+        """Read tokens if they are these; whether they were."""
+        found = tuple(token.text for token in self.row[self.at : self.at + len(texts)]) == texts
+        self.at += found * len(texts)
+        return found
+
+    def sees_point(self) -> bool:
+        """Whether the coordinates of a point come next, behind its name: `D(4, 0)`."""
+        inside = list(itertools.takewhile(lambda token: token.kind not in ("open", "close", "end"), self._ahead()))
+        closed = self.ahead(len(inside) + 1)
+        return (
+            closed.text == ")"
+            and any(token.text == "," for token in inside)
+            and any(token.kind == "number" for token in inside)
+        )
+
+    def sees_letters_defined(self) -> bool:
+        """Whether the letters of a function come next that is defined: `y(x) = 2x`."""
+        inside = list(itertools.takewhile(lambda token: token.kind == "symbol" or token.text == ",", self._ahead()))
+        return (
+            bool(inside)
+            and self.next.text == "("
+            and self.ahead(len(inside) + 1).text == ")"
+            and self.ahead(len(inside) + 2).text == "="
+        )
+
+    def _ahead(self) -> Sequence[Token]:
+        return self.row[self.at + 1 : self.at + 1 + MAX_COORDINATES]
+
+    def expect(self, kind: str, *texts: str) -> None:
+        """Read a token of this kind; an UnreadableError if there is another."""
+        if not self.skip(kind, *texts):
+            raise UnreadableError
+
+
+class Structures(Cursor, ABC):
+    """A reader of brackets and matrices, around expressions."""
+
+    @abstractmethod
+    def sets(self) -> Node:
+        """An expression, or several joined by the signs of sets."""
+
+    def bracket(self, opened: str) -> Node:
+        """What stands in brackets: one value, or a collection of several."""
+        bars, self.bars = self.bars, 0
+        items: list[Node] = []
+        while not self.sees("close"):
+            items.append(self.statement(in_set=opened == "{"))
+            if opened == "{" and (self.skip("sign", "|") or self.skip("sign", ":")):
+                condition = self.conditions()
+                self.expect("close", "}")
+                self.bars = bars
+                return Builder(items[0], condition)
+            if not self.skip("sign", ",", ";"):
+                break
+        closed = self.take()
+        self.bars = bars
+        if closed.kind != "close" or closed.text not in (_BRACKETS[opened], *(")]" if opened in "([" else "")):
+            raise UnreadableError
+        if opened in ("floor", "ceil", "abs") and len(items) == 1:
+            return Apply(opened, (items[0],))
+        if len(items) == 1 and opened in "([" and closed.text == _BRACKETS[opened]:
+            return items[0]
+        return Collection(opened + closed.text, tuple(items))
+
+    @abstractmethod
+    def statement(self, *, in_set: bool = False) -> Node:
+        """One item of a collection."""
+
+    @abstractmethod
+    def conditions(self) -> Node:
+        """What follows the bar of a set."""
+
+    def _group(self) -> Node:
+        """What stands in bare braces: one value, or several where their backslashes were lost."""
+        items = [self.statement()]
+        while self.skip("sign", ","):
+            items.append(self.statement())
+        self.expect("group", "}")
+        return items[0] if len(items) == 1 else Collection("list", tuple(items))
+
+    def _matrix(self) -> Node:
+        self.expect("group", "{")
+        name = self._rest_of_group()
+        if name == "vmatrix":
+            raise OperatorError("determinant")
+        if name not in _MATRICES:
+            raise UnreadableError
+        if name == "array" and self.sees("group", "{"):
+            self._index()
+        rows: list[tuple[Node, ...]] = []
+        while not self.sees("command", "end"):
+            cells = [self.sets()]
+            while self.skip("sign", "&"):
+                cells.append(self.sets())
+            rows.append(tuple(cells))
+            self.skip("row")
+        self.take()
+        self.expect("group", "{")
+        if self._rest_of_group() != name or not rows or len({len(row) for row in rows}) != 1:
+            raise UnreadableError
+        return Matrix(tuple(rows))
+
+    def _index(self) -> str:
+        """What stands in an index: a group, or one token."""
+        return self._rest_of_group() if self.skip("group", "{") else self.take().text
+
+    def _rest_of_group(self) -> str:
+        texts = []
+        while not self.skip("group", "}"):
+            if self.next is END:
+                raise UnreadableError
+            texts.append(self.take().text)
+        return "".join(texts)

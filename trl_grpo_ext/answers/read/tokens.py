@@ -1,0 +1,259 @@
+r"""The tokens of an answer: numbers, symbols, signs and words, whether they are written in LaTeX or in ASCII.
+
+Takes time linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from trl_grpo_ext.answers.read.spelling import FONTS, TEXTS
+from trl_grpo_ext.answers.read.units import is_unit
+
+MAX_DEPTH = 20  # of text in text
+
+
+class Token(NamedTuple):
+    """A piece of an answer.
+
+    Attributes:
+        kind: `number`, `symbol`, `word`, `function`, `command`, `sign`, `open`, `close`, `group` or `row`.
+        text: Its one spelling, such as `<=` for a LaTeX command.
+        space: Whether white space, or a command for it, stands before it.
+        start: Where it begins in the text.
+        end: Where it ends.
+    """
+
+    kind: str
+    text: str
+    space: bool
+    start: int
+    end: int
+
+
+FUNCTIONS = frozenset(
+    """sin cos tan cot sec csc sinh cosh tanh coth sech csch arcsin arccos arctan arccot arcsec arccsc
+    arsinh arcosh artanh arcsinh arccosh arctanh asin acos atan sgn log ln lg exp
+    sqrt cbrt abs gcd lcm max min floor ceil Re Im arg""".split()  # noqa: SIM905
+)
+GREEK = frozenset(
+    """alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi omicron pi rho
+    sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell
+    hbar aleph""".split()  # noqa: SIM905
+)
+_INFINITY = frozenset(("infinity", "infty", "inf", "oo"))
+_SIGNS = {
+    "le": "<=", "leq": "<=", "leqslant": "<=", "leqq": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=", "geqq": ">=",
+    "lt": "<", "gt": ">", "ne": "!=", "neq": "!=", "approx": "~", "approxeq": "~", "simeq": "~", "sim": "~",
+    "doteq": "~", "equiv": "==", "times": "*", "cdot": "*", "ast": "*", "bullet": "*", "div": "/", "pm": "+-",
+    "mp": "-+", "in": "in", "notin": "notin", "cup": "cup", "cap": "cap", "setminus": "setminus",
+    "backslash": "setminus", "lor": "or", "vee": "or", "land": "and", "wedge": "and", "mid": "|", "vert": "|",
+    "colon": ":", "to": "to", "rightarrow": "to", "longrightarrow": "to", "mapsto": "to", "implies": "implies",
+    "Rightarrow": "implies", "Longrightarrow": "implies", "therefore": "implies", "iff": "implies",
+    "Leftrightarrow": "implies", "Longleftrightarrow": "implies", "prime": "'", "circ": "deg", "degree": "deg",
+    "ldots": "...", "cdots": "...", "dots": "...", "forall": "forall", "exists": "exists", "mod": "mod", "bmod": "mod",
+    "pmod": "mod", "perp": "perp", "parallel": "parallel", "subset": "subset", "subseteq": "subset",
+}  # fmt: skip
+# What sets a size, a font or a space, and says nothing.
+_SILENT = frozenset(
+    """left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
+    limits nolimits boldsymbol bm mathnormal boxed fbox bold strut rm bf it hfill
+    noindent middle displaylimits underline""".split()  # noqa: SIM905
+)
+_SPACES = frozenset(("quad", "qquad", "enspace", "thinspace", "space", "newline"))
+_LETTERS = frozenset(("mathbf", "mathit", "mathcal", "mathscr", "mathfrak"))  # fonts of single letters
+_FONT = FONTS | _LETTERS | {"mathbb"}
+_DROPPED = frozenset(("phantom", "hphantom", "vphantom", "color", "label", "tag", "hspace", "vspace", "textcolor"))
+_SETS = {"R": "Reals", "Z": "Integers", "N": "Naturals", "Q": "Rationals", "C": "Complexes"}
+# What each command is, as the kind and the text of its token.
+_COMMANDS = {
+    **{name: ("sign", sign) for name, sign in _SIGNS.items()},
+    **{name: ("function", name) for name in FUNCTIONS},
+    **{name: ("symbol", name.removeprefix("var")) for name in GREEK},
+    **dict.fromkeys(_INFINITY, ("symbol", "oo")),
+    **{name: ("symbol", full) for name, full in _SETS.items()},
+    **dict.fromkeys(("emptyset", "varnothing"), ("symbol", "EmptySet")),
+    **dict.fromkeys(("frac", "dfrac", "tfrac", "cfrac"), ("command", "frac")),
+    **dict.fromkeys(("binom", "dbinom", "tbinom"), ("command", "binom")),
+    **dict.fromkeys(("top", "intercal"), ("symbol", "T")),
+    "overrightarrow": ("command", "vec"),
+    "sqrt": ("command", "sqrt"),
+    "lfloor": ("open", "floor"), "lceil": ("open", "ceil"), "lvert": ("open", "abs"), "langle": ("open", "("),
+    "lbrace": ("open", "{"), "lbrack": ("open", "["), "rfloor": ("close", "floor"), "rceil": ("close", "ceil"),
+    "rvert": ("close", "abs"), "rangle": ("close", ")"), "rbrace": ("close", "}"), "rbrack": ("close", "]"),
+}  # fmt: skip
+_ESCAPED = {"{": ("open", "{"), "}": ("close", "}"), "$": ("word", "usd"), "%": ("sign", "%"), "|": ("sign", "|")}
+_BRACKETS = {"(": "open", "[": "open", ")": "close", "]": "close", "{": "group", "}": "group"}
+_SHORT_WORDS = frozenset(
+    """or and is are no not to of if so as at by be it we he an the for but yes odd all any has was per one two six
+    ten sum its on than then none both any only how why who may can men man day red big box boy
+    am pm""".split()  # noqa: SIM905
+)
+_WORD_LIKE = re.compile(r"[b-df-hj-np-tv-z][aeiou][b-df-hj-np-tvwz]", re.ASCII)
+
+_PLAIN = r"\d+(?:\.\d+)?|\.\d+"
+_SEPARATOR = r"(?P<sep>,|\s?\{,\s?\}|,?\\[,!;: ],?\s?|'|[ ~])"  # of thousands
+_GROUPED = rf"(?<![\d.,(\[])\d{{1,3}}{_SEPARATOR}\d{{3}}(?:(?P=sep)\d{{3}})*(?![\d,]|\.\d*,)(?:\.\d+)?"
+_TOKEN = re.compile(
+    rf"(?P<space>\s+|\\[,;:!> ]|~|&nbsp;|\\/)"
+    rf"|(?P<repeating>\d*\.\d*\\(?:overline|bar|dot)\s*\{{?\d+\}}?)"
+    rf"|(?P<grouped>{_GROUPED})"
+    r"|(?P<factorial>(?<=\d)!(?==))"
+    rf"|(?P<scientific>(?:{_PLAIN})[eE][+-]?\d+(?![A-Za-z\d.]))"
+    rf"|(?P<ordinal>{_PLAIN})(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=\d)th)(?![A-Za-z\d])"
+    rf"|(?:{_PLAIN})"
+    r"|\\(?P<command>[A-Za-z]+)\*?"
+    r"|(?P<row>\\\\(?:\s?\[-?[\d.]+(?:pt|em|ex|mm|cm)\])?)"
+    r"|\\(?P<escaped>.)"
+    r"|(?P<letters>[^\W\d_]+)"
+    r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)|(?P<other>.)",
+    re.DOTALL,
+)
+_WRITTEN_OUT = frozenset(("sin", "cos", "tan", "cot", "sec", "csc", "ln", "log", "lg", "exp"))
+_WORDS_THAT_ARE_SIGNS = {
+    **dict.fromkeys(("percent", "pct", "percentage"), ("sign", "%")),
+    **dict.fromkeys(_INFINITY, ("symbol", "oo")),
+    "or": ("sign", "or"),
+    "and": ("sign", "and"),
+}
+_ASCII_SIGNS = {"=<": "<=", "=>": "implies", "<>": "!=", "==": "=", "**": "^", "->": "to", "•": "*"}
+_BRACES = re.compile(r"\\[{}\\]|[{}]")
+_NO_NUMBER = re.compile(r"[^\d.]")
+
+
+class UnreadableError(Exception):
+    """The text is no mathematics that is known here."""
+
+
+def tokens(text: str) -> tuple[Token, ...]:
+    r"""The tokens of a text in its one spelling.
+
+    Examples:
+        >>> [token.text for token in tokens(r"-\dfrac{1}{2} \leqslant x^2 \text{ or } 1{,}000 km")]
+        ['-', 'frac', '{', '1', '}', '{', '2', '}', '<=', 'x', '^', '2', 'or', '1000', 'km']
+    """
+    return tuple(_Scanner(text).scan(0, len(text), words=False, depth=0))
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.closing = _closing(text)
+        self.space = False
+
+    def scan(self, start: int, end: int, *, words: bool, depth: int) -> Iterator[Token]:
+        """The tokens between two places; with `words`, letters are words until a dollar."""
+        if depth > MAX_DEPTH:
+            raise UnreadableError
+        at, in_words = start, words
+        while at < end and (found := _TOKEN.match(self.text, at, end)):
+            at = found.end()
+            command = found["command"] or ""
+            held = self._argument(at, command) if command in TEXTS | _FONT | _DROPPED else None
+            if found[0] == "$":
+                in_words = words and not in_words
+                self.space = True
+            elif found["space"] or command in _SPACES:
+                self.space = True
+            elif held:
+                at = held[2]
+                yield from self._held(command, *held[:2], depth)
+                self.space = self.space or command in TEXTS
+            else:
+                for kind, text in _plain(found, words=in_words):
+                    yield Token(kind, text, self.space, found.start(), found.end())
+                    self.space = False
+
+    def _argument(self, at: int, command: str) -> tuple[int, int, int] | None:
+        r"""Where what follows in braces, or the letter of `\mathbb R`, begins and ends, and where the rest begins."""
+        while at < len(self.text) and self.text[at].isspace():
+            at += 1
+        if command in _FONT and self.text[at : at + 1].isalpha():
+            return at, at + 1, at + 1
+        end = self.closing.get(at)
+        return (at + 1, end, end + 1) if end is not None else None
+
+    def _held(self, command: str, start: int, end: int, depth: int) -> Iterator[Token]:
+        """The tokens of what a command for text or for a font holds."""
+        content = self.text[start:end].strip()
+        if command in _DROPPED:
+            self.space = True
+        elif command in TEXTS:
+            self.space = self.space or self.text[start : start + 1].isspace()
+            yield from self.scan(start, end, words=True, depth=depth + 1)
+        elif content in _SETS and command in ("mathbb", "mathbf"):
+            yield Token("symbol", _SETS[content], self.space, start, end)
+        else:
+            letter = command in _LETTERS and len(content) == 1
+            math = letter or content in ("d", "e", "i") or content in FUNCTIONS or not content.isalpha()
+            yield from self.scan(start, end, words=not math, depth=depth + 1)
+
+
+def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
+    """The kinds and texts of the tokens at one place."""
+    text, command, escaped = found[0], found["command"], found["escaped"]
+    if found["grouped"]:
+        yield "number", _NO_NUMBER.sub("", text)
+    elif text[0].isdigit() or (text[0] == "." and len(text) > 1 and text != "..."):
+        yield "number", found["ordinal"] or text
+    elif command:
+        yield from [_COMMANDS.get(command, ("command", command))] if command not in _SILENT else []
+    elif found["row"]:
+        yield "row", text
+    elif escaped in _ESCAPED:
+        yield _ESCAPED[escaped]
+    elif escaped and escaped in "()[]&#_-":
+        return
+    elif found["letters"]:
+        is_power = len(text) == 2 and found.string.startswith("e^", found.end() - 1)  # `Be^x` is no word
+        yield from ([("symbol", letter) for letter in text] if is_power else _letters(text, words=words))
+    elif found["sign"] or found["factorial"]:
+        yield _BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text)
+    else:
+        raise UnreadableError
+
+
+def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
+    """What a run of letters is: in text words, else functions, symbols or words."""
+    if run in _WORDS_THAT_ARE_SIGNS:
+        yield _WORDS_THAT_ARE_SIGNS[run]
+    elif words:
+        yield ("function" if run in _WRITTEN_OUT else "word"), run
+    elif run in ("frac", "dfrac", "tfrac"):
+        yield "command", "frac"
+    elif run in FUNCTIONS:
+        yield ("command" if run == "sqrt" else "function"), run
+    elif run in GREEK:
+        yield "symbol", run
+    elif len(run) == 1:
+        yield ("symbol" if run.isascii() else "word"), run
+    elif _is_word(run):
+        yield "word", run
+    else:
+        name = next((run[:size] for size in (7, 6, 4, 3, 2) if run[:size] in FUNCTIONS and len(run) - size == 1), "")
+        if name:
+            yield "function", name
+        for letter in run[len(name) :]:
+            yield "symbol", letter
+
+
+def _is_word(run: str) -> bool:
+    """Whether letters without a space are a word or a unit, and no product such as `xy`."""
+    if len(run) > 3 or not run.isascii():
+        return not any(run == name + run[-1] for name in FUNCTIONS)
+    is_like_one = _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
+    return run.lower() in _SHORT_WORDS or is_unit(run) or is_like_one
+
+
+def _closing(text: str) -> dict[int, int]:
+    """Where each brace that opens is closed."""
+    opened: list[int] = []
+    found = {}
+    for brace in _BRACES.finditer(text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif brace[0] == "}" and opened:
+            found[opened.pop()] = brace.start()
+    return found

@@ -1,0 +1,103 @@
+"""The units that answers may have, from one table: `units.txt`. What is not in it is no unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+
+_PREFIXES = {
+    "n": -9, "μ": -6, "u": -6, "m": -3, "c": -2, "d": -1, "h": 2, "k": 3, "M": 6, "G": 9, "T": 12, "p": -12,
+}  # fmt: skip
+_PREFIX_NAMES = {
+    "nano": -9, "micro": -6, "milli": -3, "centi": -2, "deci": -1, "kilo": 3, "mega": 6, "giga": 9, "tera": 12,
+}  # fmt: skip
+# Measures that are made of others, and how much of these their first units are: a newton is 1000 g m / s^2.
+_DERIVED: Mapping[str, tuple[tuple[tuple[str, int], ...], Fraction | int]] = {
+    "area": ((("length", 2),), 1), "volume": ((("length", 3),), Fraction(1, 1000)),
+    "speed": ((("length", 1), ("time", -1)), 1), "force": ((("length", 1), ("mass", 1), ("time", -2)), 1000),
+    "energy": ((("length", 2), ("mass", 1), ("time", -2)), 1000),
+    "power": ((("length", 2), ("mass", 1), ("time", -3)), 1000),
+    "pressure": ((("length", -1), ("mass", 1), ("time", -2)), 1000),
+}  # fmt: skip
+_AREAS = ("square", "squared", "sq")
+_VOLUMES = ("cubic", "cubed", "cu")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a number counts: powers of measures, and how much of their first units it is.
+
+    Attributes:
+        measures: Each measure with its power, in order: `(("length", 1), ("time", -1))` for a speed.
+        factor: `1000` for km, where the metre is the first unit of length.
+    """
+
+    measures: tuple[tuple[str, int], ...] = ()
+    factor: Fraction = Fraction(1)
+
+    def times(self, other: Unit, power: int = 1) -> Unit:
+        """This unit multiplied by a power of another.
+
+        Examples:
+            >>> unit("km").times(unit("h"), -1).measures
+            (('length', 1), ('time', -1))
+        """
+        powers = dict(self.measures)
+        for measure, raised in other.measures:
+            powers[measure] = powers.get(measure, 0) + raised * power
+        measures = tuple(sorted((measure, raised) for measure, raised in powers.items() if raised))
+        return Unit(measures, self.factor * other.factor**power)
+
+
+NONE = Unit()
+
+
+def is_unit(word: str) -> bool:
+    """Whether the table has this word."""
+    return word in _table() or word.casefold().rstrip(".") in _table(long=True)
+
+
+def unit(word: str) -> Unit:
+    """The unit of a word; a `KeyError` if the table has none.
+
+    Examples:
+        >>> unit("km") == unit("kilometers"), unit("cm").factor, is_unit("banana"), is_unit("mn")
+        (True, Fraction(1, 100), False, False)
+    """
+    return _table()[word] if word in _table() else _table(long=True)[word.casefold().rstrip(".")]
+
+
+def raised_by(word: str) -> int:
+    """The power that a word such as `square` or `cubed` raises a unit to; 1 if it is none."""
+    return 2 if word.casefold() in _AREAS else 3 if word.casefold() in _VOLUMES else 1
+
+
+@cache
+def _table(*, long: bool = False) -> Mapping[str, Unit]:
+    """The units by their short spellings, or by their long ones in small letters."""
+    found: dict[str, Unit] = {}
+    lines = files("trl_grpo_ext.answers.read").joinpath("units.txt").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        measure, factor, *spellings = line.split()
+        measures, first = _DERIVED.get(measure, (((measure, 1),), 1))
+        scale = Fraction(factor) * first
+        for spelling in spellings:
+            for word, times in _prefixed(spelling):
+                if (len(word) > 3) == long:
+                    for form in (word, word + "s", word + "es") if long else (word,):
+                        found.setdefault(form, Unit(measures, scale * times))
+    return found
+
+
+def _prefixed(spelling: str) -> list[tuple[str, Fraction]]:
+    """A spelling with each prefix that it may have, and what that multiplies it by."""
+    plain = spelling.lstrip("*").replace("_", " ")
+    if plain == spelling.replace("_", " "):
+        return [(plain, Fraction(1))]
+    prefixes = _PREFIX_NAMES if len(plain) > 3 else _PREFIXES
+    return [(plain, Fraction(1)), *((prefix + plain, Fraction(10) ** power) for prefix, power in prefixes.items())]
