@@ -8,6 +8,12 @@ from typing import TypedDict
 
 import pytest
 
+from trl_grpo_ext.answers import same_answer
+from trl_grpo_ext.answers.compare.comparison import AS_WRITTEN, TABLE, Comparison, Row
+from trl_grpo_ext.answers.compare.forms import plain, set_in_words
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.tree import Logic, Words
+from trl_grpo_ext.answers.work import Sympy
 from trl_grpo_ext.rewards import MathVerifier, NumericVerifier
 
 
@@ -57,3 +63,16 @@ def test_the_gold_of_a_case_word_for_word_is_right(kind: str) -> None:
 )
 def test_the_numeric_verifier_reads_the_same_number_phrases(gold: str, text: str) -> None:
     assert NumericVerifier().judge([text, f"Answer: {text}"], answer=[gold, gold])[0].score == 1.0
+
+
+@pytest.mark.parametrize("row", [*AS_WRITTEN, *TABLE], ids=lambda row: row.name)
+def test_each_row_of_the_table_of_comparisons_decides_its_own_examples(row: Row) -> None:
+    for (gold, answer), expected in ((row.same, True), (row.other, False)):
+        assert (same_answer(rf"\boxed{{{answer}}}", gold).score == 1.0) is expected
+        asked, given = read(gold).node, read(answer).node
+        if row in TABLE:
+            asked, given = plain(asked), given if isinstance(given, Logic) else plain(given)
+        if isinstance(asked, Words) != isinstance(given, Words):
+            asked, given = set_in_words(asked), set_in_words(given)
+        is_alike = row in AS_WRITTEN[:1]  # which leaves all others to the rows below
+        assert row.decide(Comparison(Sympy()), asked, given) is (expected or (None if is_alike else False))

@@ -7,12 +7,10 @@ and where that does not decide in a worker with all of sympy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from trl_grpo_ext.answers.compare.amounts import DECIMALS, measured, percentages, same_number
-from trl_grpo_ext.answers.compare.at_once import Algebra
 from trl_grpo_ext.answers.compare.compound import as_congruence, components, congruent, items_of, matrix_of, remainder
 from trl_grpo_ext.answers.compare.forms import (
     approximated,
@@ -33,6 +31,7 @@ from trl_grpo_ext.answers.compare.forms import (
     set_in_words,
     without_in,
 )
+from trl_grpo_ext.answers.compare.same_amounts import AmountComparison
 from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
 from trl_grpo_ext.answers.read.spans import ends_of, is_same_range
 from trl_grpo_ext.answers.read.tree import (
@@ -51,51 +50,61 @@ from trl_grpo_ext.answers.read.tree import (
     Time,
     Words,
     symbols,
-    walk,
 )
-from trl_grpo_ext.answers.read.units import NONE, Unit, unit
-
-_NUMBERS_BY_NAME = (Symbol("pi"), Symbol("e"), Symbol("i"))
-_ANGLE = (("angle", 1),)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Compares values of all types.
-
-    Attributes:
-        algebra: What decides where the types do not.
-        decimals: Places that decimals are compared to.
-    """
-
-    algebra: Algebra
-    decimals: int = DECIMALS
+class Comparison(AmountComparison):
+    """Compares values of all types, by the first row of `TABLE` that decides."""
 
     def same(self, gold: Node, answer: Node) -> bool:
         """Whether an answer's value is the gold's."""
-        if gold == answer and not isinstance(gold, Opaque):
-            return True
-        if isinstance(gold, Number) and isinstance(answer, Number):
-            return self._same_number(gold, answer)
+        for row in AS_WRITTEN:
+            decided = row.decide(self, gold, answer)
+            if decided is not None:
+                return decided
+        gold = plain(gold)
+        answer = answer if isinstance(answer, Logic) and not isinstance(gold, Collection) else plain(answer)
+        if isinstance(gold, Words) != isinstance(answer, Words):
+            gold, answer = set_in_words(gold), set_in_words(answer)
+        decisions = (row.decide(self, gold, answer) for row in TABLE)
+        return next(decided for decided in decisions if decided is not None)
+
+    def _alike(self, gold: Node, answer: Node) -> bool | None:
+        return True if gold == answer and not isinstance(gold, Opaque) else None
+
+    def _numbers(self, gold: Node, answer: Node) -> bool | None:
+        both = isinstance(gold, Number) and isinstance(answer, Number)
+        return self.same_number_of(gold, answer) if both else None
+
+    def _in_a_base(self, gold: Node, answer: Node) -> bool | None:
         match gold, answer:
             case Apply("base", (digits, _)), Number():  # in which base they are is asked, and need not be said
                 return digits == answer
-        gold = plain(gold)
-        answer = answer if isinstance(answer, Logic) and not isinstance(gold, Collection) else plain(answer)
-        meant = self._alternatives(gold, answer)
-        if meant is not None:
-            return meant
-        if isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE):
-            return self._same_of_own_type(gold, answer)
-        if isinstance(gold, Words) != isinstance(answer, Words):
-            gold, answer = set_in_words(gold), set_in_words(answer)
-        if isinstance(gold, Words) or isinstance(answer, Words):
-            return same_words(gold, answer)
-        if gold == Symbol("EmptySet") and not is_region(answer) and not _is_inequality(answer):
-            return isinstance(answer, Collection) and not answer.items  # a value is one, though it may not be real
+        return None
+
+    def _words(self, gold: Node, answer: Node) -> bool | None:
+        return same_words(gold, answer) if isinstance(gold, Words) or isinstance(answer, Words) else None
+
+    def _nothing(self, gold: Node, answer: Node) -> bool | None:
+        if gold != Symbol("EmptySet") or is_region(answer) or _is_inequality(answer):
+            return None
+        return isinstance(answer, Collection) and not answer.items  # a value is one, though it may not be real
+
+    def _statements(self, gold: Node, answer: Node) -> bool | None:
         if any(isinstance(one, Relation) or is_region(one) for one in (gold, answer)):
             return self._same_statements(gold, answer)
-        return self._same_plain(gold, answer)
+        return None
+
+    def _collections(self, gold: Node, answer: Node) -> bool | None:
+        if isinstance(gold, Collection | Matrix) or isinstance(answer, Collection | Matrix):
+            return self._same_collections(gold, answer)
+        return None
+
+    def _unread(self, gold: Node, answer: Node) -> bool | None:
+        if isinstance(gold, Opaque) or isinstance(answer, Opaque):
+            return self.algebra.same_values(gold, answer, self.decimals)
+        return None
 
     def _alternatives(self, gold: Node, answer: Node) -> bool | None:
         """Whether values that one side gives in several ways are the other's; None if neither side does that."""
@@ -116,8 +125,10 @@ class Comparison:
                 return False
         return None
 
-    def _same_of_own_type(self, gold: Node, answer: Node) -> bool:
+    def _own_types(self, gold: Node, answer: Node) -> bool | None:
         """Whether two values are equal of which one is a time, a date, a range or a remainder."""
+        if not (isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE)):
+            return None
         match gold, answer:
             case (Time(), _) | (_, Time()):
                 one, other = as_time(gold), as_time(answer)
@@ -130,62 +141,6 @@ class Comparison:
                 value = assigned(gold) or assigned(answer)
                 return value is not None and self.same(value[1], answer if assigned(gold) else gold)
         return bool(is_same_range(gold, answer))
-
-    def _same_plain(self, gold: Node, answer: Node) -> bool:
-        """Whether two values that are neither words, relations nor regions are equal."""
-        if isinstance(gold, Collection | Matrix) or isinstance(answer, Collection | Matrix):
-            return self._same_collections(gold, answer)
-        if isinstance(gold, Opaque) or isinstance(answer, Opaque):
-            return self.algebra.same_values(gold, answer, self.decimals)
-        return self.same_amounts(gold, answer)
-
-    def same_amounts(self, gold: Node, answer: Node) -> bool:
-        """Whether two amounts are equal, in their units; a percentage is also the number before its sign."""
-        (asked, of), (given, by) = measured(gold), measured(answer)
-        of_percent, by_percent = (isinstance(one, Apply) and one.name == "%" for one in (asked, given))
-        if of_percent != by_percent and (by if of_percent else of) != NONE:
-            return False
-        if of != by and NONE not in (of, by):
-            if of.measures != by.measures:
-                return False
-            if of.measures == _ANGLE:
-                return self._same_angle((asked, of), (given, by))
-            scale = by.factor / of.factor
-            same_scale = (
-                Number(given.value * scale, 0) if isinstance(given, Number) else Apply("*", (given, Number(scale)))
-            )
-            return self._same_number(asked, same_scale)
-        of_pi = any(by == unit("deg") and Symbol("pi") in walk(amount) for amount, by in ((asked, of), (given, by)))
-        if not of_pi and self._same_number(asked, given):
-            return True
-        if _ANGLE in (of.measures, by.measures) and NONE in (of, by):
-            return self._same_angle((asked, of), (given, by))
-        return False
-
-    def _same_angle(self, gold: tuple[Node, Unit], answer: tuple[Node, Unit]) -> bool:
-        """Whether degrees are equal to an angle that is a multiple of pi."""
-        sides = []
-        for amount, of in (gold, answer):
-            in_radians = of in (NONE, unit("rad"))
-            if of == NONE and Symbol("pi") not in walk(amount):
-                return False
-            sides.append(
-                amount if in_radians else Apply("*", (Apply("*", (amount, Number(of.factor / 180))), Symbol("pi")))
-            )
-        return self.algebra.same_values(sides[0], sides[1], self.decimals)
-
-    def _same_number(self, gold: Node, answer: Node) -> bool:
-        asked, given = percentages(gold), percentages(answer)
-        if len(asked) > 1 and len(given) > 1:
-            asked, given = asked[:1], given[:1]
-        return any(self._same_one(one, other) for one in asked for other in given)
-
-    def _same_one(self, gold: Node, answer: Node) -> bool:
-        if isinstance(gold, Number) and isinstance(answer, Number):
-            return same_number(gold, answer, self.decimals)
-        if not any(isinstance(one, Apply) or one in _NUMBERS_BY_NAME for one in (gold, answer)):
-            return gold == answer
-        return gold == answer or self.algebra.same_values(gold, answer, self.decimals)
 
     def _same_collections(self, gold: Node, answer: Node) -> bool:
         if isinstance(answer, Apply) and (held := items_of(gold)) and held[0] == "()":
@@ -290,3 +245,39 @@ def _is_of_several(node: Node) -> TypeGuard[Relation]:
 
 def _is_inequality(node: Node) -> bool:
     return isinstance(node, Relation) and "=" not in node.signs
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table of comparisons.
+
+    Attributes:
+        name: Which pairs of values it is for.
+        same: A gold and an answer that it takes for the same.
+        other: A gold and an answer that it does not.
+        decide: Whether two values are the same; None if the row is not for them.
+    """
+
+    name: str
+    same: tuple[str, str]
+    other: tuple[str, str]
+    decide: Callable[[Comparison, Node, Node], bool | None]
+
+
+# Values as they are written.
+AS_WRITTEN = (
+    Row("two values written alike", ("x^2", "x^{2}"), ("x^2", "x^3"), Comparison._alike),
+    Row("two numbers", ("0.5", "1/2"), ("0.5", "0.53"), Comparison._numbers),
+    Row("digits of another base", ("2516_8", "2516"), ("2516_8", "1358"), Comparison._in_a_base),
+)
+# Values without what only says how they are meant. The first row that is for a pair decides.
+TABLE = (
+    Row("a value said in several ways", ("0.5", "1/2 or 0.5"), ("0.5", "0.5 or 0.6"), Comparison._alternatives),
+    Row("times, dates, ranges, remainders", ("14:30", "2:30 pm"), ("20-25", "-5"), Comparison._own_types),
+    Row("words", ("does not exist", "undefined"), ("even", "odd"), Comparison._words),
+    Row("a set of nothing", ("no solution", r"\{\}"), ("no solution", "0"), Comparison._nothing),
+    Row("equations, inequalities, regions", ("x = 5", "5"), ("x > 3", r"x \ge 3"), Comparison._statements),
+    Row("lists, sets, points, matrices", ("1, 2", "2, 1"), ("(1, 2)", "(2, 1)"), Comparison._collections),
+    Row("LaTeX that sympy reads", (r"\int x dx", r"\int x dx"), (r"\int x dx", "7"), Comparison._unread),
+    Row("amounts in their units", ("2.5 h", "150 min"), ("5 km", "5 m"), Comparison.same_amounts),
+)
