@@ -75,7 +75,7 @@ def _of_mocks(target: Any) -> frozenset[str]:
 
 
 def _is_mock(target: Any) -> bool:
-    """Whether it is a mock, or a function that `create_autospec` has made, which has one."""
+    """Whether an object is a mock, or a function of `create_autospec`, which has a mock."""
     mock = getattr(target, "mock", None) if isinstance(target, FunctionType) else target
     return isinstance(mock, of_module("unittest.mock", "NonCallableMock"))
 

@@ -1,4 +1,4 @@
-"""Iterating over an object of the program: its items are fetched ahead, and as many as it has said that it has."""
+"""Iterate over objects of the program: fetch items ahead, and compare their number with the length of the object."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def class_of_functions(remote: Requester, number: int) -> RemoteClass:
 
 
 def is_function(value: Any) -> bool:
-    """Whether an object is the stand-in for a function of the program."""
+    """Whether a stand-in stands for a function of the program."""
     return type(value) in _of_functions
 
 

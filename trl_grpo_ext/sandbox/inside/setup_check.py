@@ -1,4 +1,4 @@
-"""Whose fault a setup is that fails: the tests', or that of the program, which must not throw out its own row."""
+"""Decide who is to blame for a setup that fails: a program must not be able to have its own row thrown out."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def check_setup(
 
 
 def _missing(error: BaseException) -> Any:
-    """The name that a setup looks for in vain, as `fn = globals()["two_sum"]` does."""
+    """Return the name that a setup looks for in vain, as `fn = globals()["two_sum"]` does."""
     if isinstance(error, NameError | AttributeError):
         return error.name
     return error.args[0] if isinstance(error, KeyError) and error.args else None
 
 
 def _dummy(program: ProgramProxy, name: str) -> Any:
-    """A function or a class, by how its name is written, that is noticed when it is used."""
+    """Make a function, or a class for a name with a capital letter. Each use of it sets `program.missed`."""
 
     def touch(*_: Any, **__: Any) -> None:
         program.request("names", name)

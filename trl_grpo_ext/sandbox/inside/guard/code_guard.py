@@ -207,7 +207,7 @@ def _given(frame: FrameType, *scopes: Any) -> dict[str, Any]:
 
 
 def _constants(code: CodeType) -> Iterator[Any]:
-    """The constants of code and of the functions in it."""
+    """Yield the constants of a code object and of the functions in it."""
     waiting: list[Any] = [code]
     while waiting:
         each = waiting.pop()
