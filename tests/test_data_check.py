@@ -100,6 +100,23 @@ def test_every_row_that_a_class_of_ones_own_fails_on_is_listed() -> None:
     assert [(problem.row, problem.reason) for problem in found] == [(1, "raised_TypeError"), (3, "raised_TypeError")]
 
 
+def test_a_row_on_which_a_verifier_fails_only_at_times_is_not_told_to_be_dropped() -> None:
+    class Flaky(Verifier):
+        calls = 0
+
+        def verify(self, sample: Sample) -> Verdict:
+            Flaky.calls += 1
+            if Flaky.calls == 2 or sample.row["date"] is None:
+                raise ConnectionError("no reply")
+            return as_verdict(True)
+
+    own = RewardMix([RewardTerm(name="flaky", verifier=Flaky())])
+    first, second = check_rows(own, [{"date": "a"}, {"date": "b"}, {"date": None}], thorough=True).problems
+    assert (first.row, second.row) == (1, 2)
+    assert "mend the verifier, and keep the row" in first.advice
+    assert second.advice.endswith("Drop the row, or mend it.")
+
+
 @pytest.mark.parametrize(("golds", "status"), [(["1", "2"], 0), (["1", ""], 1)])
 def test_the_command_ends_with_status_1_if_there_are_any(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], golds: list[str], status: int

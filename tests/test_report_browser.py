@@ -307,6 +307,16 @@ def test_what_is_known_at_one_step_only_is_said_and_not_drawn(browser: Any, tmp_
     opened.check()
 
 
+def test_a_run_of_which_nothing_could_be_judged_says_so_where_its_rewards_would_be(
+    browser: Any, tmp_path: Path
+) -> None:
+    cards = [planted(step, ("text", runs.NO_GOLD), ("text", runs.NO_GOLD), advantages=[0.0, 0.0]) for step in range(4)]
+    opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards)]))
+    assert opened.page.locator("#total canvas").count() == 0
+    assert "No completion could be judged, so none has a reward." in opened.page.locator("#total").inner_text()
+    opened.check()
+
+
 def test_the_top_tells_the_completions_of_training_from_those_of_evaluations(report: Opened, rich: Path) -> None:
     sizes = {mode: len(members(rich, mode)) for mode in ("train", "eval")}
     assert (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from planted import Column, samples_of
-from windows import window_of
+from windows import diagnosis_of, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
 from trl_grpo_ext.diagnostics.checks import CHECKS
@@ -249,8 +250,25 @@ def test_a_group_relative_term_compares_only_what_its_gate_lets_through() -> Non
     samples = grouped(["a", "bbb", "cc", "dddd"], [0, 0, 0, 1], [0.0, 1.0, 1.0, Blame.GRADER])
     card = mix.score(samples)
     assert card.values["short"] == (0.0, 0.0, 1.0, None)  # the shortest, "a", is wrong
-    assert [v.reason for v in card.verdicts["short"] if v] == ["gate_closed", "", "", "gate_unscored"]
+    assert [v.reason for v in card.verdicts["short"] if v] == ["gate_closed", "", "", "right_unscored"]
     assert card.void == (False, False, False, True)
+
+
+@pytest.mark.parametrize("gated_by", [Blame.DATA, Blame.GRADER])
+def test_a_group_relative_term_has_the_blame_of_the_gate_that_it_waits_for(gated_by: Blame) -> None:
+    mix = RewardMix([term("right"), RewardTerm(name="short", verifier=Shortest(), gate="right")])
+    card = mix.score(grouped(["a", "bbb"], [0, 0], [gated_by, gated_by]))
+    assert [(one.blame, one.reason) for one in card.verdicts["short"] if one] == [(gated_by, "right_unscored")] * 2
+
+
+def test_the_headline_of_golds_that_are_missing_names_the_data_and_the_term_not_the_one_that_waits_for_it() -> None:
+    mix = RewardMix([RewardTerm(name="short", verifier=Shortest(), gate="right", weight=0.5), term("right")])
+    cards = [
+        mix.score([replace(one, step=step) for one in grouped(["a", "bbb"] * 8, [0] * 8 + [1] * 8, [Blame.DATA] * 16)])
+        for step in range(8)
+    ]
+    told = diagnosis_of(cards, {}).sentence
+    assert told.startswith("The data, not the model: 100 % of the completions have nothing that `right` could judge")
 
 
 def test_a_group_that_is_split_between_ranks_is_compared_whole() -> None:

@@ -20,6 +20,7 @@ def main(tracker: str, folder: Path) -> None:
         output_dir=str(folder / "run"), per_device_train_batch_size=8, per_device_eval_batch_size=16, num_generations=4,
         max_completion_length=24, max_steps=2, use_cpu=True, bf16=False, save_strategy="no", logging_steps=1,
         disable_tqdm=True, eval_strategy="steps", eval_steps=1, report_to=tracker, project="figures", run_name="run",
+        metrics="full",
     )  # fmt: skip
     data = load_dataset(resolve("bundled:sums"))
     trainer = VerifiedGRPOTrainer(

@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any
 
 SHAPE_FAILED = "shape_failed"  # the reason of a verdict whose term has a shape that made no finite number of the score
+UNSCORED = "_unscored"  # the end of the reason of a term that waits for one without a score
 
 
 class Status(StrEnum):

@@ -15,7 +15,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import mean_of_known
-from trl_grpo_ext.verdict import Blame, Status
+from trl_grpo_ext.verdict import UNSCORED, Blame, Status
 
 
 def judged(batches: Sequence[BatchFigures]) -> int:
@@ -240,12 +240,20 @@ def worst_share(
 ) -> VerdictShare | None:
     """The term of which the largest share of recent verdicts is of a kind, if that is a pattern.
 
-    Shadows count only where no term in force shows a pattern. `count` is how many verdicts of a batch are of the kind,
+    Shadows count only where no term in force shows a pattern, and a term that waits for one without a score only where
+    that one does not. `count` is how many verdicts of a batch are of the kind,
     `warn` the least share, and `critical` the share that one batch is enough for.
     """
     shares = [_verdict_share(window, term, count) for term in window.terms]
     patterns = [share for share in shares if share.is_pattern(warn, critical)]
-    return max(patterns, key=lambda share: (share.in_force, share.share), default=None)
+    return max(patterns, key=lambda share: (share.in_force, not _waits(window, share.term), share.share), default=None)
+
+
+def _waits(window: Window, term: str) -> bool:
+    """Whether most of a term's failures are of a term that it waits for."""
+    failures = failures_of(window.of_term(term), lambda _: True)
+    waiting = sum(count for (*_, reason), count in failures.items() if reason.endswith(UNSCORED))
+    return 2 * waiting > failures.total()
 
 
 def _verdict_share(window: Window, term: str, count: Callable[[TermFigures], int]) -> VerdictShare:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.mix.combination import unscored
 from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import warn_once
@@ -88,8 +89,9 @@ def _compared(
     compared = list(applies)
     if gating is not None and isinstance(term.gate, Gate):
         for index, value in enumerate(gating.values):
+            verdict = gating.verdicts[index]
             if value is None:
-                left_out[index] = grader_error("gate_unscored") if applies[index] else None
+                left_out[index] = unscored([(term.gate.term, verdict)]) if applies[index] and verdict else None
             elif not term.gate.is_open(value):
                 left_out[index] = GATE_CLOSED if applies[index] else None
             compared[index] = applies[index] and left_out[index] is None

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import Blame, Status, Verdict, as_verdict
+from trl_grpo_ext.verdict import UNSCORED, Blame, Status, Verdict, as_verdict
 
 Kind = Literal["product", "minimum", "first"]
 
@@ -60,7 +60,7 @@ class Combination:
             applying = applying[:1]
         values = [value for _, _, value in applying if value is not None]
         if len(values) < len(applying):
-            return _unscored([(name, verdict) for name, verdict, value in applying if value is None])
+            return unscored([(name, verdict) for name, verdict, value in applying if value is None])
         if not values:
             return None
         score = math.prod(values) if self.kind == "product" else min(values)
@@ -88,9 +88,12 @@ def first(*terms: str) -> Combination:
     return Combination("first", terms)
 
 
-def _unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """Without a score because a part has none; the grader's fault is told before the data's."""
+def unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
+    """Return the verdict of a term that waits for others without a score; the grader's fault is told before the data's.
+
+    It has their blame. Its reason is theirs to tell: it ends with `UNSCORED`.
+    """
     name, verdict = next((part for part in parts if part[1].blame is Blame.GRADER), parts[0])
     blame = Blame.GRADER if verdict.blame is Blame.POLICY else verdict.blame  # a gate before it was not judged
     status = Status.SKIPPED if blame is Blame.DATA else Status.ERROR
-    return Verdict(status=status, score=None, blame=blame, reason=f"{name}_unscored")
+    return Verdict(status=status, score=None, blame=blame, reason=f"{name}{UNSCORED}")

@@ -25,6 +25,8 @@ SHOWN_ROWS = 10
 FIRST_ROWS, MOST_ROWS = 4, 256  # checked at a time, at first and where they are quick
 NEUTRAL = "I do not know."  # what a model might say that answers nothing
 PROMPT = "prompt"  # what is at fault where it is no term
+MEND_ROW = "Drop the row, or mend it."
+MEND_VERIFIER = "Asked again, the verifier did not fail on this row: mend the verifier, and keep the row."
 NO_PROMPT = "Drop the row, or write its prompt."
 
 
@@ -148,15 +150,21 @@ def _is_own(verifier: Verifier) -> bool:
 
 
 def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None) -> Iterator[DataProblem]:
-    """The rows that a verifier fails on, or says of that they cannot be judged."""
-    verdicts = verifier.judge_samples([sample_of_row(row, NEUTRAL, outcome) for row in rows])
+    """The rows that a verifier fails on, or says of that they cannot be judged.
+
+    A verifier that does not fail on the same row again is at fault itself, such as one that asks a server.
+    """
+    samples = [sample_of_row(row, NEUTRAL, outcome) for row in rows]
+    verdicts = verifier.judge_samples(samples)
+    failed = [number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER]
+    again = verifier.judge_samples([samples[number] for number in failed]) if failed else []
+    flaky = {number for number, verdict in zip(failed, again, strict=True) if verdict.blame is not Blame.GRADER}
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
         if verdict.blame in (Blame.DATA, Blame.GRADER):
             value, error = last_message(row.get("prompt")), verdict.details.get("error")  # by which it can be found
-            advice = f"{error}. " if error else ""
-            yield DataProblem(
-                row=number, reason=verdict.reason, value=value, advice=f"{advice}Drop the row, or mend it."
-            )
+            advice = MEND_VERIFIER if number in flaky else MEND_ROW
+            told = f"{error}. {advice}" if error else advice
+            yield DataProblem(row=number, reason=verdict.reason, value=value, advice=told)
 
 
 class FileLines(NamedTuple):

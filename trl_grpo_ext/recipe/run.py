@@ -40,7 +40,6 @@ from trl_grpo_ext.runs.listener import SUMMARY
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.support.files import claim, set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
-from trl_grpo_ext.trainer.console import use_console
 from trl_grpo_ext.trainer.guarded import untouched_outcome
 from trl_grpo_ext.trainer.preflight import check_writable
 from trl_grpo_ext.trainer.ranks import ask_main
@@ -131,7 +130,6 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
         raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
     except NotImplementedError as error:  # such as streams, in TRL 1.6
         raise ValueError(f"TRL {trl.__version__} says: {error}") from error
-    use_console(trainer, [term.name for term in recipe.mix.terms if term.only is None])
     return trainer
 
 

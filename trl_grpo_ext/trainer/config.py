@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from trl import GRPOConfig
 
+from trl_grpo_ext.trainer.console import SHOWN
 from trl_grpo_ext.trainer.run_callback import check_halt_on
 from trl_grpo_ext.trainer.settings import check_settings
 from trl_grpo_ext.workers.executor import check_executor_name
@@ -55,6 +56,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             None is no limit, and makes calls on the trainer's own thread.
         environment_patience: The run ends after so many batches running in which every rollout, on all ranks, has
             failed in its environment.
+        metrics: Which figures console and trackers get: `compact`, a line and those to look at, or `full`, all that are
+            known. The record has all either way.
         halt_on: Codes of findings that end the run, with a checkpoint, such as `["nonfinite_updates"]`.
         executor: Where slow verifiers and programs run: `local`, on each rank's machine, or `ray`, on the nodes of a
             Ray cluster. By default what the variable `TRL_GRPO_EXT_EXECUTOR` says, else `local`.
@@ -74,6 +77,7 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     judging_budget: float | None = None
     environment_timeout: float | None = 30.0
     environment_patience: int = 3
+    metrics: str = "compact"
     halt_on: list[str] = field(default_factory=list)
     executor: str | None = None
 
@@ -83,6 +87,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         check_halt_on(self.halt_on)
         if self.executor is not None:
             check_executor_name(self.executor)
+        if self.metrics not in SHOWN:
+            raise ValueError(f"metrics is one of {', '.join(SHOWN)}; got {self.metrics!r}.")
         if self.halt_on and not self.run_checks:
             raise ValueError("halt_on needs run_checks; without checks there is nothing to halt on.")
         for name in ("judging_budget", "environment_timeout"):

@@ -1,7 +1,8 @@
-"""The console: a progress bar and a line a logging step, as people like to read it."""
+"""What people see of a run: a progress bar, a line a logging step, and the figures that trackers get."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -148,8 +149,94 @@ def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:z.3f}"
 
 
-def use_console(trainer: Any, terms: Sequence[str]) -> None:
-    """Show the run by `ConsoleCallback` instead of the dicts that transformers prints."""
+def show_run(trainer: Any, *, full: bool) -> None:
+    """Show a run: trackers get the figures to look at, and the console a line in the place of transformers' dicts.
+
+    With `full`, both get all figures, the console in dicts.
+    """
+    _show_logs(trainer, full=full)
+    if full:
+        return
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(_ConsoleCallback(terms))
+    only_evaluated = [term.name for term in trainer.mix.terms if term.only] if trainer.mix else []
+    trainer.add_callback(_ConsoleCallback([name for name in trainer.reward_func_names if name not in only_evaluated]))
+
+
+SHOWN = ("compact", "full")
+MOST = 40
+# Of our figures and TRL's, those that a compact log has; figures by other names are the user's, and always shown.
+OF_TERMS = r"verified/[^/]+/(unparseable|driver_share|fails_where_primary_passes)"
+COMPACT = re.compile(
+    OF_TERMS
+    + r"|verified/(void|pass_at_1|answers/distinct|grader/share_of_step)"
+    + r"|verified/blame/(grader|data)"
+    + r"|verified/groups/(live|all_right|all_wrong)"
+    + r"|verified/noise/false_(rejects|accepts)"
+    + r"|completions/(mean_length|clipped_ratio|tool_tokens)"
+    + r"|rewards/.+/mean"
+    + r"|clip_ratio/region_mean"
+    + r"|sampling/sampling_logp_difference/mean"
+)
+DETAILED = re.compile(r"(verified|completions|rewards|clip_ratio|sampling)/.+|frac_reward_zero_std|total_flos")
+LEFT_OUT_FIRST = re.compile(OF_TERMS)  # of many terms
+
+
+def shown_logs(logs: Mapping[str, Any], *, full: bool) -> dict[str, Any]:
+    """Return the known figures of a log; of a compact one, those to look at, 40 if there are no more by other names.
+
+    Examples:
+        >>> logs = {"loss": 0.1, "kl": None, "verified/void": 0.0, "verified/math/kappa": 0.2, "mine": 1.0}
+        >>> shown_logs(logs, full=False)
+        {'loss': 0.1, 'verified/void': 0.0, 'mine': 1.0}
+    """
+    known = {key: value for key, value in logs.items() if value is not None}
+    if full:
+        return known
+    compact = {key: value for key, value in known.items() if _is_compact(key.removeprefix("eval_"))}
+    if len(compact) <= MOST:
+        return compact
+    return {key: value for key, value in compact.items() if not LEFT_OUT_FIRST.fullmatch(key.removeprefix("eval_"))}
+
+
+def _is_compact(key: str) -> bool:
+    return bool(COMPACT.fullmatch(key)) or not DETAILED.fullmatch(key)
+
+
+class _ShownLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """Takes what is not shown out of a log, for the callbacks after it, up to `_AllLogs`."""
+
+    def __init__(self, *, full: bool) -> None:
+        self.full = full
+        self.all: dict[str, Any] = {}
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
+        self.all = dict(logs)
+        _replace(logs, shown_logs(logs, full=self.full))
+
+
+class _AllLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
+    """Puts back what `_ShownLogs` has taken out."""
+
+    def __init__(self, shown: _ShownLogs) -> None:
+        self.shown = shown
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
+        _replace(logs, self.shown.all)
+
+
+def _replace(logs: dict[str, Any], others: Mapping[str, Any]) -> None:
+    others = dict(others)
+    logs.clear()
+    logs.update(others)
+
+
+def _show_logs(trainer: Any, *, full: bool) -> None:
+    """Have the callbacks that a trainer has so far, its console and its trackers, get what is shown.
+
+    Checks, recorder and callbacks that are added later get all. transformers hands every callback the same dict, which
+    `evaluate` returns, so what is taken out of it for some callbacks is put back for the others.
+    """
+    shown = _ShownLogs(full=full)
+    trainer.callback_handler.callbacks.insert(0, shown)  # `add_callback` puts one last
+    trainer.add_callback(_AllLogs(shown))

@@ -42,8 +42,6 @@ def check_trl(trainer_class: type, trl_version: str) -> None:
             )
 
 
-# Where transformers warns of figures that are None, from its callback for tensorboard.
-TRACKERS = "transformers.integrations.integration_utils"
 # Where TRL warns of each batch with a void row, and prints that row whole.
 TRAINER = "trl.trainer.grpo_trainer"
 
@@ -51,14 +49,6 @@ VOID_ROWS = (
     "Some completions could not be judged; they are left out of training, not punished (verified/void in the logs). "
     "Their verdicts tell why. This is said once."
 )
-
-
-class _WithoutUnknownFigures(logging.Filter):
-    """Drops the warning that one of this package's figures is None."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        return not ('log a value of "None"' in message and "verified/" in message)
 
 
 class _VoidRowsOnce(logging.Filter):
@@ -74,16 +64,7 @@ class _VoidRowsOnce(logging.Filter):
         return is_first
 
 
-_UNKNOWN_FIGURES = _WithoutUnknownFigures()
 _VOID_ROWS = _VoidRowsOnce()
-
-
-def expect_unknown_figures() -> None:
-    """Keep transformers from warning, at every step, of a figure that is None.
-
-    TRL logs None for what was NaN all along; tensorboard's charts have a gap there, which is what it means.
-    """
-    logging.getLogger(TRACKERS).addFilter(_UNKNOWN_FIGURES)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from trl_grpo_ext.sample import Completion, Prompt, Sample, sample_of
 from trl_grpo_ext.scorecard import Scorecard, concatenate
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.config import default_config
+from trl_grpo_ext.trainer.console import show_run
 from trl_grpo_ext.trainer.guarded import guarded
 from trl_grpo_ext.trainer.judge import (
     JUDGING_SECONDS,
@@ -46,7 +47,6 @@ from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, Scoreca
 from trl_grpo_ext.trainer.trl_contract import (
     check_trl,
     end_token_ids,
-    expect_unknown_figures,
     template_prefill,
     void_rows_expected,
 )
@@ -125,11 +125,11 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=getattr(args, "judging_budget", None))
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
-        expect_unknown_figures()
         self._listen(args)
 
     def _listen(self, args: Any) -> None:
-        """Have the run recorded, watched and reported, as far as it is asked for."""
+        """Have the run shown, recorded, watched and reported, as far as it is asked for."""
+        show_run(self, full=getattr(args, "metrics", "compact") == "full")
         ask = partial(ask_main, self.accelerator)
         self.run_callback = RunCallback(is_main=self.accelerator.is_main_process, ask_main=ask)
         self.add_callback(self.run_callback)

@@ -33,10 +33,11 @@ function chartFigure(spec) {
   return figure;
 }
 
-/** What stands in place of lines that have values at one place only, whose legend says them; null for other lines. */
+/** What stands in place of lines with values at no place, or at one, whose legend says them; null for other lines. */
 function lonePlace(spec) {
   if (spec.kind !== "lines") return null;
   const known = spec.x.filter((_, place) => spec.series.some((one) => isThere(one.values[place])));
+  if (!known.length) return spec.empty || "Known at no step.";
   if (known.length !== 1) return null;
   return spec.once ? "" : `Known at ${spec.unit || "step"} ${known[0]} only.`;
 }

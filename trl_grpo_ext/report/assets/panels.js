@@ -75,11 +75,15 @@ function rewardPanels(run, main) {
   const moved = weights.some((one) => new Set(present(one.values)).size > 1);
   const weighed = moved ? "" : ` Weights, the same throughout: ${said(weights)}.`;
   const sure = run.eval.steps.length ? " Evaluations have their 95\u202f% intervals." : "";
+  const without = ofTerms("value").filter((line) => !present(line.values).length);
+  const isPart = without.length > 0 && without.length < run.terms.length;
+  const unscored = isPart ? ` Without a value, see the verdicts: ${without.map((line) => line.label).join(", ")}.` : "";
   const panels = [
     {
       id: "total",
       title: "Reward, and the value of each term",
-      note: `Values are before the weight.${weighed}${sure}`,
+      note: `Values are before the weight.${weighed}${sure}${unscored}`,
+      empty: "No completion could be judged, so none has a reward. The verdicts below say why.",
       x,
       series: tables.map((table, place) => ({ ...table, values: columns[place], margins: margins[place] })),
     },
