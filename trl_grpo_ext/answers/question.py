@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.echo import echo
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
-from trl_grpo_ext.answers.find.known_golds import option_said, with_name, with_options, with_points, with_yes_or_no
+from trl_grpo_ext.answers.find.known_golds import (
+    option_said,
+    with_name,
+    with_options,
+    with_points,
+    with_whole_text,
+    with_yes_or_no,
+)
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.parts import with_parts, with_words
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
@@ -98,7 +105,8 @@ def ask(
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion
-        found = with_name(with_yes_or_no(found, golds, whole), golds, whole)
+        for known in (with_yes_or_no, with_name, with_whole_text):
+            found = known(found, golds, whole)
     if found.problem:
         return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
     found = with_options(with_points(found, golds, f"{prompt} {completion}"), golds, prompt)

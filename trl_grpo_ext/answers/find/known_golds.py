@@ -36,6 +36,21 @@ _TURNED = re.compile(
 )
 
 
+def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
+    """A gold that is said word for word, alone or behind "answer is", where a sentence keeps a part of it.
+
+    Examples:
+        >>> with_whole_text(FinalAnswer(("3",), ("phrase",)), ["5 red, 3 blue"], "The answer is 5 red, 3 blue.").answers
+        ('5 red, 3 blue',)
+    """
+    said = (after_thinking(completion) or "").strip().removesuffix(".")
+    if said in golds:
+        return FinalAnswer((said,), ("whole_text",))
+    _, is_told, last = said.rpartition(" answer is ")
+    is_sure = is_told and last in golds and found.marks == ("phrase",) and found.answers[0] in last
+    return replace(found, answers=(last,)) if is_sure else found
+
+
 def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
     """The word that a text begins with, where each gold is such a word and nothing marks another answer.
 

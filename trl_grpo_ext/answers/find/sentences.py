@@ -49,6 +49,7 @@ _REPEATED = re.compile(
     re.IGNORECASE,
 )
 _MAX_REPEATED = 3
+MAX_PROMPT = 4_000  # characters of a question, from its end
 _YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)  # at the start of what a text says
 # A question for it: the words themselves, or a verb before all else.
 _YES_OR_NO = re.compile(
@@ -167,7 +168,10 @@ def _without_repeated(line: str, prompt: str) -> str:
     """A line without what it repeats of the question at its end: "7 dozens of eggs in 4 weeks"."""
     for _ in range(_MAX_REPEATED):
         repeated = _REPEATED.search(line)
-        if repeated is None or (repeated[1] or repeated[2]).casefold() not in in_digits(prompt).casefold():
+        if (
+            repeated is None
+            or (repeated[1] or repeated[2]).casefold() not in in_digits(prompt[-MAX_PROMPT:]).casefold()
+        ):
             break
         before = line[: repeated.start()]
         if not any(map(str.isdigit, before)):

@@ -25,6 +25,7 @@ _NUMBER = re.compile(
     r"|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d(?:,?\d)*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )
+_MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 _NAMED_UNIT = re.compile(r"[\s*]+([A-Za-z]{4,20})\b")  # "in" is a word
@@ -36,13 +37,25 @@ def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
 
     That is its last formula or, where nothing is written as one, the conclusion of its last sentence with a value.
     """
-    last = next((sentence for sentence in reversed(sentences) if _values(sentence)), "")
-    if not last or "$" in last.replace(r"\$", "").replace("$", "", 1) or FORMULA.search(last) or "\\" in last:
+    said = ((sentence, _values(sentence)) for sentence in reversed(sentences))
+    last, values = next(((sentence, found) for sentence, found in said if found), ("", []))
+    if not last or _has_formula(last):
         value = last_value(line)
         return value, "" if value else "no_answer"
-    values = _values(last)
     place, problem = conclusion(last, [Span(one[0].start(), one[-1].end()) for one in values])
     return ("", problem) if problem else (_text_of(last, values[place]), "")
+
+
+def _has_formula(sentence: str) -> bool:
+    """Whether something is written as a formula in a sentence; dollars before amounts are money."""
+    if "\\" in sentence.replace(r"\$", ""):
+        return True
+    return not _is_money(sentence) and (sentence.count("$") > 1 or FORMULA.search(sentence) is not None)
+
+
+def _is_money(text: str) -> bool:
+    """Whether each dollar of a text stands before an amount: `4 books at $5 cost $20`."""
+    return text.count("$") == len(_MONEY.findall(text))
 
 
 def last_value(line: str) -> str:
@@ -53,10 +66,11 @@ def last_value(line: str) -> str:
 
 def _values(line: str) -> list[list[re.Match[str]]]:
     """The formulas and numbers of a line, in order; "between $12$ and $13$" says both as one value."""
-    numbers = [
-        one for one in _NUMBER.finditer(line) if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())
-    ]
-    found = sorted([*FORMULA.finditer(line), *numbers], key=lambda match: match.end())
+    numbers = list(_NUMBER.finditer(line))
+    if "{" in line:  # what stands in a group is no value by itself
+        numbers = [one for one in numbers if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())]
+    formulas = [] if "$" in line and _is_money(line) else FORMULA.finditer(line)
+    found = sorted([*formulas, *numbers], key=lambda match: match.end())
     values: list[list[re.Match[str]]] = []
     for one in found:
         while values and one.start() <= values[-1][-1].start():  # a formula that holds a number
