@@ -66,6 +66,23 @@ def test_every_shipped_recipe_says_what_it_is_and_is_valid(name: str) -> None:
     parse_recipe(file, ["--use_cpu", "true", "--bf16", "false"])
 
 
+@pytest.mark.parametrize("name", sorted(shipped_recipes()))
+def test_every_flag_that_a_recipes_header_names_can_be_added_and_of_a_cpu_all_that_it_needs(name: str) -> None:
+    """With a GPU's flags, a CPU's are added: this is a machine without one."""
+    if name in ("puzzles", "smollm2"):  # their data need the extra
+        pytest.importorskip("reasoning_gym")
+    text = load_recipe(name).path.read_text(encoding="utf-8")
+    header = text.partition("\n\n")[0].replace("\n#  ", "")
+    for line in header.splitlines():
+        flags = re.findall(r"--(?!config|model\b|limit|samples|split)[\w-]+ (?!--)[^\s,;)(]+", line)
+        given = [word for flag in flags for word in flag.split()]
+        if "trl-grpo-ext eval" in line or "pip install" in line or not given:
+            continue
+        of_a_cpu = [] if "Without a GPU" in line else ["--use_cpu", "true", "--bf16", "false", "--use_vllm", "false"]
+        training = parse_recipe(load_recipe(name), [*given, *of_a_cpu]).training
+        assert (training.use_cpu, training.bf16) == (True, False)
+
+
 def test_keys_and_flags_reach_trls_dataclasses_and_flags_win(write: Any) -> None:
     path = write(learning_rate="1e-4", beta=0.04, lora_r=4)
     recipe = parse(path, "--learning_rate", "2e-5", "--num-generations=4", "--no_shuffle_dataset")

@@ -341,6 +341,21 @@ def test_a_shadow_beside_a_plain_function_voids_nothing(tiny_model: str, sums: A
     assert trainer.state.log_history[0]["rewards/math_reward/mean"] is not None
 
 
+@pytest.mark.parametrize(("capability", "told"), [("AVX2", 1), ("AVX512", 0)])
+def test_bf16_on_a_cpu_that_has_to_emulate_it_is_told_with_the_flag(
+    tiny_model: str,
+    sums: Any,
+    config: Make,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: Any,
+    capability: str,
+    told: int,
+) -> None:
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
+    VerifiedGRPOTrainer(tiny_model, math_reward, config(bf16=True), sums["train"])
+    assert caplog.text.count("set bf16: false (--bf16 false)") == told
+
+
 def test_rewards_without_weight_keep_no_row_from_being_void() -> None:
     def plain(completions: list[Any], **_: Any) -> list[float]:
         return [0.5] * len(completions)

@@ -31,6 +31,7 @@ from trl_grpo_ext.recipe.summary import (
     Stopwatch,
     TrainingTally,
     evaluate,
+    evaluation_size,
     is_sharded,
     print_summary,
     recorded_evaluation,
@@ -223,7 +224,7 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
             announce(trainer, "not evaluated before training: in shards, the model is there once its checkpoint is")
             return None
         when = "before training, without the checkpoint"
-    announce(trainer, f"evaluating {when} ...")
+    announce(trainer, f"evaluating {when}{evaluation_size(trainer)} ...")
     # The numbers that the trainer begins with: `eval` begins so too, and says the same of the same model and prompts.
     set_seed(recipe.training.seed, device_specific=True)
     with stopwatch.part(f"evaluating {when.partition(' ')[0]}"):

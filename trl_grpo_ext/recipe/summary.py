@@ -73,6 +73,16 @@ def evaluate(trainer: Any) -> Evaluation:
     return summarise(passed.batches)
 
 
+def evaluation_size(trainer: Any) -> str:
+    """How much an evaluation takes, in words: a batch may take minutes in which nothing else is said."""
+    if not hasattr(trainer.eval_dataset, "__len__"):
+        return ""
+    prompts, each = len(trainer.eval_dataset), int(trainer.num_generations_eval)
+    at_once = trainer.args.per_device_eval_batch_size * trainer.args.world_size
+    batches = -(-prompts * each // at_once)
+    return f": {prompts * each:,} completions of {prompts:,} prompts, in {batches:,} batch{'es' * (batches > 1)}"
+
+
 class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
     """The evaluation before training."""
 

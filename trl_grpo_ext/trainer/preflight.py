@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 
 from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -33,6 +34,7 @@ def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any
     choose_executor(getattr(args, "executor", None))
     check_writable(args.output_dir)
     _check_trackers(args.report_to)
+    _warn_of_slow_bf16(args)
     if train_dataset is None and needs_prompt:
         raise ValueError("`train_dataset` is required, unless environments own the data; got None.")
     named = {} if train_dataset is None else {"train_dataset": train_dataset}
@@ -88,6 +90,17 @@ def _check_trackers(names: Sequence[str]) -> None:
                 f"The tracker {name!r} (report_to) is not installed, or not set up: pip install {name}, or set "
                 f"report_to: none."
             )
+
+
+def _warn_of_slow_bf16(args: Any) -> None:
+    """Say that a run on a CPU without AVX512 would take many times as long for want of a flag."""
+    on_cpu = args.use_cpu or not torch.cuda.is_available()
+    if args.bf16 and on_cpu and "AVX512" not in (capability := torch.backends.cpu.get_cpu_capability()):
+        logger.warning(
+            "bf16 is on, and the model runs on a CPU without AVX512 (%s), where bf16 is many times as slow as float32, "
+            "so that a step may take minutes: set bf16: false (--bf16 false).",
+            capability,
+        )
 
 
 def _check_eval_batch(args: Any) -> None:
