@@ -25,8 +25,7 @@ function chartFigure(spec) {
       el("h3", { text: spec.title }),
       spec.note ? note(spec.note) : null,
     ),
-    legend,
-    canvas,
+    ...(spec.folded ? [folded(spec.folded, legend, canvas)] : [legend, canvas]),
   );
   if (isLone) tellLegend({ spec, legend }, null);
   else drawn.push({ spec, canvas, legend, plot: null });

@@ -133,6 +133,14 @@ function verdictPanels(run, main) {
     }));
 }
 
+/** What noise comes to, in a sentence, while it may be none; null where some is sure. */
+function quietNoise(figures, rates) {
+  const last = (name) => present(figures[`verified/noise/${name}`] || []).at(-1);
+  if (rates.some(([rate]) => last(`${rate}_low`) > 0)) return null;
+  const said = rates.filter(([rate]) => last(`${rate}_high`) !== undefined);
+  return `None is sure: at most ${said.map(([rate, label]) => `${percent(last(`${rate}_high`))} of ${label}`).join(", ")}`;
+}
+
 function noisePanels(run) {
   const { steps, figures } = run.logs;
   const rates = [
@@ -156,6 +164,7 @@ function noisePanels(run) {
     id: "noise",
     title: "Noise of the verifier",
     note: "Of right answers in another form, and of answers to other prompts. Dashed: the 95\u00a0% interval.",
+    folded: quietNoise(figures, rates),
     format: percent,
     x: steps,
     series: series.filter((one) => present(one.values).length),

@@ -373,10 +373,11 @@ function correlations(run) {
     return node;
   };
   const rows = terms.map((a) => tableRow(a, ...terms.map((b) => cell(a, b))));
-  return table("matrix", ["", ...terms], rows, [
+  const matrix = table("matrix", ["", ...terms], rows, [
     el("h3", { text: "How values go together within groups" }),
     note("Correlation, less each group\u2019s mean; a dash where one of them never differs."),
   ]);
+  return el("div", { class: "scroll", tabindex: "0" }, matrix);
 }
 
 // --- prompts --------------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ function number(value) {
   const size = Math.abs(value);
   if (value !== 0 && (size >= 1e5 || size < 1e-3)) return powerOfTen(value);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
-  return String(Number(value.toFixed(digits))).replace("-", "\u2212");
+  return Number(value.toFixed(digits)).toLocaleString("en-US", { maximumFractionDigits: 3 }).replace("-", "\u2212");
 }
 
 function powerOfTen(value) {
@@ -70,7 +70,7 @@ function percent(value) {
 }
 
 function count(value) {
-  return value.toLocaleString("en-US").replace(/,/g, "\u202f");
+  return value.toLocaleString("en-US");
 }
 
 function plural(value, one, many) {
