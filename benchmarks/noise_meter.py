@@ -84,10 +84,10 @@ def run(noise: float, steps: int) -> tuple[list[dict[str, Any]], float]:
     """A real run of the bundled model: its logs, and the share of its time that measuring took."""
     import torch
     from datasets import disable_progress_bars, load_dataset
-    from transformers import PrinterCallback
 
     from trl_grpo_ext import VerifiedGRPOConfig, VerifiedGRPOTrainer
     from trl_grpo_ext.assets import resolve
+    from trl_grpo_ext.trainer.console import keep_quiet
 
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
@@ -101,7 +101,7 @@ def run(noise: float, steps: int) -> tuple[list[dict[str, Any]], float]:
         )  # fmt: skip
         data = load_dataset(resolve("bundled:sums"), split="train")
         trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), NoisyVerifier(noise=noise), args, data)
-        trainer.remove_callback(PrinterCallback)
+        keep_quiet(trainer)
         trainer.train()
         logs = [entry for entry in trainer.state.log_history if "loss" in entry]
     seconds = sum(entry.get(NOISE_SECONDS) or 0.0 for entry in logs)

@@ -60,6 +60,7 @@ from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.recipe.summary import Evaluation, summarise
 from trl_grpo_ext.rewards import MathVerifier
+from trl_grpo_ext.trainer.console import keep_quiet
 
 LINES_WANTED = 5  # the sums have three to five numbers, and need two to four lines
 
@@ -177,7 +178,7 @@ def make_trainer(reward: str, seed: int, settings: Settings) -> VerifiedGRPOTrai
     )
     model = resolve("bundled:tiny_reasoner")
     trainer = VerifiedGRPOTrainer(model, make_mix(reward, settings.bonus), arguments, sums["train"], sums["test"])
-    trainer.remove_callback(transformers.PrinterCallback)
+    keep_quiet(trainer)
     return trainer
 
 

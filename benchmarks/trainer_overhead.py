@@ -38,12 +38,12 @@ from typing import Any
 import torch
 from datasets import disable_progress_bars, load_dataset
 from diagnostics_overhead import Steps, Times, fresh_times, timed
-from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from trl_grpo_ext import VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, ThinkFormatVerifier
+from trl_grpo_ext.trainer.console import keep_quiet
 
 WEIGHTS = [1.0, 0.3, 0.1, 0.0]
 RESAMPLES = 2000
@@ -103,7 +103,7 @@ def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tup
     ]
     data = load_dataset(resolve("bundled:sums"), split="train")
     trainer = trainer_class(resolve("bundled:tiny_reasoner"), rewards, args, data)
-    trainer.remove_callback(PrinterCallback)
+    keep_quiet(trainer)
     trainer.times, trainer.texts = times, []
     _time_backward(trainer)
     trainer.add_callback(Steps(times))

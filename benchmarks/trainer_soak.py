@@ -34,7 +34,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 import psutil
 import torch
 from datasets import Dataset, disable_progress_bars
-from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from transformers import AutoModelForCausalLM, TrainerCallback
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -45,6 +45,7 @@ from trl_grpo_ext.lab.landscape import action_of
 from trl_grpo_ext.lab.policy import PROMPT, make_tokenizer, save_policy
 from trl_grpo_ext.lab.training import DEFAULTS
 from trl_grpo_ext.rewards.registry import SHIPPED, find_verifier
+from trl_grpo_ext.trainer.console import keep_quiet
 
 GROUP, SAMPLES = 8, 40
 HANG_EVERY = 40  # completions of the kind that may run for ever, until one does
@@ -201,7 +202,7 @@ def train(endpoint: JudgeEndpoint, folder: str, steps: int, minutes: float) -> l
         Dataset.from_list([row(number) for number in range(2)]),
         processing_class=make_tokenizer(),
     )
-    trainer.remove_callback(PrinterCallback)
+    keep_quiet(trainer)
     sampling = Sampling(endpoint, steps, minutes)
     trainer.add_callback(sampling)
     began = time.monotonic()

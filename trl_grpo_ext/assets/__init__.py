@@ -34,3 +34,13 @@ def resolve(name: str) -> str:
     if wanted not in bundled_names():
         raise ValueError(f"{name!r} is not bundled. {did_you_mean(name, [PREFIX + n for n in bundled_names()])}")
     return str(_FOLDER / wanted)
+
+
+def short_name(path: str) -> str:
+    """Return the `bundled:` name of what is shipped, by its path; any other text as it is.
+
+    Examples:
+        >>> short_name(resolve("bundled:tiny_reasoner")), short_name("models/mine")
+        ('bundled:tiny_reasoner', 'models/mine')
+    """
+    return PREFIX + Path(path).name if Path(path).parent == _FOLDER else path

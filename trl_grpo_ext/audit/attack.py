@@ -36,6 +36,7 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.progress import Progress
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
+from trl_grpo_ext.trainer.console import keep_quiet
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -229,6 +230,6 @@ def _train(
         )
         data = Dataset.from_list(list(rows))
         trainer = VerifiedGRPOTrainer(policy.model, mix, arguments, data, processing_class=policy.tokenizer)
-        trainer.remove_callback(transformers.PrinterCallback)
+        keep_quiet(trainer)
         with trainer.scorecard_listener(heard):
             trainer.train()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, PrinterCallback, TrainerCallback
+from transformers import AutoModelForCausalLM, TrainerCallback
 
 from trl_grpo_ext.lab.landscape import Landscape
 from trl_grpo_ext.lab.policy import PROMPT, make_tokenizer, save_policy
@@ -24,6 +24,7 @@ from trl_grpo_ext.lab.policy_history import PolicyHistory
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
+from trl_grpo_ext.trainer.console import keep_quiet
 from trl_grpo_ext.trainer.preflight import check_writable
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
@@ -190,7 +191,7 @@ def run_lab(
 
 def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
     """Train; returns the scorecards and the wall time."""
-    trainer.remove_callback(PrinterCallback)
+    keep_quiet(trainer)
     cards: list[Scorecard] = []
     started = time.perf_counter()
     with trainer.scorecard_listener(cards.append):

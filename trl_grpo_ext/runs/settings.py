@@ -19,6 +19,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from trl_grpo_ext.assets import short_name
 from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.mix.schedule import Schedule
@@ -57,7 +58,7 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None
     `reward_functions` are TRL's, in order, those that are terms among them. `verifiers` are the identities of the
     terms' verifiers, by term; null where it cannot be told. `rewards` are the reward functions as a person reads them.
     """
-    names = {"model": str(getattr(model, "name_or_path", "")), "dataset": _name_of_rows(rows)}
+    names = {"model": short_name(str(getattr(model, "name_or_path", ""))), "dataset": _name_of_rows(rows)}
     found: dict[str, Any] = {key: name for key, name in names.items() if name}
     found |= {name: getattr(args, name, None) for name in SETTINGS}
     verifiers = {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers} if plan.mix else {}

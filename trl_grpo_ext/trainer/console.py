@@ -149,6 +149,12 @@ def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:z.3f}"
 
 
+def keep_quiet(trainer: Any) -> None:
+    """Take the console from a trainer, transformers' or ours."""
+    for console in (ProgressCallback, PrinterCallback, _ConsoleCallback):
+        trainer.remove_callback(console)
+
+
 def show_run(trainer: Any, *, full: bool) -> None:
     """Show a run: trackers get the figures to look at, and the console a line in the place of transformers' dicts.
 
@@ -157,8 +163,7 @@ def show_run(trainer: Any, *, full: bool) -> None:
     _show_logs(trainer, full=full)
     if full:
         return
-    trainer.remove_callback(ProgressCallback)
-    trainer.remove_callback(PrinterCallback)
+    keep_quiet(trainer)
     only_evaluated = [term.name for term in trainer.mix.terms if term.only] if trainer.mix else []
     trainer.add_callback(_ConsoleCallback([name for name in trainer.reward_func_names if name not in only_evaluated]))
 

@@ -1,0 +1,53 @@
+"""Take the pictures of README and site: the report of a run of the quickstart, and the lab.
+
+make pictures                 # trains the quickstart first, a minute
+python scripts/take_pictures.py runs/quickstart
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+WIDTH = 1000
+HEIGHTS = {"report": 1060, "lab": 720}
+COLOURS = 64  # of a page that has few: a quarter of the size
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+DRAWN_MS = 1500  # until charts have their size
+
+
+def main(run: str) -> None:
+    """Open both pages in a browser, and keep what stands at their top, and in the report also its charts."""
+    PICTURES.mkdir(exist_ok=True)
+    commands = [sys.executable, "-m", "trl_grpo_ext"]
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        subprocess.run([*commands, "report", run, "--output", f"{folder}/report.html"], check=True)
+        subprocess.run([*commands, "lab", "--output_dir", folder], check=True)
+        path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page = browser.new_page()
+        take(page, Path(folder, "report.html"), "report")
+        take(page, next(Path(folder).glob("*lab*.html")), "lab")
+        browser.close()
+
+
+def take(page: Page, file: Path, name: str) -> None:
+    """Keep the top of a page as a small PNG file."""
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHTS[name]})
+    page.goto(file.as_uri())
+    page.wait_for_timeout(DRAWN_MS)
+    picture = Image.open(io.BytesIO(page.screenshot()))
+    picture.convert("RGB").quantize(COLOURS).save(PICTURES / f"{name}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "runs/quickstart")
