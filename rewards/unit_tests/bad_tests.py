@@ -15,7 +15,11 @@ ADVICE = {
     "tests_unequal": "There must be one output an input. Drop the row, or mend its lists.",
     "tests_not_arguments": "The input of a function is the list of its arguments, or a line of JSON for each argument.",
     "tests_name_no_function": "The cases call a function and do not say which; name it as `fn_name`.",
-    "tests_unknown_form": "Write asserts, test code, or dicts with `input` and `output`.",
+    "tests_unknown_form": (
+        "Known are: a list of asserts (MBPP's `test_list`), test code as one text (functions `test_...`, unittest, "
+        "HumanEval's `test` with `entry_point`), a list of dicts with `input` and `output`, a dict of lists `inputs` "
+        "and `outputs`, perhaps with `fn_name` (APPS, TACO), and open-r1's `verification_info`."
+    ),
     "tests_do_not_parse": "The tests are no Python of the version that runs here. Drop the row, or mend them.",
     "tests_call_nothing": (
         "The tests take no name from the solution, so that any program would pass. If they call a function with the "

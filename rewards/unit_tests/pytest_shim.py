@@ -12,6 +12,8 @@ import re
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from numbers import Complex
 from typing import Any
 
 Function = Callable[..., Any]
@@ -138,12 +140,16 @@ class approx:  # noqa: N801  (pytest's name)
         try:
             if expected == actual:
                 return True
-            if not isinstance(actual, int | float | complex) and type(actual) is not type(expected):
+            if not isinstance(actual, Complex | Decimal) and type(actual) is not type(expected):
                 return False
             if math.isnan(abs(expected)) or math.isnan(abs(actual)):
                 return self.nan_ok and math.isnan(abs(expected)) and math.isnan(abs(actual))
             difference = abs(expected - actual)
-            return bool(difference <= max(self.abs, self.rel * abs(expected)) and not math.isinf(abs(expected)))
+            # As pytest, a Decimal is compared with a Decimal only, and in its arithmetic.
+            at_most, share = self.abs, self.rel
+            if isinstance(expected, Decimal):
+                at_most, share = Decimal(str(at_most)), Decimal(str(share))
+            return bool(difference <= max(at_most, share * abs(expected)) and not math.isinf(abs(expected)))
         except (TypeError, ValueError, OverflowError):
             return False
 
