@@ -244,9 +244,10 @@ def test_of_a_completion_that_called_tools_the_calls_and_their_results_stand_bef
     card = replace(card, samples=(replace(card.samples[0], messages=said), card.samples[1]))
     opened = Opened(browser, write_report([runs.record(tmp_path / "run", card, logs=False, findings=False)]))
     opened.page.click(".rows [role=option] >> text=It is 42.")
-    roles = opened.page.locator(".detail .role").all_inner_texts()
-    assert "assistant tool" in " ".join(roles).lower()
-    assert '"name": "add"' in opened.page.locator(".detail").inner_text()
+    assert "add" in opened.page.locator(".detail .call summary").inner_text()
+    assert opened.page.locator(".detail .role").all_inner_texts()[1].lower() == "tool"
+    told = opened.page.locator(".detail").inner_text()
+    assert told.index("add") < told.index("42") < told.index("It is 42.")
     opened.check()
 
 

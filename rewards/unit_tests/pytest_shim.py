@@ -146,7 +146,8 @@ class approx:  # noqa: N801  (pytest's name)
                 return self.nan_ok and math.isnan(abs(expected)) and math.isnan(abs(actual))
             difference = abs(expected - actual)
             # As pytest, a Decimal is compared with a Decimal only, and in its arithmetic.
-            at_most, share = self.abs, self.rel
+            at_most: Any = self.abs
+            share: Any = self.rel
             if isinstance(expected, Decimal):
                 at_most, share = Decimal(str(at_most)), Decimal(str(share))
             return bool(difference <= max(at_most, share * abs(expected)) and not math.isinf(abs(expected)))
