@@ -34,22 +34,18 @@ import torch
 import transformers
 from build_tiny_reasoner import (
     BOS,
-    CHARACTERS,
     DEFAULT_OUTPUT,
     EOS,
     IGNORED,
-    PAD,
-    UNK,
     Encoded,
     ModelConfig,
     SftStage,
     accumulate_gradients,
     build_model,
+    build_tokenizer,
     learning_rate_factor,
     save_tokenizer,
 )
-from tokenizers import AddedToken, Tokenizer, decoders
-from tokenizers.models import BPE
 from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -111,28 +107,6 @@ def write_products(path: Path, pairs: list[Factors]) -> None:
         for a, b in pairs:
             prompt = [{"role": "user", "content": f"{a}*{b}"}]
             file.write(json.dumps({"prompt": prompt, "solution": str(a * b)}) + "\n")
-
-
-def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Build a tokenizer with a token for each character, and a few for the parts of a call."""
-    special = [PAD, BOS, EOS, UNK, *ROLE_MARKERS]
-    vocab = {token: index for index, token in enumerate([*special, *WORDS, *CHARACTERS])}
-    tokenizer = Tokenizer(BPE(vocab=vocab, merges=[], unk_token=UNK))
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in WORDS])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token=BOS,
-        eos_token=EOS,
-        pad_token=PAD,
-        unk_token=UNK,
-        additional_special_tokens=list(ROLE_MARKERS),
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-        model_max_length=SHAPE.max_positions,
-        model_input_names=["input_ids", "attention_mask"],
-        chat_template=CHAT_TEMPLATE,
-    )
 
 
 def turns(a: int, b: int, rng: random.Random, *, calls: bool) -> list[tuple[str, bool]]:
@@ -215,7 +189,7 @@ def main() -> None:
     write_products(arguments.output / "products" / "train.jsonl", kept[TEST_SIZE:])
     torch.set_num_threads(1)
     transformers.set_seed(arguments.seed)
-    tokenizer = build_tokenizer()
+    tokenizer = build_tokenizer(SHAPE, roles=ROLE_MARKERS, words=WORDS, chat_template=CHAT_TEMPLATE)
     model = build_model(SHAPE, tokenizer)
     aside = set(kept)
     unseen = (pair for pair in products(rng) if pair not in aside)

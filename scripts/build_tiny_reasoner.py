@@ -199,27 +199,33 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def build_tokenizer(config: ModelConfig) -> PreTrainedTokenizerFast:
+def build_tokenizer(
+    config: ModelConfig,
+    *,
+    roles: tuple[str, ...] = ROLE_MARKERS,
+    words: tuple[str, ...] = WORDS,
+    chat_template: str = CHAT_TEMPLATE,
+) -> PreTrainedTokenizerFast:
     """Build a tokenizer with a token for each character, and a few for whole words."""
-    special = [PAD, BOS, EOS, UNK, *ROLE_MARKERS]
-    vocab = {token: index for index, token in enumerate([*special, *WORDS, *CHARACTERS])}
+    special = [PAD, BOS, EOS, UNK, *roles]
+    vocab = {token: index for index, token in enumerate([*special, *words, *CHARACTERS])}
     # Byte-pair encoding without merges is a character-level model.
     tokenizer = Tokenizer(BPE(vocab=vocab, merges=[], unk_token=UNK))
     # Without this decoder, the tokens of a decoded text would have spaces between them.
     tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in WORDS])
+    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in words])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=BOS,
         eos_token=EOS,
         pad_token=PAD,
         unk_token=UNK,
-        additional_special_tokens=list(ROLE_MARKERS),
+        additional_special_tokens=list(roles),
         padding_side="left",
         clean_up_tokenization_spaces=False,
         model_max_length=config.max_positions,
         model_input_names=["input_ids", "attention_mask"],
-        chat_template=CHAT_TEMPLATE,
+        chat_template=chat_template,
     )
 
 
