@@ -98,7 +98,9 @@ class Translation:
         known = self.first(encoder, error)
         if known is not None:
             return known
-        return self._exceptions.encode_error(error, encoder, encoder.shared.errors.add(error))
+        # What a failed assertion says may be what the tests expect.
+        told = AssertionError() if isinstance(error, AssertionError) else error
+        return self._exceptions.encode_error(told, encoder, encoder.shared.errors.add(error))
 
     def _write_class(self, encoder: Encoder, kind: Any) -> Json:
         if isinstance(kind, RemoteClass):
