@@ -71,7 +71,9 @@ class CodeGuard:
         """Begin to guard this process, for good: Python has no way to take an audit hook off."""
         for name, function in (("compile", self.compile), ("exec", self.exec), ("eval", self.eval)):
             setattr(builtins, name, function)
-        setattr(builtins, FORMATTED, FormatCheck(self._refuse).formatted)
+        formats = FormatCheck(self._refuse)
+        formats.install()
+        setattr(builtins, FORMATTED, formats.formatted)
         sys.addaudithook(self._audit)
 
     def compile(

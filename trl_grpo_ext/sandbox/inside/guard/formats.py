@@ -25,6 +25,15 @@ class FormatCheck:
     def __init__(self, refuse: Callable[[str], NoReturn]) -> None:
         self._refuse = refuse
 
+    def install(self) -> None:
+        """Look at the texts of `string.Formatter` too, whoever has made it."""
+        own = Formatter.vformat
+
+        def vformat(formatter: Formatter, text: str, args: Any, kwargs: Any) -> str:
+            return own(formatter, self.formatted(text), args, kwargs)
+
+        Formatter.vformat = vformat  # type: ignore[method-assign, assignment]
+
     def formatted(self, value: Any) -> Any:
         """Return an object whose `format` a test takes, if it is no text that reads hidden names.
 
