@@ -53,7 +53,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
         """The verdict on one answer, of any length and content."""
 
     def golds(self, row: Mapping[str, Any]) -> list[Any]:
-        """The golds of a row, any of which will do."""
+        """The alternative golds of a row: an answer equal to any gold is right."""
         return alternatives(first_value(row, self.gold_columns))
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:

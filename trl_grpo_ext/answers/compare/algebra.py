@@ -163,7 +163,7 @@ def _solutions(signs: tuple[str, ...], sides: tuple[Node, ...]) -> Value:
 
 
 def _variable(values: list[Value]) -> Value:
-    """The variable that a relation is about: a side of it, or its only one."""
+    """The variable of a relation: the symbol alone on a side, else the only free symbol."""
     bare = [value for value in values if isinstance(value, sympy.Symbol)]
     if bare:
         return bare[0]

@@ -1,4 +1,4 @@
-"""The forms in which an answer may be written: which of them are the same kind, and what each says."""
+"""The written forms of an answer (label, equation, approximation, region): tell the forms apart, and read each."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def can_be_region(node: Node) -> bool:
 
 
 def without_in(node: Node) -> Node:
-    """The set that a letter is said to be in; any other node as it is."""
+    """The set of a membership, `[0, 1]` of `x in [0, 1]` or of `x = [0, 1]`; return any other node unchanged."""
     match node:
         case Relation(("in",), (Symbol(), domain)):
             return domain

@@ -74,7 +74,7 @@ def informal(text: str) -> list[Mark]:
 
 
 def _corrected(said: Mark) -> Mark:
-    """What is said after "not this but": that."""
+    """Keep the corrected answer of a mark: `12` of "not 7 but 12"."""
     denied, _, meant = said.content.rpartition(" but ")
     return said._replace(content=meant) if _NEGATED.match(denied) else said
 

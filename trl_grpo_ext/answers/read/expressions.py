@@ -71,7 +71,7 @@ class Expressions(Structures):
         return read()
 
     def product(self) -> Node:
-        """Factors, also those without a sign between them."""
+        """Read a product or a quotient; factors may stand side by side without a sign: `2x(y + 1)`."""
         value = self.power()
         while True:
             if self.sees("sign", "*", "/"):

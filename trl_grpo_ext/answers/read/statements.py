@@ -117,7 +117,7 @@ class Statements(Quantities):
         return value
 
     def _statement(self) -> Node:
-        """A value or a relation, with the words before and after it."""
+        """Read a value or a relation, with the leading and trailing words."""
         lead = self._leading()
         if self.next.kind in ("end", "close") or self.sees("sign", ",", ";"):
             if not lead:

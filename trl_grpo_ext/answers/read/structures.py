@@ -60,13 +60,13 @@ class Cursor:
         return self.next.kind == kind and (not texts or self.next.text in texts)
 
     def skip(self, kind: str, *texts: str) -> bool:
-        """Read a token if it is of this kind, and one of these texts; whether it was."""
+        """Move past the next token if `sees(kind, *texts)`, and return whether the reader moved."""
         seen = self.sees(kind, *texts)
         self.at += seen
         return seen
 
     def skips(self, *texts: str) -> bool:
-        """Read tokens if they are these; whether they were."""
+        """Move past the next tokens if their texts equal `texts`, and return whether the reader moved."""
         found = tuple(token.text for token in self.row[self.at : self.at + len(texts)]) == texts
         self.at += found * len(texts)
         return found

@@ -171,7 +171,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuilt(node: Node, below: tuple[Node, ...]) -> Node:
-    """The node with other values in the places of those that it is made of."""
+    """Build a copy of the node with `below` as its child nodes."""
     match node:
         case Apply(name, _):
             return Apply(name, below)

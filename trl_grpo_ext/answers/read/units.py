@@ -95,7 +95,7 @@ def _table(*, long: bool = False) -> Mapping[str, Unit]:
 
 
 def _prefixed(spelling: str) -> list[tuple[str, Fraction]]:
-    """A spelling with each prefix that it may have, and what that multiplies it by."""
+    """Spell a unit with each allowed prefix, and give the factor of the prefix: `("kg", 1000)` for `*g`."""
     plain = spelling.lstrip("*").replace("_", " ")
     if plain == spelling.replace("_", " "):
         return [(plain, Fraction(1))]

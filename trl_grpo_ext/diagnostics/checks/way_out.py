@@ -51,7 +51,7 @@ def _of_cause(window: Window, cause: Cause) -> Finding | None:
 
 
 def _rise(window: Window, cause: Cause) -> float:
-    """How much more there are than in the first batches, and more and more; 0 if that may be chance, or an outage."""
+    """Rise of the share of void rows since the first batches; 0 where chance or an outage can explain the rise."""
     with_some = [batch for batch in window.batches if cause in batch.voids]
     if not window.later or len(with_some) < LEAST_BATCHES:
         return 0.0
