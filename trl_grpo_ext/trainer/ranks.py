@@ -2,11 +2,13 @@
 
 Gloo's threads outlive the last collective call. Such a thread may free that call's tensor just as the interpreter ends,
 and then needs the interpreter's lock; Python 3.11 to 3.13 end a thread that asks for it so late, and in C++ code that
-ends the process by SIGABRT ("terminate called without an active exception"), though training has finished.
+ends the process by SIGABRT ("terminate called without an active exception"), though training has finished. Gloo joins
+its threads only once nothing holds the process group, and each `DistributedDataParallel` that is left holds it.
 """
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -109,7 +111,14 @@ def leave_at_exit() -> None:
 
 def _leave() -> None:
     if _has_finished.is_set() and torch.distributed.is_available() and torch.distributed.is_initialized():
+        for wrapped_model in filter(_is_wrapped_model, gc.get_objects()):
+            vars(wrapped_model).clear()
         torch.distributed.destroy_process_group()
+
+
+def _is_wrapped_model(something: object) -> bool:
+    # Not `isinstance`, which asks an object for its `__class__`: a proxy may then import what it stands for.
+    return issubclass(type(something), torch.nn.parallel.DistributedDataParallel)
 
 
 # Made when this module is imported: finalizers run from the newest to the oldest, so an engine that has made groups of
