@@ -1,4 +1,4 @@
-"""Fixtures of pytest's own that the judge has, `monkeypatch` and `capsys`. Their source travels with pytest_shim's."""
+"""Fixtures of pytest's own that the judge has. Their source travels with pytest_shim's."""
 
 from __future__ import annotations
 
@@ -58,6 +58,11 @@ class MonkeyPatch:
     def delenv(self, name: str, raising: bool = True) -> None:
         self.delitem(os.environ, name, raising)
 
+    def chdir(self, path: Any) -> None:
+        old = os.getcwd()  # noqa: PTH109 - pathlib is slow to import
+        self._undo.append(lambda: os.chdir(old))
+        os.chdir(path)
+
     def undo(self) -> None:
         while self._undo:
             self._undo.pop()()
@@ -107,4 +112,27 @@ def capsys() -> Iterator[_Capture]:
     sys.stdout, sys.stderr = streams
 
 
-BUILTIN_FIXTURES = {"monkeypatch": monkeypatch, "capsys": capsys}
+def _temporary_folder(prefix: str) -> Any:
+    # Slow to import, and seldom needed.
+    folder = importlib.import_module("tempfile").mkdtemp(prefix=prefix)
+    return importlib.import_module("pathlib").Path(folder)
+
+
+def tmp_path() -> Any:
+    """Make a folder that tests and program share, as a `pathlib.Path`."""
+    return _temporary_folder("pytest-")
+
+
+class TempPathFactory:
+    """Makes folders that tests and program share."""
+
+    def mktemp(self, basename: str, numbered: bool = True) -> Any:
+        return _temporary_folder(basename)
+
+
+BUILTIN_FIXTURES: dict[str, Callable[[], Any]] = {
+    "monkeypatch": monkeypatch,
+    "capsys": capsys,
+    "tmp_path": tmp_path,
+    "tmp_path_factory": TempPathFactory,
+}

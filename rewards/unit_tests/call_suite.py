@@ -51,6 +51,11 @@ _HOMES = {
     "copy": "deepcopy",
     "unittest": "TestCase",
 }
+_FILES = frozenset(
+    {"open", "tempfile", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile"}
+    | {"tmp_path", "tmp_path_factory", "write_text", "write_bytes", "makedirs"}
+)
+"""Names by which tests are known to use files; `open` as an attribute is something else's."""
 FORGOTTEN = "  # the tests forgot to import it"
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 # Those that are read for their names when tests import all of one: reading them has no side effects.
@@ -199,8 +204,18 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         tests=snippets,
         names=taken.names,
         imports=required_packages([setup_text, *snippets]),
+        shares_files=_uses_files([*setup, *tests]),
         code=packed(setup_text, snippets),
     )
+
+
+def _uses_files(parts: Sequence[Statement]) -> bool:
+    nodes = [node for part in parts for node in ast.walk(part.node)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)} - {"open"}
+    names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    names |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    return not names.isdisjoint(_FILES)
 
 
 def _importing_the_solution(module: Module, entry_point: str | None) -> Module:

@@ -21,8 +21,6 @@ from trl_grpo_ext.sandbox.packages import is_refused
 
 _CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")  # `check(add)`, `check(Solution().add)`
 _NEEDS = {
-    "files that tests and program share": {"tempfile", "NamedTemporaryFile", "TemporaryDirectory", "mkdtemp", "mkstemp"}
-    | {"write_text", "read_text", "write_bytes", "read_bytes", "open", "tmp_path"},
     "threads of the tests that wait for each other": {"Thread", "ThreadPoolExecutor", "Barrier", "Timer"},
     "text of the program that tests run": {"exec", "doctest", "InteractiveInterpreter"},
     "processes": {"multiprocessing", "ProcessPoolExecutor", "subprocess", "Popen"},
@@ -119,8 +117,8 @@ def unsupported_needs(suite: Suite) -> str:
     """What the tests seem to need that is not there; empty if nothing.
 
     Examples:
-        >>> unsupported_needs(CallSuite(tests=("with open('x') as f: assert f.read() == g()",), names=("g",)))
-        'files that tests and program share'
+        >>> unsupported_needs(CallSuite(tests=("import weakref\nassert weakref.ref(f())()",), names=("f",)))
+        'weak references'
     """
     if not isinstance(suite, CallSuite):
         return ""

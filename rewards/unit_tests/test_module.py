@@ -74,7 +74,7 @@ def _module(parts: list[Statement], found: list[_Test]) -> Module:
     if all(_is_plain(part.node) for part in kept):
         return Module(tuple(kept), tuple(f"{test.name}()" for test in found))
     _check_pytest(kept, found)
-    preamble = shim_setup(_takes_builtin_fixtures(found))
+    preamble = shim_setup(_takes_builtin_fixtures(kept))
     return Module(tuple(map(_with_own_bodies, kept)), tests, preamble=preamble)
 
 
@@ -229,7 +229,11 @@ def _check_pytest(parts: list[Statement], found: list[_Test]) -> None:
                 _need(f"pytest.{alias.name}", alias.name in _SHIM_NAMES)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.fixture", "fixture"}:
             _need("pytest.fixture(params=...)", all(keyword.arg != "params" for keyword in node.keywords))
-    fixtures = {name for node in nodes if isinstance(node, _Function) for name in _fixture_names(node)}
+    makers = [node for node in nodes if isinstance(node, _Function) and _is_fixture(node)]
+    fixtures = {name for maker in makers for name in _fixture_names(maker)}
+    for maker in makers:
+        for name in _arguments(maker):
+            _need_fixture(name, fixtures | {"self"})
     for test in found:
         if not test.left_out:
             _check_arguments(test, fixtures)
@@ -249,8 +253,7 @@ def _fixture_names(node: _Function) -> list[str]:
 
 
 def _check_arguments(test: _Test, fixtures: set[str]) -> None:
-    wanted = [argument.arg for argument in test.node.args.args]
-    wanted = wanted[: len(wanted) - len(test.node.args.defaults)][0 if test.owner is None else 1 :]
+    wanted = _arguments(test.node)[0 if test.owner is None else 1 :]
     marks = [*test.node.decorator_list, *(test.owner.decorator_list if test.owner else [])]
     calls = [mark for mark in marks if isinstance(mark, ast.Call)]
     named = [mark.args[0] for mark in calls if mark.args and ast.unparse(mark.func).endswith("parametrize")]
@@ -258,12 +261,22 @@ def _check_arguments(test: _Test, fixtures: set[str]) -> None:
         return
     given = {name.strip() for each in named for text in _texts(each) for name in text.split(",")}
     for name in wanted:
-        _need(f"the fixture {name!r}", name in given or name in fixtures or name in builtin_fixtures.BUILTIN_FIXTURES)
+        _need_fixture(name, fixtures | given)
 
 
-def _takes_builtin_fixtures(found: Sequence[_Test]) -> bool:
-    names = {argument.arg for test in found for argument in test.node.args.args}
-    return not names.isdisjoint(builtin_fixtures.BUILTIN_FIXTURES)
+def _arguments(node: _Function) -> list[str]:
+    """Return the names of the parameters that have no default."""
+    names = [argument.arg for argument in node.args.args]
+    return names[: len(names) - len(node.args.defaults)]
+
+
+def _need_fixture(name: str, known: set[str]) -> None:
+    _need(f"the fixture {name!r}", name in known or name in builtin_fixtures.BUILTIN_FIXTURES)
+
+
+def _takes_builtin_fixtures(parts: Sequence[Statement]) -> bool:
+    nodes = (node for part in parts for node in ast.walk(part.node))
+    return any(isinstance(node, ast.arg) and node.arg in builtin_fixtures.BUILTIN_FIXTURES for node in nodes)
 
 
 def _texts(node: ast.expr) -> list[str]:

@@ -395,12 +395,12 @@ def test_check_data_finds_tests_that_nan_an_emptied_list_and_a_swallowed_asserti
 
 
 def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_supported() -> None:
-    files = "import tempfile\ndef test_a():\n    with tempfile.TemporaryDirectory() as d: assert f(d) == []"
     threads = (
         "import threading\ndef test_a():\n    t = threading.Thread(target=f)\n    t.start()\n    t.join()\n"
         "    assert f() == 7"
     )
-    tests = [["assert f(1) == pi"], files, threads, ["assert f(2) == 4"]]
+    source = "import inspect\ndef test_a():\n    assert 'return' in inspect.getsource(f)"
+    tests = [["assert f(1) == pi"], source, threads, ["assert f(2) == 4"]]
     references = ["from math import pi\ndef f(x): return pi", "", "def f(): return 7", "def f(x): return x * x"]
     assert problems(*tests, solution=references) == {0: {"tests_forget_an_import"}, 1: {"tests_need_unsupported"}}
 

@@ -22,9 +22,6 @@ CORPUS = Path(__file__).parents[1] / "data" / "unusual_programs.txt"
 UNSUPPORTED = {
     "enums: ordered by their own methods": "order among returned objects",
     "subclasses: UserDict and UserList": "an object of the program against plain data",
-    "files: the test writes and the program reads": "files",
-    "files: tmp_path": "files",
-    "files: the program writes and the test reads": "files",
     "threads: of the test, that wait for each other": "threads of the test",
     "threads: a barrier": "threads of the test",
     "pickle: a round trip": "pickles of objects of the program",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, run_result_of
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, no_verdict, run_result_of
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
@@ -23,6 +23,8 @@ REPORT_BYTES = 8 << 20  # what a judge may say of one program
 
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """Run the tests against the program; raises LostError or IsolationError if the sandbox fails."""
+    if suite.shares_files and not zygote.namespaces:
+        return no_verdict("the tests use files, which programs may write only in namespaces; see `doctor`")
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
         solution, solution_end, control, control_end, left, right = ends
@@ -30,6 +32,7 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
             zygote.children(
                 ("solution", job.limits, [solution_end, left]),
                 ("judge", judge_limits(job.limits), [control_end, right]),
+                shares_files=suite.shares_files,
             )
         )
         tell(solution, {"program": job.program})

@@ -49,6 +49,8 @@ class CallSuite:
         names: What `setup` and `tests` take from the solution. They are bound to stand-ins that call it.
         imports: Packages that the setup and the tests import whatever the program does. If one is not there, the tests
             are at fault.
+        shares_files: Whether the tests use files, as `tempfile` and `tmp_path` do: they and the program then write to
+            one folder, which is gone after the run.
         code: The setup and the tests compiled by this Python, by `inside.compiled.pack`; nothing to have each judge
             compile them. It never leaves this machine, and none is taken from another.
     """
@@ -57,6 +59,7 @@ class CallSuite:
     names: tuple[str, ...]
     setup: str = ""
     imports: tuple[str, ...] = ()
+    shares_files: bool = False
     code: str = field(default="", compare=False, repr=False)
 
 

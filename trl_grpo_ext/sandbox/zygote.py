@@ -94,10 +94,12 @@ class Zygote(ChildProcess):
             raise
 
     @contextlib.contextmanager
-    def children(self, *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]]) -> Iterator[list[int]]:
+    def children(
+        self, *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]], shares_files: bool = False
+    ) -> Iterator[list[int]]:
         """Fork children, each a (kind, limits, files); their numbers. The files are theirs then, and closed here.
 
-        Those whose numbers are in the list at the end are killed.
+        Those whose numbers are in the list at the end are killed. With `shares_files`, all write to one folder.
         """
         numbers = [next(self._numbers) for _ in wanted]
         order = [
@@ -105,7 +107,7 @@ class Zygote(ChildProcess):
             for number, (kind, limits, files) in zip(numbers, wanted, strict=True)
         ]
         passed = [file for _, _, files in wanted for file in files]
-        self._order({"spawn": order}, [file.fileno() for file in passed])
+        self._order({"spawn": order, "shares_files": shares_files}, [file.fileno() for file in passed])
         try:
             for file in passed:
                 file.close()

@@ -136,6 +136,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "delete": delattr,
     "dir": dir,
     "getitem": lambda target, key: target[key],
+    "chdir": os.chdir,
     "seed": lambda value: importlib.import_module("random").seed(value),
     "eq": lambda one, other: bool(one == other),
     "hash": hash,

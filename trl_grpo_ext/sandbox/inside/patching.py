@@ -34,6 +34,8 @@ def share_changes(program: ProgramProxy) -> None:
     text = "".join(line for line in lines if not line.startswith(_RUNNER))
     if "seed" in text:
         _share_seeds(program)
+    if "chdir" in text:
+        _share_folder(program)
     for module in LIBRARY:
         if module in text:
             _forward_library(program, module)
@@ -56,6 +58,16 @@ def _share_seeds(program: ProgramProxy) -> None:
         program.request("seed", a)
 
     random.seed = seed_both
+
+
+def _share_folder(program: ProgramProxy) -> None:
+    chdir = os.chdir
+
+    def chdir_both(path: Any) -> None:
+        chdir(path)
+        program.request("chdir", os.getcwd())
+
+    os.chdir = chdir_both
 
 
 def _forward_library(program: ProgramProxy, module: str) -> None:

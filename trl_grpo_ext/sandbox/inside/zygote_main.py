@@ -6,8 +6,10 @@ memory of another. The zygote is process 1 of its process tree: when it goes, ho
 
 Orders are JSON messages, with the descriptors of the children that they ask for:
 
-    {"spawn": [{"id": 7, "kind": "solution", "limits": {...}, "descriptors": 2}]}
+    {"spawn": [{"id": 7, "kind": "solution", "limits": {...}, "descriptors": 2}], "shares_files": false}
     {"end": [7]}                                   kill these children, and clean up
+
+With `shares_files`, the children of an order write to one folder, which goes with them.
 
 Answers: `{"up": true}` or `{"failed": "why"}` once; `{"exits": [{"number": 7, "status": .., "cpu_seconds": ..,
 "memory_kb": ..}]}` when a child has ended; the same and `"ended": true` when the children were killed.
@@ -70,6 +72,7 @@ class Forker:
         self._cell = cell
         self._children: dict[int, Child] = {}
         self._walls: dict[tuple[object, ...], list[kernel.PreparedCall]] = {}
+        self._shares_files = False
         self._poller = select.poll()
         self._poller.register(control, select.POLLIN)
         self._fork = kernel.forking(kernel.CLONE_NEWPID) if cell.namespaces else os.fork
@@ -99,10 +102,17 @@ class Forker:
             return False
         order = from_json(message.decode())
         if "spawn" in order:
+            self._share_files(order["spawn"], order["shares_files"])
             self._spawn(order["spawn"], descriptors)
         if "end" in order:
             self._tell({"exits": self._end(order["end"]), "ended": True})
         return True
+
+    def _share_files(self, children: Sequence[dict[str, Any]], shares_files: bool) -> None:
+        """Have the next children share a folder, or each have its own: one order is carried out at a time."""
+        if shares_files and self._cell.namespaces:
+            self._cell.mount_shared(children[0]["limits"]["disk_mb"])
+            self._shares_files = True
 
     def _spawn(self, children: Sequence[dict[str, Any]], descriptors: list[int]) -> None:
         """Fork children, one right after another: after each fork, all that this process touches is copied again."""
@@ -125,11 +135,13 @@ class Forker:
             os.close(descriptor)
 
     def _walls_of(self, kind: str, limits: dict[str, Any], placed: tuple[int, ...]) -> list[kernel.PreparedCall]:
-        key = kind, *limits.values(), *placed
+        shared = self._shares_files
+        key = kind, shared, *limits.values(), *placed
         if key not in self._walls:
             if len(self._walls) >= _KEPT_WALLS:
                 self._walls.clear()
-            walls = self._cell.walls(limits, descriptors=len(placed), keeps_files=kind != "judge")
+            keeps_files = shared or kind != "judge"
+            walls = self._cell.walls(limits, descriptors=len(placed), keeps_files=keeps_files, own_folder=not shared)
             self._walls[key] = [*self._cell.place(placed), *walls]
         return self._walls[key]
 
@@ -145,7 +157,11 @@ class Forker:
         ended = [child for child in self._children.values() if child.number in numbers]
         for child in ended:
             os.kill(child.pid, signal.SIGKILL)
-        return [self._reap(child) for child in ended]
+        left = [self._reap(child) for child in ended]
+        if self._shares_files:
+            self._cell.unmount_shared()
+            self._shares_files = False
+        return left
 
     def _kill_greedy(self) -> None:
         """Kill programs with too many threads: the kernel counts neither root's, nor a user's apart from the others."""

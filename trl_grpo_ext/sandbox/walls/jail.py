@@ -46,17 +46,21 @@ class Cell:
     base_bytes: int
     tasks: int | None
 
-    def walls(self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool) -> list[kernel.PreparedCall]:
+    def walls(
+        self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool, own_folder: bool = True
+    ) -> list[kernel.PreparedCall]:
         """The calls that put a child into its jail, once its descriptors are in their places; for `lock`.
 
         Args:
             limits: `job.Limits` as a dict.
             descriptors: How many it has. All others are closed.
-            keeps_files: Whether it may write to the scratch folder, if that is its own.
+            keeps_files: Whether it may write to the scratch folder, where there are namespaces.
+            own_folder: Whether that folder is the child's alone; else it is the one of `mount_shared`.
         """
         return [
             kernel.call("setsid"),
-            *self._places(limits, keeps_files=keeps_files),
+            *(self._mounting(limits["disk_mb"]) if self.namespaces and keeps_files and own_folder else ()),
+            kernel.call("chdir", os.fsencode(self.scratch)),
             *self._limits(limits),
             *(becoming(self.user) if self.user is not None else ()),
             *([kernel.dropping_capabilities()] if self.filter else ()),
@@ -87,14 +91,26 @@ class Cell:
         if os.getppid() == 1:  # the zygote went while PDEATHSIG was not yet set
             os._exit(1)
 
-    def _places(self, limits: dict[str, Any], *, keeps_files: bool) -> Iterator[kernel.PreparedCall]:
-        if self.namespaces and keeps_files:
-            size = f"size={limits['disk_mb']}m,nr_inodes=4096,mode=700"
-            owner = "" if self.user is None else f",uid={self.user},gid={self.user}"
-            flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-            yield kernel.call("unshare", kernel.CLONE_NEWNS)
-            yield kernel.call("mount", b"tmpfs", self.scratch.encode(), b"tmpfs", flags, (size + owner).encode())
-        yield kernel.call("chdir", os.fsencode(self.scratch))
+    def mount_shared(self, disk_mb: int) -> None:
+        """Mount a scratch folder in this process, a zygote, that all its children share until `unmount_shared`.
+
+        A judge opens the files that a program has left there, so nobody follows symbolic links in it.
+        """
+        kernel.perform([self._mount(disk_mb, kernel.MS_NOSYMFOLLOW)])
+
+    def unmount_shared(self) -> None:
+        """Drop the folder of `mount_shared` with all that is in it."""
+        kernel.do("umount2", self.scratch.encode(), kernel.MNT_DETACH)
+
+    def _mounting(self, disk_mb: int) -> list[kernel.PreparedCall]:
+        """The calls by which a child mounts a scratch folder that no other process sees."""
+        return [kernel.call("unshare", kernel.CLONE_NEWNS), self._mount(disk_mb)]
+
+    def _mount(self, disk_mb: int, more_flags: int = 0) -> kernel.PreparedCall:
+        size = f"size={disk_mb}m,nr_inodes=4096,mode=700"
+        owner = "" if self.user is None else f",uid={self.user},gid={self.user}"
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC | more_flags
+        return kernel.call("mount", b"tmpfs", self.scratch.encode(), b"tmpfs", flags, (size + owner).encode())
 
     def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
         yield limiting("RLIMIT_CPU", max(1, math.ceil(limits["cpu_seconds"])))

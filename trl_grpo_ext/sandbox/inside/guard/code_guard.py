@@ -5,7 +5,7 @@ A test may hand a text of the program to `eval`, and so may the library: `typing
 asks for it, and the guard ends the judge unless the code is one of these:
 
 * the tests as the dataset has them, and texts that stand in them as constants, as in `exec("x = 3")`;
-* files of the library and of packages, when they are imported;
+* files of the library and of packages, when they are imported: none in the folder that tests and program share;
 * what the library writes for classes of the tests: data classes, named tuples, mocks.
 
 A test's own `eval(f(3)) == 24` is answered by `expressions`, which runs nothing. To read a text to a tree is allowed,
@@ -16,6 +16,7 @@ from __future__ import annotations
 import __future__
 
 import builtins
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from typing import Any, NoReturn
 from trl_grpo_ext.sandbox.inside.compiled import FORMATTED
 from trl_grpo_ext.sandbox.inside.guard.expressions import NotPlainError, evaluate, is_plain_class
 from trl_grpo_ext.sandbox.inside.guard.formats import FormatCheck
+from trl_grpo_ext.sandbox.walls.filesystem import PRIVATE_SCRATCH
 
 _compile, _exec, _eval = builtins.compile, builtins.exec, builtins.eval
 
@@ -266,7 +268,13 @@ def _is_of_importer(frame: FrameType | None) -> bool:
     while frame is not None and _module(frame) in _IMPORTERS:
         loaders.append(frame.f_locals.get("self"))
         frame = frame.f_back
-    return bool(loaders) and all(each is None or type(each).__module__ in _LOADERS for each in loaders)
+    return bool(loaders) and all(each is None or _is_of_library(each) for each in loaders)
+
+
+def _is_of_library(loader: Any) -> bool:
+    """Whether a loader is Python's own, and does not read where the program may write."""
+    path = str(getattr(loader, "path", None) or getattr(loader, "archive", ""))
+    return type(loader).__module__ in _LOADERS and not os.path.realpath(path).startswith(PRIVATE_SCRATCH)
 
 
 def _place(frame: FrameType) -> str:
