@@ -81,6 +81,11 @@ def test_a_judge_that_talks_nonsense_was_taken_over_by_the_program(messages: tup
     assert endings(report) == [Ending.PROTOCOL] * 2
 
 
+def test_half_a_surrogate_in_what_a_program_says_becomes_an_escape() -> None:
+    report = report_of(SECOND | {"test": 0, "ending": "error", "detail": "SystemExit: \ud800"})
+    assert report.results[0].detail == "SystemExit: \\ud800"
+
+
 def test_tests_that_do_not_run_are_the_datas_fault() -> None:
     result = report_of({"bad_tests": "SyntaxError"}).conclude(TestResult(ending=Ending.TIMEOUT), lambda: None)
     assert (result.ending, result.detail, result.tests) == (Ending.BAD_TESTS, "SyntaxError", ())

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from trl_grpo_ext.support.budget import BUDGET_SPENT
+from trl_grpo_ext.support.text import encodable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +110,20 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """How one test ended, and a line that says why."""
+    """How one test ended, and a line that says why, in characters that any file and console takes.
+
+    Examples:
+        >>> TestResult(ending=Ending.ERROR, detail="SystemExit: \\ud800").detail
+        'SystemExit: \\\\ud800'
+    """
 
     __test__ = False  # tells pytest that this is not a test
 
     ending: Ending
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", encodable(self.detail))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
