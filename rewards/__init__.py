@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.ifeval.verifier import ifeval_reward as ifeval_reward
     from trl_grpo_ext.rewards.language import LanguageVerifier as LanguageVerifier
     from trl_grpo_ext.rewards.language import language_reward as language_reward
+    from trl_grpo_ext.rewards.length_limits import CosineLengthVerifier as CosineLengthVerifier
+    from trl_grpo_ext.rewards.length_limits import OverlongVerifier as OverlongVerifier
     from trl_grpo_ext.rewards.lengths import ConciseVerifier as ConciseVerifier
     from trl_grpo_ext.rewards.lengths import TokenBudgetVerifier as TokenBudgetVerifier
     from trl_grpo_ext.rewards.lengths import concise_reward as concise_reward
@@ -56,8 +58,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.run_without_error import run_without_error_reward as run_without_error_reward
     from trl_grpo_ext.rewards.tool_calls import ToolCallsVerifier as ToolCallsVerifier
     from trl_grpo_ext.rewards.tool_calls import tool_calls_reward as tool_calls_reward
-    from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier as CosineLengthVerifier
-    from trl_grpo_ext.rewards.trl_lengths import OverlongVerifier as OverlongVerifier
     from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier as UnitTestVerifier
     from trl_grpo_ext.rewards.unit_tests.verifier import unit_test_reward as unit_test_reward
 else:

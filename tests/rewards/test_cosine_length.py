@@ -1,4 +1,4 @@
-"""The cosine-scaled reward: TRL's formula, our correctness."""
+"""The cosine-scaled reward: the paper's formula, our correctness."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Sample, Status, Verdict, Verifier, verifier
-from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, trl_lengths
-from trl_grpo_ext.rewards.trl_lengths import CosineLengthVerifier
+from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
+from trl_grpo_ext.rewards.length_limits import CosineLengthVerifier
 from trl_grpo_ext.verdict import grader_error, skipped
-
-pytestmark = pytest.mark.skipif("get_cosine_scaled_reward" not in dir(trl.rewards), reason="TRL has it from 1.7 on")
 
 VERDICTS = {
     "right": Verdict(status=Status.CORRECT, score=1.0, answer="4"),
@@ -129,21 +127,22 @@ def test_the_score_is_the_papers_cosine_between_the_bounds(
     assert score == pytest.approx(long + (short - long) * (1 + cosine) / 2)
 
 
-def test_trl_is_asked_once_for_a_length_and_a_correctness(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    factory = trl.rewards.get_cosine_scaled_reward
+@pytest.mark.skipif("get_cosine_scaled_reward" not in dir(trl.rewards), reason="TRL has it from 1.7 on")
+@pytest.mark.parametrize("tokens", [0, 1, 49, 100, 101])
+def test_the_score_is_that_of_trl(tokens: int) -> None:
+    answers = [[{"role": "assistant", "content": text}] for text in (r"\boxed{4}", r"\boxed{5}")]
+    ids, golds = [[1] * tokens] * 2, ["$4$", "$4$"]
+    theirs = trl.rewards.get_cosine_scaled_reward(max_len=100)(completions=answers, solution=golds, completion_ids=ids)
+    ours = CosineLengthVerifier(max_len=100, correctness=says)(["right", "wrong"], completion_ids=ids)
+    assert ours == pytest.approx(theirs)
 
-    def counting(*scale: Any) -> Any:
-        asked.append(1)
-        return factory(*scale)
 
-    monkeypatch.setattr(trl.rewards, "get_cosine_scaled_reward", counting)
-    scaled = CosineLengthVerifier(max_len=977, correctness=says)
-    texts, ids = ["right", "wrong", "mute"] * 20, [[1] * 50] * 60
-    assert scaled(texts, completion_ids=ids) == scaled(texts, completion_ids=ids)
-    assert len(asked) == 2
-    CosineLengthVerifier(max_len=978, correctness=says)(["right"], completion_ids=[[1] * 50])
-    assert len(asked) == 3
+def test_the_limit_is_the_trainers_unless_the_verifier_has_one() -> None:
+    ids = [[1] * 50]
+    assert CosineLengthVerifier(correctness=says).for_limit(100)(["right"], completion_ids=ids) == [0.75]
+    assert CosineLengthVerifier(correctness=says, max_len=50).for_limit(100)(["right"], completion_ids=ids) == [0.5]
+    with pytest.raises(ValueError, match="set max_len to the max_completion_length"):
+        CosineLengthVerifier(correctness=says)(["right"], completion_ids=ids)
 
 
 def test_it_asks_for_the_columns_of_its_verifier() -> None:
@@ -177,9 +176,3 @@ def test_it_pickles_with_its_verifier_and_works_off_the_main_thread() -> None:
     thread.start()
     thread.join()
     assert scores == pytest.approx([0.75, -0.75])
-
-
-def test_a_trl_without_it_is_refused_with_the_release_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trl_lengths, "FACTORY", "get_no_such_reward")
-    with pytest.raises(ValueError, match=r"get_no_such_reward, which TRL has from 1\.7 on; installed is \d"):
-        CosineLengthVerifier(max_len=10)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, VerifiedGRPOTrainer
 from trl_grpo_ext.rewards import FirstScored
-from trl_grpo_ext.rewards.trl_lengths import OverlongVerifier
+from trl_grpo_ext.rewards.length_limits import OverlongVerifier
 
 VERIFIER = OverlongVerifier(max_completion_len=100, soft_punish_cache=20)
 

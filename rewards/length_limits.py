@@ -1,10 +1,10 @@
-"""TRL's own rewards of lengths, each with a verdict. Ours hand them token ids; the formulas are TRL's."""
+"""Rewards of a completion's length against the trainer's limit: DAPO's soft punishment, and the cosine."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from trl_grpo_ext.protocol import Verifier, is_number, is_whole_number
 from trl_grpo_ext.rewards.composed import Rescored
@@ -12,13 +12,7 @@ from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
-FACTORY = "get_cosine_scaled_reward"
 BOUNDS = ("min_value_wrong", "max_value_wrong", "min_value_correct", "max_value_correct")
-
-# TRL's callable judges mathematics itself, and a model's answer could hang it for ever. Instead it gets an answer that
-# is surely right, or surely wrong. So the correctness is ours, and the formula is TRL's.
-STAND_IN = [{"role": "assistant", "content": r"\boxed{1}"}]
-RIGHT_GOLD, WRONG_GOLD = "$1$", "$2$"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,25 +78,28 @@ class OverlongVerifier(Verifier):
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError where no limit is known, whatever the columns are."""
-        if self.max_completion_len is None:
-            raise ValueError(
-                f"The verifier {self.__name__!r} does not know the limit of completions, since only "
-                f"VerifiedGRPOTrainer and recipes tell it: set max_completion_len to the max_completion_length."
-            )
+        _check_limit(self, self.max_completion_len, "max_completion_len")
 
     def verify(self, sample: Sample) -> Verdict:
         if self.max_completion_len is None:
             return grader_error("limit_unknown")
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
-        from trl.rewards import get_soft_overlong_punishment
-
-        (score,) = get_soft_overlong_punishment(self.max_completion_len, self._cache)(
-            completion_ids=[sample.completion_ids]
-        )
-        if score == 0:
+        beyond = len(sample.completion_ids) - (self.max_completion_len - self._cache)
+        if beyond <= 0:
             return Verdict(status=Status.CORRECT, score=0.0)
-        return Verdict(status=Status.INCORRECT, score=score, reason="near_limit" if score > -1 else "overlong")
+        if beyond > self._cache:
+            return Verdict(status=Status.INCORRECT, score=-1.0, reason="overlong")
+        reason = "near_limit" if beyond < self._cache else "overlong"
+        return Verdict(status=Status.INCORRECT, score=-beyond / self._cache, reason=reason)
+
+
+def _check_limit(verifier: Verifier, limit: int | None, setting: str) -> None:
+    if limit is None:
+        raise ValueError(
+            f"The verifier {verifier.__name__!r} does not know the limit of completions, since only "
+            f"VerifiedGRPOTrainer and recipes tell it: set {setting} to the max_completion_length."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,14 +107,15 @@ class CosineLengthVerifier(Rescored):
     r"""A right answer scores more if it is short, a wrong one less; between them, a cosine of the length.
 
     It takes the place of the accuracy reward, and steers the length of a chain of thought: a wrong answer is worth a
-    longer try. The formula is TRL's (`trl.rewards.get_cosine_scaled_reward`, from TRL 1.7 on). What is right is said by
+    longer try. The formula is the paper's, as in `trl.rewards.get_cosine_scaled_reward`. What is right is said by
     `correctness`, in its worker process or sandbox, where TRL's own would compare formulas in the trainer's process.
 
     A wrong answer of full length scores best among the wrong ones, so a policy that cannot solve a task learns to fill
     the length. Put a `RepetitionVerifier` beside it, as the paper does.
 
     Args:
-        max_len: Tokens at which the long end of the scale is reached; as a rule the trainer's `max_completion_length`.
+        max_len: Tokens at which the long end of the scale is reached. By default the `max_completion_length` of
+            `VerifiedGRPOTrainer` or of the recipe; TRL's own trainers do not tell it.
         min_value_wrong: The score of a wrong answer of no length.
         max_value_wrong: The score of a wrong answer of `max_len` tokens or more.
         min_value_correct: The score of a right answer of `max_len` tokens or more.
@@ -136,10 +134,10 @@ class CosineLengthVerifier(Rescored):
     | partly right | as wrong | `incorrect` |
     | `correctness` has no score for it | none | those of `correctness`, with its blame |
     | of unknown length (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
+    | any, where no limit is known | none, the grader's fault | `limit_unknown` |
 
     Raises:
-        ValueError: for a `max_len` below 1, scores that are not in rising order, a `correctness` that is none, or a TRL
-            before 1.7.
+        ValueError: for a `max_len` below 1, scores that are not in rising order, or a `correctness` that is none.
 
     Examples:
         >>> verifier = CosineLengthVerifier(max_len=100)
@@ -149,7 +147,7 @@ class CosineLengthVerifier(Rescored):
     Source: Demystifying Long Chain-of-Thought Reasoning, appendix C.1 (https://huggingface.co/papers/2502.03373).
     """
 
-    max_len: int
+    max_len: int | None = None
     min_value_wrong: float = -1.0
     max_value_wrong: float = -0.5
     min_value_correct: float = 0.5
@@ -158,7 +156,7 @@ class CosineLengthVerifier(Rescored):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not is_whole_number(self.max_len, least=1):
+        if self.max_len is not None and not is_whole_number(self.max_len, least=1):
             raise ValueError(
                 f"max_len is a number of tokens, 1 or more, such as the trainer's max_completion_length; "
                 f"got {self.max_len!r}."
@@ -170,36 +168,29 @@ class CosineLengthVerifier(Rescored):
                 f"got {', '.join(map(repr, bounds))}."
             )
         super().__post_init__()
-        _check_trl()
+
+    def for_limit(self, tokens: int) -> CosineLengthVerifier:
+        """Return this verifier with the trainer's limit, if it has none of its own."""
+        return self if self.max_len else replace(self, max_len=tokens)
+
+    def check_columns(self, columns: Collection[str]) -> None:
+        """Raise a ValueError where no limit is known, or where `correctness` lacks a column."""
+        _check_limit(self, self.max_len, "max_len")
+        super().check_columns(columns)
 
     def rescored(self, sample: Sample, verdict: Verdict) -> Verdict:
+        if self.max_len is None:
+            return grader_error("limit_unknown")
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
         status = Status.INCORRECT if verdict.status is Status.PARTIAL else verdict.status
-        scale = (self.max_len, *(getattr(self, bound) for bound in BOUNDS))
-        score = _score(scale, status is Status.CORRECT, len(sample.completion_ids))
-        return replace(verdict, status=status, score=score)
+        progress = min(len(sample.completion_ids) / self.max_len, 1.0)
+        return replace(verdict, status=status, score=self._score(status is Status.CORRECT, progress))
 
-
-def _check_trl() -> None:
-    """Raise a ValueError if TRL has no cosine; importing that, and with it perhaps sympy, is left for later."""
-    import trl
-    import trl.rewards
-
-    if FACTORY not in dir(trl.rewards):
-        raise ValueError(
-            f"This needs trl.rewards.{FACTORY}, which TRL has from 1.7 on; installed is {trl.__version__}. "
-            f"Upgrade it: pip install 'trl>=1.7'"
-        )
-
-
-@lru_cache(maxsize=65_536)
-def _score(scale: tuple[float, ...], right: bool, length: int) -> float:
-    """TRL's score of a right or a wrong answer of this length; remembered, since math-verify looks at each stand-in."""
-    from trl.rewards import get_cosine_scaled_reward
-
-    gold = RIGHT_GOLD if right else WRONG_GOLD
-    (score,) = get_cosine_scaled_reward(*scale)(completions=[STAND_IN], solution=[gold], completion_ids=[[0] * length])
-    if score is None:
-        raise RuntimeError("TRL's accuracy_reward could not read a gold of one digit")
-    return float(score)
+    def _score(self, is_right: bool, progress: float) -> float:
+        """Go from the score of no length to that of `max_len` tokens along half a cosine."""
+        if is_right:
+            shortest, longest = self.max_value_correct, self.min_value_correct
+        else:
+            shortest, longest = self.min_value_wrong, self.max_value_wrong
+        return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2
