@@ -113,7 +113,6 @@ def verifiers(base_url: str) -> dict[str, Verifier]:
         "numeric": {"column": "number"},
         "overlong": {"max_completion_len": 100, "soft_punish_cache": 20},
         "regex": {"pattern": r"\d+"},
-        "run_without_error": {"timeout": TIMEOUT},
         "tags": {"tags": ["think", "answer"]},
         "token_budget": {"budget": 50},
         "unit_test": {"timeout": TIMEOUT, "second_opinion": True},

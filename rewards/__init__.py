@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.formats.tags import TagsVerifier as TagsVerifier
     from trl_grpo_ext.rewards.formats.tags import ThinkFormatVerifier as ThinkFormatVerifier
     from trl_grpo_ext.rewards.formats.tags import think_format_reward as think_format_reward
-    from trl_grpo_ext.rewards.formats.xml_format import XmlVerifier as XmlVerifier
     from trl_grpo_ext.rewards.ifeval.verifier import IFEvalVerifier as IFEvalVerifier
     from trl_grpo_ext.rewards.ifeval.verifier import ifeval_reward as ifeval_reward
     from trl_grpo_ext.rewards.language import LanguageVerifier as LanguageVerifier
@@ -54,8 +53,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with
     from trl_grpo_ext.rewards.repetition import RepetitionVerifier as RepetitionVerifier
     from trl_grpo_ext.rewards.repetition import diversity_reward as diversity_reward
     from trl_grpo_ext.rewards.repetition import repetition_reward as repetition_reward
-    from trl_grpo_ext.rewards.run_without_error import RunWithoutErrorVerifier as RunWithoutErrorVerifier
-    from trl_grpo_ext.rewards.run_without_error import run_without_error_reward as run_without_error_reward
     from trl_grpo_ext.rewards.tool_calls import ToolCallsVerifier as ToolCallsVerifier
     from trl_grpo_ext.rewards.tool_calls import tool_calls_reward as tool_calls_reward
     from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier as UnitTestVerifier

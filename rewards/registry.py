@@ -44,14 +44,17 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "reasoning_gym": ("reasoning_gym.verifier", "ReasoningGymVerifier"),
     "regex": ("formats.regex", "RegexVerifier"),
     "repetition": ("repetition", "RepetitionVerifier", "repetition_reward"),
-    "run_without_error": ("run_without_error", "RunWithoutErrorVerifier", "run_without_error_reward"),
     "tags": ("formats.tags", "TagsVerifier"),
     "think_format": ("formats.tags", "ThinkFormatVerifier", "think_format_reward"),
     "token_budget": ("lengths", "TokenBudgetVerifier"),
     "tool_calls": ("tool_calls", "ToolCallsVerifier", "tool_calls_reward"),
     "unit_test": ("unit_tests.verifier", "UnitTestVerifier", "unit_test_reward"),
-    "xml": ("formats.xml_format", "XmlVerifier"),
 }
+GONE = {
+    "run_without_error": "`unit_test` with `run_only: true` does it.",
+    "xml": "`tags` checks tags and their order.",
+}
+"""Verifiers of earlier versions, and what to use now."""
 
 
 def exports() -> dict[str, str]:
@@ -87,6 +90,8 @@ def find_verifier(name: str) -> object:
         'MathVerifier'
     """
     claims = claims_on(name)
+    if name in GONE:
+        raise ValueError(f"there is no verifier {name!r} any more. {GONE[name]}")
     if not claims:
         raise ValueError(f"there is no verifier {name!r}. {did_you_mean(_short(name), verifier_names())}")
     if len(claims) > 1:

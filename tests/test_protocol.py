@@ -37,7 +37,6 @@ from trl_grpo_ext.rewards import (
     TagsVerifier,
     ThinkFormatVerifier,
     TokenBudgetVerifier,
-    XmlVerifier,
     boxed_reward,
     code_format_reward,
     exact_text_reward,
@@ -221,7 +220,6 @@ SHIPPED = [
     overlap_reward,
     LanguageVerifier(language="en"),
     TagsVerifier(tags=["think", "answer"]),
-    XmlVerifier(),
     AllOf(verifiers=[BoxedVerifier(), MathVerifier()]),
     FirstScored(verifiers=[MathVerifier(), BoxedVerifier()]),
     inline,
@@ -251,7 +249,6 @@ CONFIGURED = [
     RepetitionVerifier(name="loops"),
     TagsVerifier(tags=["a", "a/b+"]),
     TokenBudgetVerifier(column="budget", name="length"),
-    XmlVerifier(required=["a/b@c"]),
 ]
 
 

@@ -12,7 +12,7 @@ from trl_grpo_ext.rewards.unit_tests.program import PromptCode, complete_program
 from trl_grpo_ext.rewards.unit_tests.scoring import Groups, groups_of
 from trl_grpo_ext.rewards.unit_tests.source import imported_packages, packed
 from trl_grpo_ext.sample import Prompt
-from trl_grpo_ext.sandbox.job import CallSuite, Suite
+from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 from trl_grpo_ext.support.memo import Memo
 
 Part = Literal["all", "shown", "hidden"]
@@ -78,6 +78,12 @@ def read_row(
     if isinstance(found, BadTests):
         raise found.with_traceback(None)  # it is remembered, and would gather tracebacks
     return found
+
+
+def row_without_tests(prompt: Prompt | None) -> ReadRow:
+    """A row whose one test runs the program without input; see `trials.whatever_it_printed`."""
+    suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
+    return ReadRow(suite=suite, groups=None, entry_point=None, code=prompt_code(prompt, None))
 
 
 def _read(

@@ -117,7 +117,7 @@ def unsupported_needs(suite: Suite) -> str:
     """What the tests seem to need that is not there; empty if nothing.
 
     Examples:
-        >>> unsupported_needs(CallSuite(tests=("import weakref\nassert weakref.ref(f())()",), names=("f",)))
+        >>> unsupported_needs(CallSuite(tests=("assert weakref.ref(f())()",), names=("f",)))
         'weak references'
     """
     if not isinstance(suite, CallSuite):

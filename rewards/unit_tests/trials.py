@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, Suite
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, Suite, TestResult
 
 REFERENCE = "the reference"
 EMPTY_ARRAY = "__import__('numpy').empty((0, 1, 1))"  # which is close to any array: nothing is left to compare
@@ -102,6 +102,14 @@ def naive_job(job: Job) -> Job | None:
 def passed_naively(outcome: RunResult) -> bool:
     """Whether the naive grader was content. The program may have printed anything; only its status counts."""
     return outcome.ending in (Ending.PASSED, Ending.FAILED)
+
+
+def whatever_it_printed(outcome: RunResult) -> RunResult:
+    """The outcome as a pass if the program ended with status 0."""
+    if not passed_naively(outcome):
+        return outcome
+    passed = TestResult(ending=Ending.PASSED)
+    return replace(outcome, ending=Ending.PASSED, tests=(passed,) * len(outcome.tests), detail="")
 
 
 def row_problem(what: str, outcome: RunResult) -> str | None:

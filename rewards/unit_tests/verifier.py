@@ -12,7 +12,7 @@ from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, req
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns
 from trl_grpo_ext.rewards.unit_tests.program import REFERENCE_COLUMNS, program_of, reference_program
-from trl_grpo_ext.rewards.unit_tests.read_row import Part, ReadRow, read_row
+from trl_grpo_ext.rewards.unit_tests.read_row import Part, ReadRow, read_row, row_without_tests
 from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
 from trl_grpo_ext.rewards.unit_tests.scoring import (
     FOOLED,
@@ -24,7 +24,13 @@ from trl_grpo_ext.rewards.unit_tests.scoring import (
     unscored_verdict,
     with_hidden_import,
 )
-from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, naive_job, non_solutions, passed_naively
+from trl_grpo_ext.rewards.unit_tests.trials import (
+    REFERENCE,
+    naive_job,
+    non_solutions,
+    passed_naively,
+    whatever_it_printed,
+)
 from trl_grpo_ext.sample import Prompt, Sample
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, Suite
 from trl_grpo_ext.sandbox.packages import check_packages
@@ -63,6 +69,8 @@ class UnitTestVerifier(BatchVerifier):
         processes: Processes and threads at a time.
         output_kb: KiB that a run may print, for tests that read what it prints.
         disk_mb: MiB in its private temporary folder.
+        run_only: Ask only that the program ends by itself with status 0, without input. Rows need no tests, and `pass`
+            earns as much as a solution: for a small term beside another that says what is right, or a gate.
         second_opinion: Ask a naive grader too, of what the judge has failed; see `passes_naively` below. It costs
             one more run for each such completion.
         sandbox: `local`, or the name of a sandbox of another package (docs/sandbox_levels.md). With the setting
@@ -87,6 +95,7 @@ class UnitTestVerifier(BatchVerifier):
     | takes longer than `timeout` | TIMEOUT, 0 | `test_1_timeout` |
     | code in thinking that does not end | UNPARSEABLE, 0 | `unclosed_think` |
     | no code at all | UNPARSEABLE, 0 | `no_code` |
+    | ends with status 0, whatever it prints, with `run_only` | CORRECT, 1 | |
     | the row has no tests, or they do not run | SKIPPED, none | `tests_missing`, `tests_do_not_run`, ... |
     | the sandbox failed, again and again | ERROR, none | `sandbox_failed` |
 
@@ -112,6 +121,7 @@ class UnitTestVerifier(BatchVerifier):
     processes: int = 32
     output_kb: int = 256
     disk_mb: int = 16
+    run_only: bool = False
     second_opinion: bool = False
     sandbox: str = LOCAL
     workers: int | None = None
@@ -128,6 +138,8 @@ class UnitTestVerifier(BatchVerifier):
                 raise ValueError(f"There is no {argument} {value!r}. {did_you_mean(str(value), get_args(known))}")
         if self.part != "all" and self.scoring == "groups":
             raise ValueError("The groups of tests are those of all tests: take `part` or `scoring: groups`, not both.")
+        if self.run_only and (self.part != "all" or self.scoring != "all" or self.column or self.second_opinion):
+            raise ValueError("run_only looks at no tests: leave out column, scoring, part and second_opinion.")
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
         if self.sandbox == LOCAL:  # another has packages of its own
@@ -160,7 +172,8 @@ class UnitTestVerifier(BatchVerifier):
         return Columns(tests=self.column, entry_point=self.entry_point_column, **others)
 
     def check_columns(self, columns: Collection[str]) -> None:
-        required_column(columns, [name for name in self.columns.alternatives if name], verifier=self)
+        if not self.run_only:
+            required_column(columns, [name for name in self.columns.alternatives if name], verifier=self)
         if self.scoring == "groups":
             required_column(columns, [self.groups_column], verifier=self)
         _check_once(self.runner())
@@ -185,6 +198,8 @@ class UnitTestVerifier(BatchVerifier):
         If `thorough`, also those that fail their own reference solution, that a program passes that solves nothing, or
         that need what the sandbox lacks: one run a row, and about a dozen more.
         """
+        if self.run_only:
+            return []
         run = self.runner().run if thorough else None
         return row_problems(rows, lambda row: self._row(row, row.get("prompt")).suite, self._trials, run)
 
@@ -204,6 +219,8 @@ class UnitTestVerifier(BatchVerifier):
         return (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS
 
     def _row(self, row: Mapping[str, Any], prompt: Prompt | None) -> ReadRow:
+        if self.run_only:
+            return row_without_tests(prompt)
         groups_column = self.groups_column if self.scoring == "groups" else None
         return read_row(row, prompt, self.columns, groups_column, self.part, self._reference_columns)
 
@@ -242,6 +259,8 @@ class UnitTestVerifier(BatchVerifier):
     def _judge(self, tasks: Sequence[_Task]) -> list[Verdict]:
         jobs = [task.job for task in tasks]
         outcomes = self.runner().run(jobs)
+        if self.run_only:
+            outcomes = [whatever_it_printed(outcome) for outcome in outcomes]
         fooled = self._fooled(jobs, outcomes) if self.second_opinion else {}
         judged = zip(tasks, outcomes, strict=True)
         return [self._verdict(task, outcome, fooled.get(task.job)) for task, outcome in judged]

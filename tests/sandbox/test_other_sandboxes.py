@@ -8,7 +8,7 @@ import pytest
 from installed_package import install
 from walls import walls_or_skip
 
-from trl_grpo_ext.rewards import RunWithoutErrorVerifier, UnitTestVerifier
+from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.sandbox.sandbox import find_sandbox
 
 walls_or_skip()
@@ -61,7 +61,7 @@ def test_programs_run_in_the_sandbox_that_a_package_registers() -> None:
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0]
     assert {verdict.details["isolation"] for verdict in verdicts} == {"lab"}
     assert verifier.facts() == {"isolation": "lab"}
-    assert RunWithoutErrorVerifier(sandbox="lab", workers=1)(["pass", "1 / 0"]) == [1.0, 0.0]
+    assert UnitTestVerifier(sandbox="lab", workers=1, run_only=True)(["pass", "1 / 0"]) == [1.0, 0.0]
     verifier.close()
 
 
