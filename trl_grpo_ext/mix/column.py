@@ -131,8 +131,8 @@ def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, 
         if value is not None and math.isfinite(value):
             return verdict, float(value)
         what = f"returned {value}"
-    # A shape may be a user's function.
     except Exception as error:
+        # A shape may be a user's function, and raise any exception.
         warn_once(f"shape of {term.name}", error)
         what = f"raised {error_text(error)}"
     details = {**verdict.details, "error": f"the shape of `{term.name}` {what}"}

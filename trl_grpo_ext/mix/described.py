@@ -125,8 +125,8 @@ def _is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
         return False
     try:
         parameters = inspect.signature(found).parameters.values()
-    # Some functions written in C have no signature.
     except (TypeError, ValueError):
+        # Some functions written in C have no signature.
         return False
     return any(each.name == "completions" or each.kind is each.VAR_KEYWORD for each in parameters)
 

@@ -118,8 +118,8 @@ class When:
 def _is_in(value: Any, values: tuple[Any, ...]) -> bool:
     try:
         return value in values
-    # Comparing an array gives an array, which has no single truth value.
     except ValueError:
+        # Comparing an array gives an array, which has no single truth value.
         return False
 
 

@@ -151,8 +151,8 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
         return weight
     try:
         found = weight(progress)
-    # A user wrote the function.
     except Exception as error:
+        # A user's function may raise any exception.
         raise ValueError(
             f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
         ) from None

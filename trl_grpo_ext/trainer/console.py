@@ -84,7 +84,7 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._bar, self._bar_is_evaluations, self._lines = None, False, None
 
 
-# A share of all-right or all-wrong groups from which on the line reports it.
+# The line reports all-right or all-wrong groups from this share on.
 MOST_GROUPS = 0.5
 
 

@@ -134,7 +134,7 @@ class Judge:
         return gather_object(items), int(self._accelerator.process_index) * len(items)
 
     def settle(self, card: Scorecard | None, rewards: torch.Tensor, failed: Sequence[bool] = ()) -> Scorecard | None:
-        """Void rows in TRL's rewards, (n, f) of all ranks, in place; return the card with all rewards.
+        """Set void rows of TRL's rewards, (n, f) of all ranks, to NaN in place; return the card with all rewards.
 
         `failed` are n flags, True if the rollout has failed in its environment; empty without environments. Without
         this step TRL would count a None beside a number as 0, and a row as 0 if only rewards of weight 0 have scored

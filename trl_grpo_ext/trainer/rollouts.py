@@ -1,6 +1,6 @@
 """Collect outcomes of rollouts in environments, watch tool calls, and end a run whose rollouts all fail.
 
-Only this module touches TRL's attributes for environments and tools; a contract test pins them.
+This module uses TRL's private attributes for environments and tools; a contract test pins them.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ VOID_ROWS = (
 class _VoidRowsOnce(logging.Filter):
     """A log filter that shortens TRL's warning about void rows and shows it once.
 
-    TRL alone warns because without a mix such rows are a mistake.
+    In plain TRL, rows without any reward are a mistake, so TRL warns about each batch.
     """
 
     has_said = False
