@@ -96,8 +96,8 @@ def first(*terms: str) -> Combination:
 def unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
     """Make the verdict of a term whose gating or combined terms have no score.
 
-    The blame is the grader's if any of these terms has a grader error, else the data's. The reason is the name of that
-    term and `UNSCORED`: `accuracy_unscored`.
+    The deciding term is the first with a grader error, else the first of all. The verdict has its blame, and its name
+    in the reason, `accuracy_unscored`. If the deciding term's own gate had no value, the grader is blamed.
     """
     name, verdict = next((part for part in parts if part[1].blame is Blame.GRADER), parts[0])
     # The policy's verdict has a score, but its own gate may have no value: then nobody judged the sample.

@@ -139,7 +139,7 @@ class RewardMix:
         gather: Gather = no_other_ranks,
         entering: Callable[[str], None] | None = None,
     ) -> Scorecard:
-        """Judge a batch: every sample by every term, once.
+        """Judge a batch, each sample once by each term.
 
         Args:
             samples: n samples.

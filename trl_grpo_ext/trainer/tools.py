@@ -49,7 +49,10 @@ class ToolWatch:
         return {name: partial(calls[name], took[name], name, tool) for name, tool in tools.items()}
 
     def with_seconds(self, place: int, completion: Completion) -> Completion:
-        """Return the messages of rollout number `place`, each tool result with the seconds of its call."""
+        """Return the messages of rollout number `place`, with seconds on each tool result.
+
+        Per tool, the n-th result gets the seconds of the n-th call to end.
+        """
         if isinstance(completion, str) or place >= len(self._took):
             return completion
         left = {name: iter(seconds) for name, seconds in self._took[place].items()}
