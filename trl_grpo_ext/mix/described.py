@@ -163,7 +163,7 @@ def parse_weight(written: Any) -> Weight:
     if isinstance(written, str):
         return _parse_text(written)
     if not isinstance(written, Mapping):
-        return written  # type: ignore[no-any-return]  # the term checks what this is
+        return written  # type: ignore[no-any-return]  # `RewardTerm` checks the type
     if "points" in written:
         _check_keys("weight", written, POINT_KEYS, needed=("points",))
         points = written["points"]
@@ -189,7 +189,7 @@ def _parse_text(written: str) -> Weight:
     except ValueError:
         pass
     if "." not in written:
-        return written  # type: ignore[return-value]  # the term checks what this is
+        return written  # type: ignore[return-value]  # `RewardTerm` checks the type
     if not all(part.isidentifier() for part in written.split(".")):
         raise ValueError(f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}.")
     try:

@@ -19,7 +19,7 @@ class Gate:
     | gate | value of the gated term where it is closed |
     |---|---|
     | `Gate("accuracy")` | 0 |
-    | `Gate("accuracy", scale=0.2)` | a fifth of what it would be |
+    | `Gate("accuracy", scale=0.2)` | a fifth of its value |
     | `Gate("accuracy", floor=-1.0)` | -1 |
 
     A penalty, whose values are below 0, needs a floor: at 0, a closed gate would spare wrong answers the penalty.

@@ -168,7 +168,7 @@ class EnvironmentGuard:
             return grader_error(f"{method}_{type(error).__name__}", error=f"{where} raised {error_text(error)}")
 
     def _reward(self, loop: asyncio.AbstractEventLoop | None) -> Verdict | None:
-        given = self.kind.get_reward(self.environment)  # type: ignore[attr-defined]  # it has one
+        given = self.kind.get_reward(self.environment)  # type: ignore[attr-defined]  # `has_reward` says so
         if inspect.isawaitable(given):
             # The environment's connections belong to the loop that has run its tools.
             waiting = _awaited(given)

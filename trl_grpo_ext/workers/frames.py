@@ -88,7 +88,7 @@ def from_json(text: str) -> Any:
     """Parse one JSON message.
 
     Raises:
-        ValueError: if it is not JSON, of which `FrameError` is one kind.
+        ValueError: for text that is not JSON; `FrameError`, a subclass, for NaN, infinity or several values.
     """
     value, end = _parse(text)
     if end != len(text):

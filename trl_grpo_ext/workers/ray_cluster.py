@@ -110,7 +110,7 @@ class RayCluster:
 
         Args:
             target: `"module:function"`, as a node imports it. The function takes a list of items, the settings and the
-                number of the node's cores, and returns one record an item.
+                number of the node's cores, and returns one record per item.
             items: Plain JSON values.
             seconds: The time limit of one item.
             settings: Settings for all items.
