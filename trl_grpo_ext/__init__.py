@@ -1,6 +1,6 @@
 """Verifier-backed rewards, reward mixing and diagnostics for GRPO on TRL.
 
-Names are imported when they are first used, so that a worker process or `--help` starts without torch.
+Names are imported on first use, so worker processes and `--help` start without torch.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""`python -m trl_grpo_ext`, which is also what `accelerate launch -m trl_grpo_ext` runs."""
+"""Run the command line as `python -m trl_grpo_ext` or `accelerate launch -m trl_grpo_ext`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The examination: which walls hold on this machine, and against which attacks. Everything is tried."""
+"""Test this machine's sandbox: try every attack at each isolation level, and report which walls hold."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from trl_grpo_ext.sandbox.probe import AttackResult, probe
 from trl_grpo_ext.sandbox.zygote import LostError
 
 HOLDS, BROKEN, NO_WALLS = 0, 1, 2
-"""What `run_doctor` returns: all held; something did not; there are no walls to run programs behind."""
+"""The results of `run_doctor`: all walls held; a wall or an import failed; no isolation level works here."""
 
 LEVELS = (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK)
 
-IMPORTING = Limits(wall_seconds=60.0, cpu_seconds=60.0)  # on a machine that reads numpy for the first time
+# Enough even if the machine loads numpy for the first time.
+IMPORTING = Limits(wall_seconds=60.0, cpu_seconds=60.0)
 
-# By a word of what is missing, in the order in which they are looked for.
+# Advice by a word in the message about a missing feature; the first matching word counts.
 _HOW = {
     "rlimit": "Start training with higher limits: `ulimit -Ha` shows them; in Docker, --ulimit.",
     "landlock": (
@@ -47,7 +48,7 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """What probing one level of isolation has shown."""
+    """The results of probing one isolation level."""
 
     isolation: Isolation
     attacks: tuple[AttackResult, ...] = ()
@@ -55,7 +56,7 @@ class Level:
 
     @property
     def holds(self) -> bool:
-        """Whether it is there, and stopped every attack of the probe."""
+        """Whether the level exists and stopped every probe attack."""
         return bool(self.attacks) and all(attack.held for attack in self.attacks)
 
     def to_record(self) -> dict[str, Any]:
@@ -64,16 +65,19 @@ class Level:
 
 
 def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -> int:
-    """Try every level of isolation; print what held.
+    """Attack every isolation level; print the results.
 
-    `out` takes a line of text; `as_json` prints one JSON object.
+    Args:
+        out: Receives each line of text.
+        as_json: Print one JSON object instead of lines.
 
     Returns:
-        0 if every wall that this machine has held, 1 if an attack got through one, even if weaker walls hold and are
-        used, or if programs cannot import an installed numpy, 2 if this machine has no walls to run programs behind.
+        `HOLDS`, 0, if every existing level stopped all attacks. `BROKEN`, 1, if an attack got through, even if programs
+        use another level, or if programs cannot import an installed numpy. `NO_WALLS`, 2, if no level holds.
     """
     levels = [probe_level(isolation) for isolation in LEVELS]
-    best = next((level.isolation for level in levels if level.holds), None)  # which programs are run behind
+    # Programs run at the strongest level that holds.
+    best = next((level.isolation for level in levels if level.holds), None)
     seen = Imports() if best is None else try_imports(best)
     whole = all(level.holds or level.missing for level in levels) and not seen.failed
     status = NO_WALLS if best is None else HOLDS if whole else BROKEN
@@ -89,7 +93,7 @@ def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -
 
 
 def probe_level(isolation: Isolation) -> Level:
-    """Try the attacks of the probe behind these walls."""
+    """Run the probe's attacks at one isolation level."""
     try:
         return Level(isolation=isolation, attacks=tuple(probe(isolation)))
     except (IsolationError, LostError, OSError) as error:
@@ -98,14 +102,14 @@ def probe_level(isolation: Isolation) -> Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imports:
-    """What programs may import besides Python's library: where each package lies, and why one cannot be shown."""
+    """Packages importable by programs besides Python's library: their folders, and the error if numpy fails."""
 
     places: dict[str, str] = field(default_factory=dict)
     failed: str = ""
 
 
 def try_imports(isolation: Isolation) -> Imports:
-    """Find the packages that all programs are shown, and have a program import numpy where it is installed."""
+    """Find the packages visible to all programs, and let a program import numpy if it is installed."""
     places = {target.rpartition("/")[2]: source for target, source in shown().places}
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
     job = Job(program=f"import {ALWAYS}" if named(ALWAYS) else "", suite=suite, limits=IMPORTING)
@@ -115,13 +119,13 @@ def try_imports(isolation: Isolation) -> Imports:
 
 
 def machine() -> str:
-    """The system, in a line."""
+    """Describe the system in one line: kernel, architecture, Python and user."""
     user = f"user {os.getuid()}" if hasattr(os, "getuid") else "no user number"
     return f"{platform.system()} {platform.release()}, {platform.machine()}, Python {platform.python_version()}, {user}"
 
 
 def advice(missing: str) -> str:
-    """How to get what is missing, if that is known."""
+    """Advise how to get a missing feature; an empty text if no advice is known."""
     return next((how for word, how in _HOW.items() if word in missing.lower()), "")
 
 
@@ -159,5 +163,5 @@ def _level_lines(level: Level) -> Iterable[str]:
 
 
 def shown_text(text: str) -> str:
-    """Text of a program, without anything that a terminal would obey."""
+    """Escape and shorten a program's text, so that it cannot control the terminal."""
     return ascii(text[:300])[1:-1]

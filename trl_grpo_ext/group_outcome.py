@@ -1,4 +1,4 @@
-"""What a group of completions has to teach: nothing, if no reward with weight tells its members apart."""
+"""Classify groups: a group is live, with a learning signal, if a reward with weight differs between its members."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from trl_grpo_ext.verdict import Status, Verdict
 
 
 class GroupOutcome(StrEnum):
-    """Whether a group is live, or why it is dead."""
+    """A group's class: live, or the cause of death."""
 
     LIVE = "live"
     """A reward with weight differs between two members."""
     ALL_RIGHT = "all_right"
-    """Nothing differs, and every member is correct."""
+    """All rewards are equal; every member is correct."""
     ALL_WRONG = "all_wrong"
-    """Nothing differs, and no member has earned anything."""
+    """All rewards are equal; no member is correct or has a primary score above 0."""
     TIED = "tied"
-    """Nothing differs, and members are partly right, or it is unknown whether they are right."""
+    """All rewards are equal; members are partly correct, of mixed correctness, or of unknown correctness."""
     VOID = "void"
-    """No member could be judged."""
+    """No reward exists for any member."""
 
 
 RIGHT, BETWEEN, WRONG = 1, 0, -1
@@ -31,7 +31,7 @@ OF_EQUALS = {RIGHT: GroupOutcome.ALL_RIGHT, BETWEEN: GroupOutcome.TIED, WRONG: G
 
 
 def judgement(verdict: Verdict | None) -> int:
-    """One of RIGHT, BETWEEN and WRONG.
+    """Classify a verdict as RIGHT, BETWEEN (partial or unknown) or WRONG.
 
     Examples:
         >>> judgement(Verdict(status=Status.CORRECT, score=1.0)), judgement(None)
@@ -50,15 +50,15 @@ def group_outcomes(
     verdicts: Sequence[Verdict | None],
     groups: Sequence[Iterable[int]],
 ) -> tuple[GroupOutcome, ...]:
-    """The outcome of each group, in order.
+    """Classify each group, in order.
 
-    TRL's `frac_reward_zero_std` cannot tell: it looks at the batch's deviation, not the groups', under
-    `scale_rewards="batch"` and under `normalize_then_sum`.
+    TRL's `frac_reward_zero_std` cannot classify groups: with `scale_rewards="batch"` or `normalize_then_sum` it uses
+    the standard deviation of the batch, not of each group.
 
     Args:
-        rewards: (n, f) rewards, NaN where a function gave none; n samples, f functions.
+        rewards: (n, f) rewards of n samples by f functions; NaN where a function gave none.
         weights: (f,) the weights in force.
-        verdicts: n primary verdicts; None where nothing tells whether a sample is right.
+        verdicts: n primary verdicts; None for samples of unknown correctness.
         groups: The rows of each group.
 
     Examples:
@@ -86,6 +86,6 @@ def group_outcomes(
 
 
 def outcome_shares(outcomes: Sequence[GroupOutcome]) -> dict[str, float]:
-    """The share of each outcome by name, `verified/groups/...`; NaN where there are no groups."""
+    """Return the share of each outcome among the groups, named `verified/groups/...`; NaN without groups."""
     size = len(outcomes) or float("nan")
     return {f"verified/groups/{kind}": outcomes.count(kind) / size for kind in GroupOutcome}

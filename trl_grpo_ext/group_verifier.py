@@ -1,4 +1,4 @@
-"""A verifier that judges the completions of one prompt against each other, such as the shortest right answer."""
+"""Group verifiers: they judge the completions of one prompt by comparison, such as the shortest correct answer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from trl_grpo_ext.verdict import Verdict, grader_error
 
 
 class GroupVerifier(Verifier):
-    """Judges whole groups. Subclasses implement `verify_group`.
+    """A verifier that judges whole groups. Subclasses implement `verify_group`.
 
-    It needs to know which completions belong together, and to see all of them, though TRL may have split a group
-    between two ranks (trl#3896). So it works as a term of a `RewardMix` under `VerifiedGRPOTrainer`, which gathers
-    groups first, and refuses to be a plain TRL reward function.
+    It must see all completions of a group, though TRL may split a group between two ranks (trl#3896). So it works as a
+    term of a `RewardMix` under `VerifiedGRPOTrainer`, which gathers groups first; as a plain TRL reward function it
+    raises a ValueError.
 
-    If its term has a gate, only the completions that the gate lets through are compared with each other: an ungated
-    length term would prefer the shortest wrong answer.
+    If the term has a gate, only completions with an open gate are compared: an ungated length term would prefer the
+    shortest wrong answer.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -37,13 +37,16 @@ class GroupVerifier(Verifier):
 
     @abstractmethod
     def verify_group(self, samples: Sequence[Sample]) -> Sequence[Verdict]:
-        """Judge the completions of one group, at least one: a verdict each, in order."""
+        """Judge the completions of one group, at least one; return one verdict per completion, in order."""
 
     def verify(self, sample: Sample) -> Verdict:
         return self.verify_group([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        """Judge a batch that holds whole groups, told apart by `Sample.group`. Never raises."""
+        """Judge a batch of whole groups, told apart by `Sample.group`. Never raises.
+
+        Samples without a group number get a grader error.
+        """
         groups: dict[int | None, list[int]] = {}
         for index, sample in enumerate(samples):
             groups.setdefault(sample.group, []).append(index)
@@ -54,7 +57,7 @@ class GroupVerifier(Verifier):
         return [verdicts[index] for index in range(len(samples))]
 
     def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-        """Refuse: nothing tells a plain TRL reward function its groups.
+        """Refuse calls by plain TRL, which tells a reward function no groups.
 
         Raises:
             ValueError: always.
@@ -71,5 +74,6 @@ class GroupVerifier(Verifier):
             return [grader_error(BUDGET_SPENT) for _ in samples]
         started = time.perf_counter()
         verdicts = self.guarded_batch(self.verify_group, samples)
-        share = (time.perf_counter() - started) / len(samples)  # the time of a single completion is unknown
+        # Only the time of the whole group is known.
+        share = (time.perf_counter() - started) / len(samples)
         return [verdict if verdict.seconds else replace(verdict, seconds=share) for verdict in verdicts]

@@ -1,4 +1,4 @@
-"""An outcome: the end of a rollout in an environment, as plain data. It is not a handle on the environment."""
+"""Outcomes: final results of rollouts in environments, as plain data, not as handles on environments."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from trl_grpo_ext.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of one rollout, asked of its environment once.
+    """A rollout's final result, read once from its environment.
 
     Attributes:
         environment: The name of the environment's class.
-        verdict: The verdict of `get_reward`: a bool and a number are scores, and an exception in `get_reward` or
-            `reset` is the grader's error. None if it gave None, or if there is no `get_reward`.
-        state: The environment's property `state`, if it has one, as JSON holds it.
+        verdict: The verdict made of `get_reward`'s result: a bool or a number is a score, an exception in `get_reward`
+            or `reset` is a grader error. None if `get_reward` returned None or does not exist.
+        state: The environment's property `state`, as plain JSON values; None without this property.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -32,22 +32,22 @@ class Outcome:
 
     @property
     def reward(self) -> float | None:
-        """The score of the environment; None if it gave none."""
+        """The environment's score; None if it gave none."""
         return None if self.verdict is None else self.verdict.score
 
     @property
     def error(self) -> str:
-        """The exception of a call that failed, with its method; empty if none did."""
+        """The exception of a failed call, with the method's name; empty if no call failed."""
         return "" if self.verdict is None else self.verdict.details.get("error", "")
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values; `Outcome.from_record` makes the outcome of it again."""
+        """Return a dict of plain JSON values; `Outcome.from_record` reverses this."""
         verdict = None if self.verdict is None else self.verdict.to_record()
         return {"environment": self.environment, "verdict": verdict, "state": self.state}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Outcome:
-        """The outcome of a record."""
+        """Rebuild an outcome from its record."""
         verdict = record.get("verdict")
         return cls(
             environment=record["environment"],
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def read_outcome(value: object) -> Outcome | None:
-    """The outcome in a column of a file, a record or its JSON; None for anything else, as a column may have this name.
+    """Read an outcome from a file's column `outcome`: a record, or its JSON text; None for anything else.
 
     Examples:
         >>> read_outcome('{"environment": "Game", "verdict": null, "state": 3}').state

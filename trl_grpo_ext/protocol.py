@@ -1,7 +1,7 @@
-"""The verifier: an object that looks at a completion and returns a verdict. It has no weight and no schedule.
+"""Verifiers judge completions and return verdicts. They have no weight and no schedule.
 
-A verifier is also a TRL reward function, so it can be handed to any TRL trainer as it is. To write one, either
-decorate a function with `verifier`, or subclass `Verifier` and implement `verify`.
+A verifier is also a TRL reward function, so any TRL trainer accepts it. To write a verifier, decorate a function with
+`verifier`, or subclass `Verifier` and implement `verify`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataProblem:
-    """A row that a verifier cannot judge.
+    """A dataset row that a verifier cannot judge.
 
-    `row` is its number, from 0; `reason` is the code of the verdicts that it will get, for the reward term `term`;
-    `value` is what the row has, as text, and `advice` what to do about it.
+    `row` is the row number, from 0; `reason` is the code of the row's verdicts under the reward term `term`; `value` is
+    the row's content as text; `advice` tells the user what to do.
     """
 
     row: int
@@ -45,7 +45,7 @@ class DataProblem:
 
 
 def problems_of(reasons: Iterable[str], values: Iterable[object], advice: Mapping[str, str]) -> list[DataProblem]:
-    """The problems of rows: their reason codes, empty for a row without one, and what they have."""
+    """List the problems of rows, given a reason code per row (empty for a valid row) and the rows' contents."""
     rows = enumerate(zip(reasons, values, strict=True))
     return [
         DataProblem(row=row, reason=reason, value=str(value), advice=advice[reason])
@@ -55,10 +55,10 @@ def problems_of(reasons: Iterable[str], values: Iterable[object], advice: Mappin
 
 
 class Verifier(ABC):
-    """Judges completions one by one; also a TRL reward function.
+    """A judge of single completions that is also a TRL reward function.
 
-    Subclasses implement `verify`. Those that hold what cannot be pickled (processes, locks) must create it
-    lazily and outside their state: verifiers travel to workers and to AsyncGRPO's child process by pickle.
+    Subclasses implement `verify`. Verifiers are pickled for workers and for AsyncGRPO's child process, so a subclass
+    must create unpicklable objects (processes, locks) lazily and outside its state.
 
     Attributes:
         name: The metric key, `__name__` for TRL; by default made of the class name, `MathVerifier` -> `math`.
@@ -79,7 +79,7 @@ class Verifier(ABC):
 
     @abstractmethod
     def verify(self, sample: Sample) -> Verdict:
-        """Judge one completion. A bad completion is a verdict, never an exception."""
+        """Judge one completion; return a verdict even for a bad completion, never raise."""
 
     @property
     def __name__(self) -> str:
@@ -87,7 +87,7 @@ class Verifier(ABC):
         return self.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", own).lower()
 
     def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-        """TRL's reward protocol: one finite float, or None where there is no score, a completion.
+        """Return one finite score per completion, None where there is no score: TRL's reward protocol.
 
         Args:
             completions: Strings, or conversations (lists of messages).
@@ -95,7 +95,7 @@ class Verifier(ABC):
                 `trainer_state`, `log_extra`, `log_metric`, `environments`), all optional. Others are ignored.
 
         Raises:
-            ValueError: if a column that the verifier needs is missing.
+            ValueError: if a needed column is missing, or a column's length is not the number of completions.
         """
         verdicts = self.judge(completions, **columns)
         figures = status_shares(verdicts) | self.metrics(verdicts)
@@ -107,7 +107,7 @@ class Verifier(ABC):
         return [verdict.score for verdict in verdicts]
 
     def judge(self, /, completions: Sequence[Completion], **columns: Any) -> list[Verdict]:
-        """As `__call__`, but whole verdicts, with the reasons."""
+        """Return whole verdicts, with reasons, for the arguments of `__call__`."""
         samples = samples_from_columns(completions, columns)
         if samples:
             check_lengths(columns, len(samples))
@@ -115,7 +115,7 @@ class Verifier(ABC):
         return self.judge_samples(samples)
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        """Judge a batch, one verdict a sample, in order. Never raises: a verifier that fails is an ERROR verdict."""
+        """Judge a batch; return one verdict per sample, in order. Never raises: failures are ERROR verdicts."""
         verdicts = []
         for sample in samples:
             started = time.perf_counter()
@@ -127,7 +127,7 @@ class Verifier(ABC):
         return verdicts
 
     def guarded(self, step: Callable[[S], T], subject: S) -> T | Verdict:
-        """What `step` makes of a sample, or several; the verdict that blames the grader if it raises."""
+        """Return `step(subject)`, or a grader error if `step` raises."""
         try:
             return step(subject)
         except Exception as error:
@@ -137,7 +137,7 @@ class Verifier(ABC):
     def guarded_batch(
         self, judge: Callable[[Sequence[Sample]], Sequence[object]], samples: Sequence[Sample]
     ) -> list[Verdict]:
-        """One verdict a sample, whatever `judge` does: it may raise, or give too few."""
+        """Return one verdict per sample, even if `judge` raises or returns too few."""
         judged = self.guarded(judge, samples)
         if isinstance(judged, Verdict):
             return [judged] * len(samples)
@@ -147,40 +147,40 @@ class Verifier(ABC):
         return [as_verdict(verdict) for verdict in judged]
 
     def check_columns(self, columns: Collection[str]) -> None:  # noqa: B027  # most verifiers need none
-        """Raise a ValueError if a dataset with these columns cannot be judged. By default every dataset can."""
+        """Raise a ValueError if a dataset lacks columns for judging. The default accepts every dataset."""
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows of a dataset that cannot be judged, and why. By default none is known of.
+        """List the dataset rows that cannot be judged, with reasons; none by default.
 
-        `thorough` looks for what takes long to find, as `trl-grpo-ext check-data` does.
+        `thorough` adds slow checks, for `trl-grpo-ext check-data`.
         """
         return []
 
     def for_limit(self, tokens: int) -> Verifier:
-        """Return this verifier for completions that are cut after so many tokens; most are the same for any."""
+        """Return this verifier for completions cut after `tokens` tokens; most verifiers ignore the limit."""
         return self
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
-        """Figures of a batch to log besides the shares of its statuses; the same keys for every batch.
+        """Return extra figures of a batch for the logs, with constant keys; each is a mean over the verdicts.
 
-        Each is a mean over the verdicts, so that several ranks can be averaged.
+        Means let the trainer average the figures of several ranks.
         """
         return {}
 
     def facts(self) -> dict[str, str]:
-        """What a run's summary should say of where this verifier does its work."""
+        """Return facts for the run's summary, such as a judge's server or the sandbox's isolation level."""
         return {}
 
     def close(self) -> None:  # noqa: B027  # most verifiers hold nothing
-        """Give back what the verifier holds. It may be used again afterwards."""
+        """Release the verifier's resources, such as processes. The verifier remains usable."""
 
 
 class BatchVerifier(Verifier):
-    """Judges a batch at once, as what asks workers or a server does. Subclasses implement `judge_samples`."""
+    """A verifier that judges whole batches, such as by workers or a server. Subclasses implement `judge_samples`."""
 
     @abstractmethod
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        """Judge a batch, one verdict a sample, in order. Never raises."""
+        """Judge a batch; return one verdict per sample, in order. Never raises."""
 
     def verify(self, sample: Sample) -> Verdict:
         return self.judge_samples([sample])[0]
@@ -191,7 +191,7 @@ class BatchVerifier(Verifier):
         prepare: Callable[[S], Q | Verdict],
         judge: Callable[[Sequence[Q]], Sequence[Verdict]],
     ) -> list[Verdict]:
-        """A verdict a subject: that of `prepare`, or what `judge` says of its question, asked about all at once."""
+        """Return a verdict per subject: made by `prepare`, or by `judge`, which gets all prepared questions at once."""
         prepared = [self.guarded(prepare, subject) for subject in subjects]
         questions = [each for each in prepared if not isinstance(each, Verdict)]
         judged = iter(judge(questions) if questions else ())
@@ -199,30 +199,30 @@ class BatchVerifier(Verifier):
 
 
 def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:
-    """Whether a setting is a whole number, of `least` or more, and no bool."""
+    """Return whether a setting is an integer, `least` or more; bools are refused."""
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a setting is a finite number, and no bool."""
+    """Return whether a setting is a finite number; bools are refused."""
     return not isinstance(value, bool) and isinstance(value, Real) and abs(value) <= sys.float_info.max  # type: ignore[operator]
 
 
 def check_timeout(timeout: object) -> None:
-    """Raise a ValueError unless this is a number of seconds above 0."""
+    """Raise a ValueError unless the timeout is a number of seconds above 0."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ValueError(f"timeout is a number of seconds above 0, got {timeout!r}.")
 
 
 def check_lengths(columns: Mapping[str, Any], size: int) -> None:
-    """Raise a ValueError if a column is a list that has not one value a completion."""
+    """Raise a ValueError if a column's length differs from `size`, the number of completions."""
     for name, values in columns.items():
         if isinstance(values, list | tuple) and len(values) != size and name not in TRL_EXTRAS:
             raise ValueError(f"The column `{name}` has {len(values)} values for {size} completions; it needs one each.")
 
 
 def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: Verifier) -> None:
-    """Raise a ValueError unless one of the `wanted` columns is there; `prompt` never is, for a reward function."""
+    """Raise a ValueError unless a `wanted` column exists; TRL passes no `prompt` to reward functions."""
     if not any(column in columns and column != "prompt" for column in wanted):
         have = ", ".join(f"`{column}`" for column in columns) or "none"
         have += "; TRL keeps `prompt` to itself" if "prompt" in wanted else ""
@@ -237,7 +237,7 @@ def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier
 
 
 def first_value(row: Mapping[str, Any], columns: Sequence[str]) -> Any:
-    """The first value that is there and not None among these columns of a row, else None."""
+    """Return the first value among columns of a row that is not None, else None."""
     return next((row[column] for column in columns if row.get(column) is not None), None)
 
 
@@ -245,16 +245,16 @@ _once = Once()
 
 
 def warn_once(name: str, error: Exception) -> None:
-    """Show the traceback of each kind of failure of what has this name once, not once a completion."""
+    """Log the traceback of each kind of exception once per name, not once per completion."""
     kind = type(error)
     _once.warn(logger, (name, kind), "%r raised %s; such rows get no score.", name, kind.__name__, error=error)
 
 
 def warn_of_zeros(name: str, unscored: Sequence[bool], columns: Mapping[str, Any]) -> None:
-    """Say once that the calling trainer may count what has no score as 0.
+    """Warn once if the calling trainer may count missing scores as 0.
 
-    TRL's Online DPO and SDPO do. They pass `trainer_state` and no `log_metric`; trainers that leave such rows out pass
-    both, or, as AsyncGRPO does, neither.
+    TRL's Online DPO and SDPO do: they pass `trainer_state` but no `log_metric`. Trainers that leave such rows out pass
+    both, or, like AsyncGRPO, neither.
     """
     if any(unscored) and "trainer_state" in columns and "log_metric" not in columns:
         message = "%r has no score for %d of %d completions. TRL's Online DPO and SDPO count that as 0; %s"
@@ -266,7 +266,7 @@ LogExtra = Callable[[str, list[Any]], None]
 LogMetric = Callable[[str, float], None]
 
 
-# Of the completions table, and what they show of a verdict.
+# The columns of the completions table, and the text that each shows of a verdict.
 COLUMNS: Mapping[str, Callable[[Verdict], str | None]] = {
     "status": lambda verdict: str(verdict.status),
     "answer": lambda verdict: verdict.answer,
@@ -276,10 +276,10 @@ COLUMNS: Mapping[str, Callable[[Verdict], str | None]] = {
 
 
 def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExtra | None) -> None:
-    """Log verdicts as columns of TRL's completions table, by its `log_extra`, if it passed one.
+    """Log verdicts as columns of TRL's completions table through `log_extra`, unless it is None.
 
-    Every column is logged on every call, in one order, because TRL matches them up over ranks and steps. A verdict is
-    None where the term does not apply.
+    Every call logs every column in a fixed order, since TRL matches columns over ranks and steps. A verdict is None
+    where the term does not apply.
     """
     if log_extra is not None:
         for column, shown in COLUMNS.items():
@@ -287,13 +287,13 @@ def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExt
 
 
 def log_figures(figures: Mapping[str, float], log_metric: LogMetric | None) -> None:
-    """Log figures by TRL's `log_metric`, if it passed one; the same names in the same order on every call."""
+    """Log figures through TRL's `log_metric`, unless it is None; calls must use the same names in the same order."""
     if log_metric is not None:
         for name, value in figures.items():
             log_metric(name, value)
 
 
 def status_shares(verdicts: Sequence[Verdict]) -> dict[str, float]:
-    """The share of each status among the verdicts; all of them 0 if there are none."""
+    """Return the share of each status among the verdicts; zeros if there are none."""
     statuses = [verdict.status for verdict in verdicts]
     return {str(status): statuses.count(status) / max(len(statuses), 1) for status in Status}

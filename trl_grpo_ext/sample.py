@@ -1,4 +1,4 @@
-"""A sample: one completion and all that a verifier may look at. It is not a handle on the trainer."""
+"""Samples: single completions with all data for verifiers. Samples are not handles on the trainer."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ Completion = str | Sequence[Message]
 PROMPT_KEY_BITS = 64
 _LAST_TAG = re.compile(r"<think>\s*\Z")
 
-# What TRL passes to every reward function beside the dataset's columns.
+# The keywords that TRL passes to every reward function besides the dataset's columns.
 TRL_EXTRAS = frozenset({"prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One completion, with what is known of where it came from.
+    """A completion with its prompt, dataset row, group and step.
 
-    A plain TRL trainer tells a reward function neither the group, nor whether the completion was cut, nor the
-    step: these are None there, and filled in by `VerifiedGRPOTrainer`.
+    A plain TRL trainer does not tell a reward function the group, the truncation or the step: these are None there, and
+    known under `VerifiedGRPOTrainer`.
 
     Attributes:
         text: The completion as text; for a conversation, its last assistant message (see `completion_text`).
-        prompt: The prompt as the dataset has it, a string or a list of messages.
-        completion_ids: The completion's token ids, with those of what tools returned.
-        tool_tokens: How many of them tools returned.
+        prompt: The dataset's prompt, a string or a list of messages.
+        completion_ids: The completion's token ids, tool results included.
+        tool_tokens: The number of tokens in `completion_ids` that come from tool results.
         truncated: Whether generation stopped at the length limit, not at an end token.
         row: The dataset's columns for this prompt, without the prompt itself.
-        group: Samples of one prompt that are compared with each other share this number.
+        group: The group number; the completions of one prompt that are compared with each other share it.
         step: The trainer's optimizer step.
         prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`; an empty
-            string if there is none, None if it is unknown. It is not part of `text`.
-        messages: All messages of a completion that has several, as where tools are called: the calls, what the tools
-            returned, each with the `seconds` that it took if they are known, and the last answer. None for any other
-            completion.
-        outcome: The end of the rollout in its environment, for `VerifiedGRPOTrainer`; None without one.
+            string if there is no prefill, None if it is unknown. It is not part of `text`.
+        messages: All messages of a completion with several messages, such as tool calls, tool results (with `seconds`,
+            the time of the call, if known) and the final answer. None for a completion with a single message.
+        outcome: The outcome of the rollout in its environment, under `VerifiedGRPOTrainer`; None without environment.
 
     Examples:
         >>> Sample(text="The answer is 4.", row={"solution": "4"}).row["solution"]
@@ -66,16 +65,16 @@ class Sample:
 
     @property
     def length(self) -> int | None:
-        """How many tokens the model has written, without those that tools returned; None if that is unknown."""
+        """The number of tokens that the model wrote, without tool results; None if unknown."""
         return None if self.completion_ids is None else len(self.completion_ids) - self.tool_tokens
 
 
 def completion_text(completion: Completion) -> str:
-    """The text of a completion, whatever form TRL gives it in.
+    """Return a completion's text, for any form in which TRL passes completions.
 
-    A string is returned as it is. In a conversation the last assistant message counts (a tool-using completion has
-    several messages), with its text blocks joined. Thinking that TRL's response parser has moved to a field of its
-    own is put back in `<think>` tags, so that verifiers meet one form only. An empty conversation is "".
+    A string is returned unchanged. Of a conversation the last assistant message counts (tool calls make several
+    messages), with its text blocks joined. If TRL's response parser has moved the thinking to a separate field, it is
+    put back in `<think>` tags, so that verifiers see a single form. An empty conversation gives "".
 
     Examples:
         >>> completion_text([{"role": "assistant", "content": [{"type": "text", "text": "4"}]}])
@@ -88,19 +87,19 @@ def completion_text(completion: Completion) -> str:
     thinking, content = _last_said(completion)
     if not thinking:
         return content
-    # Without content, nothing tells whether the thinking came to an end; an answer is missing either way.
+    # Without content it is unknown whether the thinking ended; the answer is missing in both cases.
     return f"<think>{thinking}</think>{content}" if content else f"<think>{thinking}"
 
 
 def _last_said(completion: Sequence[Message]) -> tuple[Any, str]:
-    """Of the last assistant message, the thinking in a field of its own, if there is any, and the text."""
+    """Return the separate thinking field, if any, and the text of the last assistant message."""
     spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
     message = spoken[-1] if spoken else {}
     return message.get("reasoning_content") or message.get("thinking"), content_text(message.get("content"))
 
 
 def content_text(content: object) -> str:
-    """What a message has under `content` as text: its text blocks joined; "" for none."""
+    """Return a message's `content` as text, with text blocks joined; "" for None."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, Sequence):
@@ -109,16 +108,16 @@ def content_text(content: object) -> str:
 
 
 def think_prefill(text: str) -> str:
-    """The `<think>` that a prompt ends with, and white space after it; "" if it ends otherwise.
+    """Return the `<think>` tag at the end of a prompt, with trailing white space; "" without a tag there.
 
-    A prompt may mention the tag anywhere else, such as in its instructions.
+    A tag elsewhere in the prompt, such as in instructions, does not count.
     """
     tag = _LAST_TAG.search(text)
     return tag[0] if tag else ""
 
 
 def last_message(prompt: Prompt | None) -> str:
-    """What the last message of a prompt says; a prompt that is a text as it is, and nothing for none.
+    """Return the text of a prompt's last message; a string prompt unchanged, "" for None.
 
     Examples:
         >>> last_message([{"role": "system", "content": "Answer."}, {"role": "user", "content": "2+2?"}])
@@ -130,39 +129,42 @@ def last_message(prompt: Prompt | None) -> str:
 
 
 def prompt_key(prompt: Prompt | None) -> int:
-    """What tells prompts apart, in few bytes: a hash of what it says."""
+    """Hash a prompt's content to a 64-bit integer that identifies it."""
     said = prompt if isinstance(prompt, str) else json.dumps(prompt, default=told)
     return int.from_bytes(blake2b(said.encode("utf-8", "surrogatepass"), digest_size=PROMPT_KEY_BITS // 8).digest())
 
 
 def without_pictures(sample: Sample) -> Sample:
-    """The sample with texts in the place of its pictures, as `told`; the same object if it has none.
+    """Replace a sample's pictures by short texts (see `told`); return the same object if there is no picture.
 
-    Verifiers look at pictures. What comes after them compares, writes and sends samples, and a picture is megabytes.
+    Verifiers look at pictures. Later steps compare, write and send samples, where megabytes per picture are too much.
     """
-    texts: dict[int, str] = {}  # TRL puts the row's pictures into the prompt
+    # The texts by the pictures' ids, since TRL puts the row's pictures into the prompt too.
+    texts: dict[int, str] = {}
     found = {name: _with_texts(getattr(sample, name), texts) for name in ("prompt", "row", "messages")}
     is_same = all(value is getattr(sample, name) for name, value in found.items())
     return sample if is_same else replace(sample, **found)
 
 
 def _with_texts(value: Any, texts: dict[int, str]) -> Any:
-    """The value with texts in the place of pictures; by their ids, those that have been told already."""
-    if value is None or isinstance(value, str | int | float):  # most are, and asking for a mapping takes long
+    """Replace the pictures in a value by texts; `texts` caches the text of each picture by its id."""
+    # The most frequent types first, since the check for a mapping is slow.
+    if value is None or isinstance(value, str | int | float):
         return value
     if is_picture(value):
         return texts.get(id(value)) or texts.setdefault(id(value), told(value))
     if isinstance(value, Mapping):
         found = {key: _with_texts(item, texts) for key, item in value.items()}
         return value if all(map(is_, found.values(), value.values())) else found
-    if isinstance(value, list | tuple) and value and not isinstance(value[0], str):  # a dataset's lists are of one kind
+    # The items of a dataset's list have one type, so the first item shows whether they are texts.
+    if isinstance(value, list | tuple) and value and not isinstance(value[0], str):
         items = [_with_texts(item, texts) for item in value]
         return value if all(map(is_, items, value)) else items
     return value
 
 
 def sample_of_row(row: Mapping[str, Any], text: str, outcome: Outcome | None = None) -> Sample:
-    """A completion for a row of a dataset, as training would show it, but without a tokenizer: four characters a token.
+    """Make a sample of a dataset row and a completion text without a tokenizer: four characters count as a token.
 
     Examples:
         >>> sample_of_row({"prompt": "2+2?", "solution": "4"}, "four").row
@@ -194,20 +196,22 @@ def sample_of(
     outcome: Outcome | None = None,
     tool_tokens: int = 0,
 ) -> Sample:
-    """The sample of a completion in any form that TRL gives it in.
+    """Make a sample of a completion, for any form in which TRL passes completions.
 
-    The start of the assistant's turn that the completion lacks is the text prompt's, or the chat template's, if that is
-    known.
+    The prefill is the `<think>` tag at the end of a text prompt; for a conversation it is `template_prefill`, the chat
+    template's own.
 
     Examples:
         >>> sample_of("4", "What is 2+2? <think>", completion_ids=None, row={}).prefill
         '<think>'
     """
-    # Of a conversation, the template's after an assistant's message too: TRL has it close that, and open another.
+    # A conversation that ends with an assistant message gets the template's prefill too: TRL lets the template close
+    # that message and open a new one.
     prefill = think_prefill(prompt) if isinstance(prompt, str) else template_prefill
     conversation = () if isinstance(completion, str) else completion
     if _last_said(conversation)[0]:
-        prefill = ""  # none comes before the `<think>` that `completion_text` puts back
+        # `completion_text` puts the `<think>` tag back into the text itself.
+        prefill = ""
     return Sample(
         text=completion_text(completion),
         prompt=prompt,
@@ -224,10 +228,10 @@ def sample_of(
 
 
 def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:
-    """Samples for TRL's way of calling a reward function: a list of completions and a keyword a column.
+    """Make samples from the arguments of a TRL reward function: completions, and one keyword per column.
 
-    A keyword that is a list with one value a completion is a dataset column; any other keyword is passed over,
-    unless it is a scalar, which then holds for every row.
+    A list with one value per completion is a dataset column. A single value, such as a number, text or mapping, holds
+    for every row. Functions and lists of other lengths are ignored.
     """
     size = len(completions)
     prompts = _per_row(columns.get("prompts"), size)

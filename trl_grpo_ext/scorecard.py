@@ -1,8 +1,7 @@
-"""A scorecard: one generation batch as a table of samples by terms. The only input of checks, reports and replays.
+"""Scorecards: tables of one generation batch, samples by terms, the only input of checks, reports and replays.
 
-It is a value, not a live object: what is known later, other rewards and the advantages, makes a new scorecard. Columns
-that follow from others are worked out once, when they are first read, and nowhere else: which samples are void, their
-primary verdicts, their groups, and what each group has to teach.
+A scorecard is a value, not a live object: adding other rewards or advantages makes a new scorecard. Derived columns,
+such as void samples, primary verdicts, groups and group outcomes, are computed here only, once, on first access.
 
 Shapes: N samples, K terms, G groups of at most M members.
 """
@@ -34,7 +33,7 @@ NO_SAMPLE = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Scorecard:
-    """Verdicts and values of one batch of N samples under K terms.
+    """The verdicts and values of one batch: N samples under K terms.
 
     Attributes:
         samples: The N samples.
@@ -42,9 +41,9 @@ class Scorecard:
         verdicts: By term, N verdicts; None where the term does not apply to the sample.
         values: By term, N values, the scores after shape and gate; None where there is no score.
         gated: By term, N flags: True if a closed gate has set the value.
-        others: N weighted sums of what reward functions beside the mix gave, None where none has scored the sample, and
-            NaN where it has failed outside of the mix; or None if there are no such functions or failures.
-        advantages: N advantages as TRL computed them, or None before it has.
+        others: N weighted sums of the rewards of functions beside the mix: None where no function has scored the
+            sample, NaN where the sample failed outside of the mix. None if there are no such functions or failures.
+        advantages: N advantages computed by TRL; None before.
         mode: Whether the batch was made for training or for evaluation.
 
     Examples:
@@ -70,26 +69,26 @@ class Scorecard:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The terms' names, in the order of the mix."""
+        """Term names, in mix order."""
         return tuple(self.weights)
 
     @property
     def step(self) -> int | None:
-        """The optimizer step, None if it is unknown."""
+        """The optimizer step; None if unknown."""
         return self.samples[0].step if self.samples else None
 
     @property
     def in_force(self) -> tuple[str, ...]:
-        """The names of the terms whose weight is not 0 now."""
+        """Names of terms with nonzero weight."""
         return tuple(term for term, weight in self.weights.items() if weight != 0)
 
     @cached_property
     def void(self) -> tuple[bool, ...]:
-        """N flags: True if the sample must not be trained on. This is the one place where that is decided.
+        """N flags: True excludes the sample from training. Only this property makes that decision.
 
-        A sample is void if a term in force applies to it and has no value for it, by the grader's or the data's fault,
-        if it has failed outside of the mix, or if nothing in force has scored it: no term applies, and no
-        other reward function gave it anything.
+        A sample is void if a term in force applies to it and has no value, by the grader's or the data's fault; if it
+        failed outside of the mix; or if nothing scored it: no term in force applies, and no other function gave a
+        reward.
         """
         others = self.others or (None,) * len(self)
         columns = [self.verdicts[term] for term in self.in_force]
@@ -102,17 +101,17 @@ class Scorecard:
 
     @property
     def failed(self) -> tuple[bool, ...]:
-        """N flags: True for a failure outside of the mix, an environment's or a function's NaN, whatever terms say."""
+        """N flags: True for a failure outside of the mix, such as an environment's or a function's NaN."""
         return tuple(other is not None and math.isnan(other) for other in self.others or (None,) * len(self))
 
     def unscored(self, term: str) -> list[int]:
-        """The rows that a term applies to and has no value for."""
+        """List the rows to which a term applies without having a value."""
         cells = zip(self.verdicts[term], self.values[term], strict=True)
         return [row for row, (verdict, value) in enumerate(cells) if verdict is not None and value is None]
 
     @cached_property
     def totals(self) -> tuple[float | None, ...]:
-        """N weighted sums, with those of other reward functions; None for a void sample."""
+        """N weighted sums, other reward functions included; None for void samples."""
         totals = [0.0 if other is None else other for other in self.others or (0.0,) * len(self)]
         for term in self.in_force:
             weight = self.weights[term]
@@ -122,12 +121,12 @@ class Scorecard:
         return tuple(None if out else total for out, total in zip(self.void, totals, strict=True))
 
     def rewards(self, term: str) -> list[float | None]:
-        """What TRL gets for this term: its values, and None for every void sample."""
+        """Return the term's values for TRL, with None for every void sample."""
         return [None if out else value for out, value in zip(self.void, self.values[term], strict=True)]
 
     @cached_property
     def primary_terms(self) -> tuple[str | None, ...]:
-        """N names: of each sample the first term in force that applies to it; None if none does."""
+        """N names of primary terms: the first term in force that applies to the sample; None if no term does."""
         first: list[str | None] = [None] * len(self)
         for term in reversed(self.in_force):
             first = [own if verdict is None else term for own, verdict in zip(first, self.verdicts[term], strict=True)]
@@ -135,48 +134,49 @@ class Scorecard:
 
     @cached_property
     def primary(self) -> tuple[Verdict | None, ...]:
-        """N verdicts, those of the primary terms."""
+        """N verdicts of the primary terms."""
         return tuple(None if term is None else self.verdicts[term][row] for row, term in enumerate(self.primary_terms))
 
     @cached_property
     def kept(self) -> Flags:
-        """(N,) which samples are not void."""
+        """(N,) flags: True for samples that are not void."""
         return ~np.array(self.void, dtype=bool)
 
     @cached_property
     def value_matrix(self) -> Floats:
-        """(N, K) the values; NaN where there is none, and for void samples."""
-        columns = np.array([self.values[term] for term in self.terms], dtype=float)  # numpy makes NaN of None
+        """(N, K) values; NaN where there is no value, and for void samples."""
+        # numpy converts None to NaN.
+        columns = np.array([self.values[term] for term in self.terms], dtype=float)
         values = columns.reshape(len(self.terms), len(self)).T
         values[~self.kept] = np.nan
         return values
 
     @cached_property
     def weight_row(self) -> Floats:
-        """(K,) the weights in force."""
+        """(K,) weights in force."""
         return np.array(list(self.weights.values()), dtype=float)
 
     @cached_property
     def other_column(self) -> Floats:
-        """(N,) what reward functions beside the mix have added to the totals; NaN for void samples."""
+        """(N,) rewards that functions beside the mix added to the totals; NaN for void samples."""
         others = np.nan_to_num(np.array(self.others or (None,) * len(self), dtype=float))
         return np.where(self.kept, others, np.nan)
 
     @property
     def has_others(self) -> bool:
-        """Whether reward functions beside the mix have added anything."""
+        """Whether a reward function beside the mix added anything."""
         return bool(np.nan_to_num(self.other_column).any())
 
     @cached_property
     def tokens(self) -> Floats:
-        """(N,) the completions' lengths in tokens; NaN where they are unknown."""
+        """(N,) completion lengths in tokens; NaN where unknown."""
         return np.array([sample.length for sample in self.samples], dtype=float)
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
-        """G tuples, in the order of the groups' first members: the rows of each group.
+        """G tuples with the rows of each group, in the order of the groups' first members.
 
-        Samples whose group is unknown are in none.
+        Samples of unknown group are in no tuple.
         """
         found: dict[int, list[int]] = {}
         for row, sample in enumerate(self.samples):
@@ -186,64 +186,68 @@ class Scorecard:
 
     @cached_property
     def rows(self) -> Rows:
-        """(G, M) the rows of each group's members, and `NO_SAMPLE` after the last."""
+        """(G, M) rows of each group's members, padded with `NO_SAMPLE`."""
         size = max(map(len, self.members), default=0)
         padded = [(*rows, *[NO_SAMPLE] * (size - len(rows))) for rows in self.members]
         return np.array(padded, dtype=np.intp).reshape(len(padded), size)
 
     @cached_property
     def outcomes(self) -> tuple[GroupOutcome, ...]:
-        """G, what each group has to teach."""
+        """G group outcomes: live, or why the group gives no learning signal."""
         rewards, weights = np.column_stack([self.value_matrix, self.other_column]), np.append(self.weight_row, 1.0)
         return group_outcomes(rewards, weights, self.primary, self.members)
 
     @cached_property
     def live(self) -> Flags:
-        """(G,) which groups have something to teach."""
+        """(G,) flags: True for groups with a learning signal."""
         return np.array([outcome is GroupOutcome.LIVE for outcome in self.outcomes], dtype=bool)
 
     @cached_property
     def primary_differs(self) -> Flags:
-        """(G,) which groups have two members that their primary terms give different values."""
+        """(G,) flags: True for groups whose members' primary values differ."""
         columns = {term: place for place, term in enumerate(self.terms)}
         values = self.value_matrix
         chosen = [np.nan if term is None else values[row, columns[term]] for row, term in enumerate(self.primary_terms)]
         return self.differs(np.array(chosen, dtype=float))
 
     def differs(self, column: Floats) -> Flags:
-        """(G,) in which groups a column, (N,), has two different values."""
+        """Return (G,) flags: True for groups in which a column, (N,), has two different values."""
         values = self.by_group(column)
         highest = np.where(np.isnan(values), -np.inf, values).max(axis=1, initial=-np.inf)
         lowest = np.where(np.isnan(values), np.inf, values).min(axis=1, initial=np.inf)
         return np.asarray(highest > lowest)
 
     def by_group(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A column, (N,), as (G, M); NaN where a group has fewer members than the largest."""
+        """Arrange a float column, (N,), as (G, M); NaN where a group has fewer members than the largest."""
         if not len(self):
             return np.empty(self.rows.shape, dtype=column.dtype)
         return np.where(self.rows == NO_SAMPLE, column.dtype.type(np.nan), column[self.rows])
 
     def first(self, size: int) -> Scorecard:
-        """This scorecard with at most `size` samples, the first."""
+        """Return a scorecard of the first `size` samples, or fewer if there are fewer."""
         return _with_columns([self], lambda parts: parts[0][:size])
 
     def without_pictures(self) -> Scorecard:
-        """This scorecard with texts in the place of pictures; the same object if it has none."""
+        """Replace pictures by short texts; return the same object if there is no picture."""
         samples = tuple(map(without_pictures, self.samples))
         return self if all(map(is_, samples, self.samples)) else replace(self, samples=samples)
 
     def with_advantages(self, advantages: Sequence[float]) -> Scorecard:
-        """This scorecard with the advantages that TRL computed, one a sample."""
+        """Return this scorecard with TRL's advantages, one per sample.
+
+        Raises:
+            ValueError: for a wrong number of advantages.
+        """
         if len(advantages) != len(self):
             raise ValueError(f"{len(self)} samples need as many advantages, got {len(advantages)}.")
         return replace(self, advantages=tuple(advantages))
 
     def with_others(self, others: Sequence[float | None]) -> Scorecard:
-        """This scorecard with what reward functions beside the mix gave, one weighted sum a sample (see `others`)."""
+        """Return this scorecard with rewards of functions beside the mix, a weighted sum per sample (see `others`)."""
         return replace(self, others=tuple(others))
 
     def with_failed(self, failed: Sequence[bool]) -> Scorecard:
-        """This scorecard in which rows have failed outside of the mix, by N flags, or by none."""
+        """Return this scorecard with samples marked as failed outside of the mix, by N flags; empty for none."""
         if not any(failed):
             return self
         others = self.others or (None,) * len(self)
@@ -251,12 +255,12 @@ class Scorecard:
 
 
 def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
-    """One scorecard of several that have the same terms, such as those of all ranks, in order."""
+    """Concatenate scorecards with equal terms, such as every rank's scorecard, in order."""
     return _with_columns(cards, lambda parts: tuple(chain.from_iterable(parts)))
 
 
 def _with_columns(cards: Sequence[Scorecard], made_of: Callable[[list[Any]], tuple[Any, ...]]) -> Scorecard:
-    """A scorecard of which each column is made of those of some cards with the same terms."""
+    """Make a scorecard whose columns `made_of` computes from the columns of several cards with the same terms."""
     first = cards[0]
     return replace(
         first,

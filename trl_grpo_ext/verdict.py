@@ -1,8 +1,8 @@
-"""A verdict: what one verifier says of one completion, and whose fault it is when it cannot say.
+"""Verdicts: a verifier's status, score and blame for one completion.
 
-A verdict is not a reward. It keeps apart what a bare number mixes up: a wrong answer, an answer that
-could not be parsed, an answer that made the grader run for ever, a grader that broke, and a gold answer
-that is itself broken. Only the first three are the policy's doing and may be trained on.
+A verdict is not a reward. It keeps apart five cases that a bare number mixes up: a wrong answer, an answer that could
+not be parsed, an answer that made the grader run forever, a grader that broke, and a broken gold answer. Only the first
+three are the policy's fault and may be trained on.
 """
 
 from __future__ import annotations
@@ -14,31 +14,33 @@ from enum import StrEnum
 from numbers import Real
 from typing import Any
 
-SHAPE_FAILED = "shape_failed"  # the reason of a verdict whose term has a shape that made no finite number of the score
-UNSCORED = "_unscored"  # the end of the reason of a term that waits for one without a score
+# The reason code if a term's shape raises or returns a number that is not finite.
+SHAPE_FAILED = "shape_failed"
+# The end of the reason code if a gating or combined term has no score: `accuracy_unscored`.
+UNSCORED = "_unscored"
 
 
 class Status(StrEnum):
-    """What the verifier found."""
+    """A verification's result."""
 
     CORRECT = "correct"
-    """The completion does what was asked."""
+    """The completion fulfils the task."""
     PARTIAL = "partial"
-    """Part of it does; of verifiers of correctness the score lies strictly between 0 and 1."""
+    """The completion fulfils a part of the task; verifiers of correctness give a score strictly between 0 and 1."""
     INCORRECT = "incorrect"
-    """It was understood, and it is wrong."""
+    """The completion is readable and wrong."""
     UNPARSEABLE = "unparseable"
-    """Nothing in it could be read as an answer."""
+    """The completion contains no readable answer."""
     TIMEOUT = "timeout"
     """The answer used up the verifier's CPU time; without a score, the verifier waited too long for something else."""
     ERROR = "error"
     """The verifier failed."""
     SKIPPED = "skipped"
-    """There was nothing to judge against, such as a gold answer that cannot be parsed."""
+    """Nothing was judged: the gold answer is unusable, or, with a score, a closed gate left the completion out."""
 
 
 class Blame(StrEnum):
-    """Who could mend it."""
+    """The party at fault: policy, grader or data."""
 
     POLICY = "policy"
     """The model: the verdict has a score and may be trained on."""
@@ -50,18 +52,18 @@ class Blame(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one verifier says of one completion.
+    """A verifier's judgement of one completion.
 
     Attributes:
-        status: What was found.
+        status: The result of the verification.
         score: A finite number; in [0, 1] for verifiers of correctness, any finite number for shaping terms
             such as a length penalty. None exactly when `blame` is not POLICY.
-        blame: Who could mend it.
-        answer: What was extracted from the completion, or None.
-        reason: A short stable code, such as `"no_boxed"`; empty when the status says it all.
-        seconds: Wall time that judging took, 0 or more; of a verdict that was remembered, the time to look it up. Equal
-            completions that are judged once share the verdict.
-        details: How the verdict came about, in a few words each, such as the rule that found the answer.
+        blame: The party that could mend the verdict: the policy, the grader or the data.
+        answer: The answer extracted from the completion, or None.
+        reason: A short stable code, such as `"no_boxed"`; empty if the status suffices.
+        seconds: The wall time of judging, 0 or more; for a cached verdict, the time of the look-up. Equal completions
+            that are judged once share a verdict.
+        details: Short facts about the judgement by name, such as the rule that found the answer.
 
     Raises:
         ValueError: if `score` is missing though the policy is to blame, is present though it is not, or is
@@ -85,7 +87,7 @@ class Verdict:
     details: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Strings are welcome: verdicts come back from workers and parquet files as plain records.
+        # Strings are accepted, since verdicts come back from workers and parquet files as plain records.
         if type(self.status) is not Status:
             object.__setattr__(self, "status", Status(self.status))
         if type(self.blame) is not Blame:
@@ -108,12 +110,13 @@ class Verdict:
 
     @property
     def left_out(self) -> bool:
-        """Whether nothing was judged: a completion behind a closed gate is not compared with its siblings."""
+        """Whether a closed gate left the completion out of a group comparison."""
         return self.status is Status.SKIPPED and self.blame is Blame.POLICY
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values; `Verdict(**record)` is the verdict again."""
-        return {  # written out, since a batch has thousands of verdicts and `asdict` is slow
+        """Return a dict of plain JSON values; `Verdict(**record)` reverses this."""
+        # Written out, since a batch has thousands of verdicts and `asdict` is slow.
+        return {
             "status": str(self.status),
             "score": self.score,
             "blame": str(self.blame),
@@ -125,21 +128,21 @@ class Verdict:
 
 
 def grader_error(reason: str, *, seconds: float = 0.0, error: str = "") -> Verdict:
-    """The verdict for a verifier that failed: no score, so the row leaves the baseline of its group.
+    """Make the verdict of a failed verifier: no score, so the row leaves its group's baseline.
 
-    The reason is a code, and `error`, for `details`, what an exception said and where.
+    `reason` is a code; `error`, kept in `details`, is the exception's message and place.
     """
     details = {"error": error} if error else {}
     return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason=reason, seconds=seconds, details=details)
 
 
 def skipped(reason: str, *, answer: str | None = None) -> Verdict:
-    """The verdict for a dataset row that cannot be judged against: no score."""
+    """Make the verdict of a dataset row without a usable gold answer: no score, the data's fault."""
     return Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, answer=answer, reason=reason)
 
 
 def as_verdict(result: object) -> Verdict:
-    """Read what a verifier function returned as a verdict; never raises.
+    """Convert a verifier function's result to a verdict; never raises.
 
     | returned | status | score |
     |---|---|---|
@@ -174,7 +177,7 @@ def as_verdict(result: object) -> Verdict:
 
 
 def _as_float(result: object) -> float | None:
-    """The number that `result` is, or None; 0-d arrays and tensors are numbers, strings are not."""
+    """Return a number as float, else None; 0-d arrays and tensors are numbers, strings are not."""
     item = getattr(result, "item", None)
     try:
         if isinstance(result, Real):

@@ -1,4 +1,4 @@
-"""Environments with `get_reward`, and a `state` for verifiers and the record: a first one, and those of others."""
+"""Environments with `get_reward` and `state`: a calculator as an example, and adapters for Harbor and OpenReward."""
 
 from trl_grpo_ext.environments.calculator import Calculator
 from trl_grpo_ext.environments.harbor import FromHarbor

@@ -1,4 +1,4 @@
-"""An adapted environment: an instance of a library's class that gets methods, without a change to that class."""
+"""Adapt a library's environments: their instances get methods, while the library's class stays unchanged."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class Adapted:
-    """Makes environments of a library's factory, each with the methods of `mixed_in` before its own.
+    """A wrapper of a library's factory that adds the methods of `mixed_in` to each environment, with precedence.
 
-    It pickles if the library's factory does, as AsyncGRPO needs it.
+    It can be pickled if the library's factory can, as AsyncGRPO requires.
     """
 
     mixed_in: type
@@ -19,7 +19,7 @@ class Adapted:
         self.factory = factory
 
     def __call__(self) -> Any:
-        """A new environment, of a class with the name of the library's."""
+        """Create an environment; its class keeps the library's class name."""
         environment = self.factory()
         environment.__class__ = _mixed(self.mixed_in, type(environment))  # type: ignore[arg-type]  # a class is hashable
         return environment

@@ -1,4 +1,4 @@
-"""An environment to begin with: a calculator, which says whether it has come to the row's solution."""
+"""An example environment: a calculator that rewards the row's solution as its last result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Calculator:
-    """Multiplies for the model. The recipe `agent` trains a tiny model to ask it.
+    """A calculator that multiplies for the model. The recipe `agent` trains a tiny model to call it.
 
     Examples:
         >>> calculator = Calculator()
@@ -16,7 +16,7 @@ class Calculator:
     """
 
     def reset(self, solution: str = "", **_: Any) -> None:
-        """Begin a rollout on a row with this solution."""
+        """Start a rollout for a row's solution."""
         self._solution = solution
         self._result: int | None = None
 
@@ -31,7 +31,7 @@ class Calculator:
         return self._result
 
     def get_reward(self) -> bool:
-        """Whether the last result is the row's solution."""
+        """Return whether the last result is the row's solution."""
         return str(self._result) == self._solution
 
     @property

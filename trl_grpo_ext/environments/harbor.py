@@ -1,4 +1,4 @@
-"""TRL's Harbor environments, whose reward is a property that runs the task's verifier in its sandbox."""
+"""Adapt TRL's Harbor environments, whose `reward` property runs the task's verifier in its sandbox."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class _HarborRewards:
 
 
 class FromHarbor(Adapted):
-    """A factory of Harbor environments that score themselves: `FromHarbor(spec.environment_factory)`.
+    """A factory of self-scoring Harbor environments: `FromHarbor(spec.environment_factory)`.
 
-    A verifier or a sandbox that fails makes the row void; in TRL it ends the run. What was not submitted is what the
-    task's verifier says of it. Starting a sandbox and verifying take long: set `environment_timeout` well above.
+    A failing verifier or sandbox makes the row void; in plain TRL it ends the run. The task's verifier also scores
+    rollouts without a submission. Starting a sandbox and verifying are slow: set `environment_timeout` well above them.
 
     Examples:
         ```python

@@ -1,4 +1,4 @@
-"""TRL's OpenReward environments, whose reward is the last one that a tool of the server has given."""
+"""Adapt TRL's OpenReward environments, whose reward is the last reward given by a tool of the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from trl_grpo_ext.environments.adapted import Adapted
 from trl_grpo_ext.verdict import Status, Verdict
 
 UNSUBMITTED = Verdict(status=Status.INCORRECT, score=0.0, reason="unsubmitted")
-_FAILED = "Error: "  # how TRL's class tells the model of a call that has raised
+# The prefix with which TRL's class reports an exception of a call to the model.
+_FAILED = "Error: "
 
 
 class _OpenRewards:
@@ -31,15 +32,15 @@ class _OpenRewards:
 
 
 class FromOpenReward(Adapted):
-    """A factory of OpenReward environments that score themselves: `FromOpenReward(spec.environment_factory)`.
+    """A factory of self-scoring OpenReward environments: `FromOpenReward(spec.environment_factory)`.
 
     | the episode | verdict |
     |---|---|
-    | a tool gave a reward | the last one |
-    | none did, and the last call failed | none: the row is void |
-    | none did: nothing was submitted | INCORRECT, 0, `unsubmitted` |
+    | a tool gave a reward | the last reward |
+    | no tool gave a reward, and the last call failed | none: the row is void |
+    | no tool gave a reward: nothing was submitted | INCORRECT, 0, `unsubmitted` |
 
-    A session that cannot be opened makes the row void.
+    If a session cannot be opened, the row is void.
 
     Examples:
         ```python

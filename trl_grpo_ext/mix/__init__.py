@@ -1,7 +1,7 @@
-"""Reward terms, and what they are made of: weights that move, gates, routing, shapes and combinations.
+"""Reward terms and their parts: weight schedules, gates, row conditions, shapes and combinations.
 
-A term's verdicts become values in this order: the rows it is for (`when`), the verifier or the combination, the shape,
-the gate; the weight in force multiplies what comes out.
+A term turns a sample into a value in this order: `when` selects the rows, the verifier or the combination scores them,
+the shapes and then the gate change the score. The weight in force multiplies the value.
 """
 
 from trl_grpo_ext.mix.combination import Combination, first, minimum, product

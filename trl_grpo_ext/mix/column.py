@@ -1,4 +1,4 @@
-"""One term's column of a scorecard: its verdicts on a batch, and the values that they come to."""
+"""Judge a batch by one reward term: the term's column of the scorecard, with a verdict and a value per sample."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.verdict import SHAPE_FAILED, Status, Verdict, grader_error
 
-# Every rank's items, in the order of the ranks, and the place where this rank's begin.
+# Collects the items of all ranks: the full list in rank order, and the index of this rank's first item in the list.
 Gather = Callable[[list[Any]], tuple[list[Any], int]]
 
 GATE_CLOSED = Verdict(status=Status.SKIPPED, score=0.0, reason="gate_closed")
@@ -27,16 +27,18 @@ GATE_CLOSED = Verdict(status=Status.SKIPPED, score=0.0, reason="gate_closed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermColumn:
-    """What a term says of n samples."""
+    """The verdicts, values and gate flags that one term gives n samples."""
 
-    verdicts: tuple[Verdict | None, ...]  # n verdicts; None where the term does not apply
-    # n values, the scores after shape and gate; None where the term does not apply or could not be judged.
+    # n verdicts; None where the term does not apply.
+    verdicts: tuple[Verdict | None, ...]
+    # n values, the scores after shape and gate; None where the term does not apply or the verdict has no score.
     values: tuple[float | None, ...]
-    gated: tuple[bool, ...]  # n flags: whether a closed gate has set the value
+    # n flags: True where a closed gate has set the value.
+    gated: tuple[bool, ...]
 
 
 def no_other_ranks(items: list[Any]) -> tuple[list[Any], int]:
-    """The `Gather` of a process that is alone."""
+    """Return the items unchanged, with offset 0: the `Gather` of a run with a single rank."""
     return items, 0
 
 
@@ -47,7 +49,7 @@ def judge_term(
     gather: Gather = no_other_ranks,
     mode: Mode = "train",
 ) -> TermColumn:
-    """Judge samples by one term, given the columns of the terms that it needs. A verifier that fails is a verdict.
+    """Judge samples by one term, given the columns of the terms it needs; a failing verifier gives error verdicts.
 
     A term that compares the completions of a group calls `gather`, so all ranks must judge terms in the same order.
     """
@@ -84,8 +86,12 @@ def judge_term(
 def _compared(
     term: RewardTerm, samples: Sequence[Sample], applies: Sequence[bool], gating: TermColumn | None, gather: Gather
 ) -> list[Verdict | None]:
-    """Verdicts on the completions that the gate lets through, compared with those of their group on other ranks too."""
-    left_out: list[Verdict | None] = [None] * len(samples)  # what those get that are not compared
+    """Judge each open-gate completion against the other open-gate completions of its group, on all ranks.
+
+    A completion behind a closed gate gets `GATE_CLOSED`; a completion whose gating term has no value is unscored.
+    """
+    # The verdicts of completions that are not compared.
+    left_out: list[Verdict | None] = [None] * len(samples)
     compared = list(applies)
     if gating is not None and isinstance(term.gate, Gate):
         for index, value in enumerate(gating.values):
@@ -103,7 +109,7 @@ def _compared(
 
 
 def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
-    """One verdict a sample, whatever the verifier does."""
+    """Return one verdict per sample, even if the verifier raises, miscounts or has no time budget left."""
     if not samples or term.verifier is None:
         return []
     if not seconds_left():
@@ -112,7 +118,10 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
 
 
 def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, float | None]:
-    """The verdict, and its score after the term's shapes; a shape that makes no finite number is the grader's fault."""
+    """Apply the term's shapes to a verdict's score; return the verdict and the value.
+
+    A shape that raises, or returns a number that is not finite, gives a grader error and no value.
+    """
     value = None if verdict is None else verdict.score
     if verdict is None or value is None or verdict.left_out:
         return verdict, value
@@ -122,7 +131,8 @@ def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, 
         if value is not None and math.isfinite(value):
             return verdict, float(value)
         what = f"returned {value}"
-    except Exception as error:  # a shape may be a user's function
+    except Exception as error:
+        # A shape may be a user's function, and raise any exception.
         warn_once(f"shape of {term.name}", error)
         what = f"raised {error_text(error)}"
     details = {**verdict.details, "error": f"the shape of `{term.name}` {what}"}
@@ -133,7 +143,10 @@ def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, 
 def _gated(
     gate: Gate, values: Sequence[float | None], gating: Sequence[float | None]
 ) -> tuple[list[float | None], list[bool]]:
-    """The values behind a gate, and which of them it has set; none where the gating value is not known."""
+    """Apply a gate to a term's values; return the new values, and flags: True where the closed gate set the value.
+
+    A sample has no value if the term or the gating term has none.
+    """
     behind: list[float | None] = []
     closed: list[bool] = []
     for value, gating_value in zip(values, gating, strict=True):

@@ -1,4 +1,4 @@
-"""A combination: a reward term that is made of other terms, for cases where a sum is not wanted."""
+"""Combinations: reward terms computed from the values of other terms by a product, a minimum or the first value."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ Kind = Literal["product", "minimum", "first"]
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Other terms' values made into one. Terms that do not apply to a row are left out of it.
+    """A rule that computes one value from other terms' values.
+
+    Terms that do not apply to the row are skipped.
 
     | kind | value |
     |---|---|
     | `product` | all values multiplied |
     | `minimum` | the least of the values |
-    | `first` | that of the first term that applies to the row |
+    | `first` | the value of the first term that applies to the row |
 
-    If a term could not be judged, the combination has no score either. The terms usually have weight 0: they are
-    logged, and only the combination is trained on. It has at least one term, each once.
+    If an applying term has no value, the combination has no score either; `first` looks at its first applying term
+    only. The terms usually have weight 0: they are logged, and only the combination is trained on.
 
     Raises:
-        ValueError: for an unknown kind, no names, or one that is repeated.
+        ValueError: for an unknown kind, an empty list of terms, or a repeated name.
+        TypeError: for a name that is not a string.
 
     Examples:
         >>> product("accuracy", "format")
@@ -53,7 +56,7 @@ class Combination:
             raise ValueError(f"A {self.kind} lists a term twice: {', '.join(map(str, self.terms))}.")
 
     def verdict(self, parts: Sequence[tuple[Verdict | None, float | None]]) -> Verdict | None:
-        """The verdict on one sample, of each term's verdict and value on it; None if none of them applies."""
+        """Combine the verdict and value of each term on one sample; return None if no term applies to the sample."""
         rows = zip(self.terms, parts, strict=True)
         applying = [(name, verdict, value) for name, (verdict, value) in rows if verdict is not None]
         if self.kind == "first":
@@ -64,36 +67,40 @@ class Combination:
         if not values:
             return None
         score = math.prod(values) if self.kind == "product" else min(values)
-        decisive = values.index(score) if score in values else None  # a product may be none of its factors
+        # A product of several values may equal none of them: then no single term is decisive.
+        decisive = values.index(score) if score in values else None
         return _scored(score, "" if decisive is None else applying[decisive][0])
 
 
-@lru_cache(maxsize=4096)  # a batch has few different ones
+# Cached, because a batch has few different scores.
+@lru_cache(maxsize=4096)
 def _scored(score: float, decisive: str) -> Verdict:
     return replace(as_verdict(score), reason=decisive)
 
 
 def product(*terms: str) -> Combination:
-    """The terms' values multiplied."""
+    """Combine terms by multiplying their values."""
     return Combination("product", terms)
 
 
 def minimum(*terms: str) -> Combination:
-    """The least of the terms' values."""
+    """Combine terms by taking the lowest of their values."""
     return Combination("minimum", terms)
 
 
 def first(*terms: str) -> Combination:
-    """The value of the first term that applies."""
+    """Combine terms by taking the value of the first term that applies to the row."""
     return Combination("first", terms)
 
 
 def unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """Return the verdict of a term that waits for others without a score; the grader's fault is told before the data's.
+    """Make the verdict of a term whose gating or combined terms have no score.
 
-    It has their blame. Its reason is theirs to tell: it ends with `UNSCORED`.
+    The deciding term is the first with a grader error, else the first of all. The verdict has its blame, and its name
+    in the reason, `accuracy_unscored`. If the deciding term's own gate had no value, the grader is blamed.
     """
     name, verdict = next((part for part in parts if part[1].blame is Blame.GRADER), parts[0])
-    blame = Blame.GRADER if verdict.blame is Blame.POLICY else verdict.blame  # a gate before it was not judged
+    # The policy's verdict has a score, but its own gate may have no value: then nobody judged the sample.
+    blame = Blame.GRADER if verdict.blame is Blame.POLICY else verdict.blame
     status = Status.SKIPPED if blame is Blame.DATA else Status.ERROR
     return Verdict(status=status, score=None, blame=blame, reason=f"{name}{UNSCORED}")

@@ -1,4 +1,4 @@
-"""Checking a dataset before it is trained on: can its rows be judged at all?"""
+"""Check a dataset before training: find the rows that the verifiers cannot judge."""
 
 from __future__ import annotations
 
@@ -22,16 +22,22 @@ from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame
 
 SHOWN_ROWS = 10
-FIRST_ROWS, MOST_ROWS = 4, 256  # checked at a time, at first and where they are quick
-NEUTRAL = "I do not know."  # what a model might say that answers nothing
-PROMPT = "prompt"  # what is at fault where it is no term
+# Rows per slice: the first size; slices double up to the second size while checking stays quick.
+FIRST_ROWS, MOST_ROWS = 4, 256
+# A completion without an answer.
+NEUTRAL = "I do not know."
+# The `term` of a problem that no reward term has found: an empty prompt.
+PROMPT = "prompt"
 MEND_ROW = "Drop the row, or mend it."
 MEND_VERIFIER = "Asked again, the verifier did not fail on this row: mend the verifier, and keep the row."
 NO_PROMPT = "Drop the row, or write its prompt."
 
 
 class RowCheck(NamedTuple):
-    """The problems of a dataset's rows, by term and row, and how many rows were checked: all, unless time was up."""
+    """The problems of a dataset's rows, sorted by term and row, and the number of checked rows.
+
+    `checked` is smaller than the dataset if the time limit ended the check.
+    """
 
     problems: list[DataProblem]
     checked: int
@@ -45,16 +51,17 @@ def check_rows(
     at_most_seconds: float = math.inf,
     outcome: Outcome | None = None,
 ) -> RowCheck:
-    """Check rows of a dataset by the verifiers of a mix.
+    """Check dataset rows with the verifiers of a mix.
 
-    How far it has got stands on stderr, once it has taken a second.
+    After a second, progress is shown on stderr.
+
 
     Args:
-        mix: The verifiers.
-        rows: The dataset.
-        thorough: Also look for what takes long to find.
-        at_most_seconds: After these no more rows are checked. Those that were are a random sample of all.
-        outcome: The outcome of an environment in which nothing was done, for verifiers of outcomes.
+        mix: The mix whose verifiers check the rows.
+        rows: The rows of the dataset.
+        thorough: Also run slow checks, such as a user-written verifier judging a neutral completion of every row.
+        at_most_seconds: The time limit. With a finite limit the checked rows are a random sample of the dataset.
+        outcome: The outcome of an environment in which the agent did nothing, for verifiers of outcomes.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm
@@ -73,7 +80,8 @@ def check_rows(
         problems += _check(mix, numbered, thorough, outcome)
         done += len(numbered)
         progress.show(done)
-        if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:  # few at a time would leave workers without work
+        # Small slices would leave workers idle.
+        if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:
             size = min(2 * size, MOST_ROWS)
     terms = [PROMPT, *(term.name for term in mix.terms)]
     return RowCheck(sorted(problems, key=lambda problem: (terms.index(problem.term), problem.row)), done)
@@ -82,10 +90,11 @@ def check_rows(
 def try_verifiers(
     mix: RewardMix, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None = None
 ) -> list[DataProblem]:
-    """The verifiers that fail on the first row that they apply to; each judges its gold, and a text without an answer.
+    """List verifiers that fail on the first row they apply to.
 
-    What a verifier of one's own needs of a row shows only when it runs. `outcome` is that of an environment in which
-    nothing was done.
+    Each verifier judges the row's gold answer and a text without an answer. Missing columns and wrong types in
+    user-written verifiers show only when the verifier runs. `outcome` is the outcome of an environment in which the
+    agent did nothing.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm, verifier
@@ -142,7 +151,10 @@ def _is_empty(prompt: Any) -> bool:
 
 
 def _is_own(verifier: Verifier) -> bool:
-    """Whether it is a user's, and has no way of its own to say which rows it cannot judge."""
+    """Return whether a user wrote the verifier, without a `check_rows` method that finds bad rows.
+
+    Group verifiers are excluded: a single row has no group to compare.
+    """
     is_shipped = type(verifier).__module__.startswith("trl_grpo_ext.") and not isinstance(verifier, FunctionVerifier)
     return (
         type(verifier).check_rows is Verifier.check_rows and not is_shipped and not isinstance(verifier, GroupVerifier)
@@ -150,9 +162,10 @@ def _is_own(verifier: Verifier) -> bool:
 
 
 def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None) -> Iterator[DataProblem]:
-    """The rows that a verifier fails on, or says of that they cannot be judged.
+    """Yield a problem per row if the verifier fails or blames the data.
 
-    A verifier that does not fail on the same row again is at fault itself, such as one that asks a server.
+    A second run separates bad rows from flaky verifiers, such as a verifier that asks a server: if the verifier does
+    not fail again on the row, the advice is to mend the verifier.
     """
     samples = [sample_of_row(row, NEUTRAL, outcome) for row in rows]
     verdicts = verifier.judge_samples(samples)
@@ -161,21 +174,22 @@ def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Out
     flaky = {number for number, verdict in zip(failed, again, strict=True) if verdict.blame is not Blame.GRADER}
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
         if verdict.blame in (Blame.DATA, Blame.GRADER):
-            value, error = last_message(row.get("prompt")), verdict.details.get("error")  # by which it can be found
+            # The user finds the row by its last message.
+            value, error = last_message(row.get("prompt")), verdict.details.get("error")
             advice = MEND_VERIFIER if number in flaky else MEND_ROW
             told = f"{error}. {advice}" if error else advice
             yield DataProblem(row=number, reason=verdict.reason, value=value, advice=told)
 
 
 class FileLines(NamedTuple):
-    """Where the rows of a split are in a file: the line of each, from 1."""
+    """The line numbers of dataset rows in a file: row 0 of the split is at line `numbers[0]`, counted from 1."""
 
     file: str
     numbers: Sequence[int]
 
 
 def place(rows: Sequence[int], lines: FileLines | None) -> str:
-    """Which rows these are, in words: lines of their file if it is known, else numbers of `datasets`, from 0.
+    """Describe rows for a message: by line numbers if the file is known, else by row numbers of `datasets`, from 0.
 
     Examples:
         >>> place([7], FileLines("d.jsonl", range(1, 10))), place([7, 8], None)
@@ -188,7 +202,7 @@ def place(rows: Sequence[int], lines: FileLines | None) -> str:
 
 
 def share_of(check: RowCheck, rows: int, where: str) -> str:
-    """How many rows of a dataset have a problem, in words.
+    """Count the rows with problems, as a sentence.
 
     Examples:
         >>> share_of(RowCheck([], 60), 900, "train")
@@ -201,7 +215,7 @@ def share_of(check: RowCheck, rows: int, where: str) -> str:
 
 
 def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None = None) -> str:
-    """A few lines that say how many rows have which problem, which they are, and what to do."""
+    """Describe the problems of a check: counts by term and reason, row numbers, an example value, advice."""
     problems = check.problems
     said = [f"{share_of(check, rows, where)}:"]
     for (term, reason), count in Counter((problem.term, problem.reason) for problem in problems).most_common():

@@ -1,4 +1,4 @@
-"""A mix made from its description, the `rewards:` list of a recipe."""
+"""Build a `RewardMix` from its description, the `rewards:` list of a recipe."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "
 
 
 def build_mix(entries: object, *, each: str = "rewards entry") -> RewardMix:
-    """The mix that a recipe's `rewards:` describes.
+    """Build the mix that a recipe's `rewards:` list describes.
 
     Each entry is a mapping: `verifier` is a registered name or a dotted import path (the current folder counts), or
-    `combine` names other terms; `name`, `weight`, `gate`, `when`, `shape`, `on_unscored` and `only` are the term's;
-    every other key is an argument of the verifier. An argument that is itself a mapping with a `verifier`, or a list of
-    these, is made into verifiers. `each` is what errors call an entry, before its number.
+    `combine` names other terms; `name`, `weight`, `gate`, `when`, `shape`, `on_unscored` and `only` are attributes of
+    the term; every other key is an argument of the verifier. An argument that is a mapping with a `verifier`, or a list
+    of such mappings, becomes a verifier or a list of verifiers. Error messages call an entry `each` and its number.
 
     Raises:
-        ValueError: for what cannot be built, naming the entry.
+        ValueError: for an entry that cannot be built; the message names the entry.
 
     Examples:
         >>> build_mix([{"name": "accuracy", "verifier": "math", "column": "answer"}]).weights
@@ -84,7 +84,7 @@ def _build_combined(entry: Mapping[str, Any], rest: Mapping[str, Any], of_the_te
 
 
 def _argument(value: Any) -> Any:
-    """An argument of a verifier; one that describes a verifier, or several, is made into that."""
+    """Read one argument of a verifier; a mapping with the key `verifier` becomes a verifier, also inside a list."""
     if isinstance(value, list):
         return [_argument(item) for item in value]
     if isinstance(value, Mapping) and isinstance(value.get("verifier"), str):
@@ -120,12 +120,13 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
 
 
 def _is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
-    """Whether it is no class, and takes what TRL calls a reward function with."""
+    """Return whether an object is a plain TRL reward function: a callable that takes `completions`, and no class."""
     if isinstance(found, type) or not callable(found):
         return False
     try:
         parameters = inspect.signature(found).parameters.values()
-    except (TypeError, ValueError):  # some of C
+    except (TypeError, ValueError):
+        # Some functions written in C have no signature.
         return False
     return any(each.name == "completions" or each.kind is each.VAR_KEYWORD for each in parameters)
 
@@ -150,10 +151,10 @@ POINT_KEYS = ("points", "curve", "unit")
 
 
 def parse_weight(written: Any) -> Weight:
-    """A weight: a number, a ramp, points, or the dotted path of a function of the progress.
+    """Read a weight: a number, a ramp, points, or the dotted path of a function of the progress.
 
     Raises:
-        ValueError: for a mapping with an unknown or missing key, or values that make no schedule.
+        ValueError: for a mapping with an unknown or missing key, invalid schedule values, or a bad dotted path.
 
     Examples:
         >>> parse_weight({"from": 0.3, "to": 0.0, "until": 0.4}).at(0.2)
@@ -162,7 +163,7 @@ def parse_weight(written: Any) -> Weight:
     if isinstance(written, str):
         return _parse_text(written)
     if not isinstance(written, Mapping):
-        return written  # type: ignore[no-any-return]  # the term checks what this is
+        return written  # type: ignore[no-any-return]  # `RewardTerm` checks the type
     if "points" in written:
         _check_keys("weight", written, POINT_KEYS, needed=("points",))
         points = written["points"]
@@ -183,11 +184,12 @@ def parse_weight(written: Any) -> Weight:
 
 def _parse_text(written: str) -> Weight:
     try:
-        return float(written)  # YAML takes 1e-3 for a text
+        # YAML reads 1e-3 as a string.
+        return float(written)
     except ValueError:
         pass
     if "." not in written:
-        return written  # type: ignore[return-value]  # the term checks what this is
+        return written  # type: ignore[return-value]  # `RewardTerm` checks the type
     if not all(part.isidentifier() for part in written.split(".")):
         raise ValueError(f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}.")
     try:
@@ -198,7 +200,7 @@ def _parse_text(written: str) -> Weight:
 
 
 def parse_gate(written: Any) -> Gate | None:
-    """A gate: a term's name, or a mapping with `term`, `at_least`, and `scale` or `floor`.
+    """Read a gate: a term's name, or a mapping with `term`, `at_least`, and `scale` or `floor`.
 
     Examples:
         >>> parse_gate({"term": "accuracy", "floor": -1.0})
@@ -215,7 +217,7 @@ def parse_gate(written: Any) -> Gate | None:
 
 
 def parse_shapes(written: Any) -> list[Shape]:
-    """Shapes: one or a list, each a name, or a mapping of a name to its arguments.
+    """Read one shape or several, each a name or a mapping from a name to arguments.
 
     Examples:
         >>> parse_shapes([{"affine": {"scale": 2, "offset": -1}}, "sign"])
@@ -242,7 +244,7 @@ def _shape(written: Any) -> Shape:
 
 
 def parse_combination(written: Any) -> Combination:
-    """A combination: a mapping of its kind to a list of terms.
+    """Read a combination: a mapping from its kind to a list of term names.
 
     Examples:
         >>> parse_combination({"product": ["accuracy", "format"]})
@@ -258,7 +260,7 @@ def parse_combination(written: Any) -> Combination:
 
 
 def _needed(made: type) -> list[str]:
-    """The arguments that a class cannot be made without."""
+    """List a class's parameters without default values."""
     parameters = inspect.signature(made).parameters.values()
     return [each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
 

@@ -1,4 +1,4 @@
-"""A gate: a reward term counts only where another term says so."""
+"""Gates and row conditions: they decide on which samples a reward term counts."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from trl_grpo_ext.support.text import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Lets a term count only where another term's value, after its own shape and gate, reaches a threshold.
+    """A rule that lets a term count only where another term's value reaches a threshold.
+
+    The gating term's value is its score after its own shape and gate.
 
     | gate | value of the gated term where it is closed |
     |---|---|
     | `Gate("accuracy")` | 0 |
-    | `Gate("accuracy", scale=0.2)` | a fifth of what it would be |
+    | `Gate("accuracy", scale=0.2)` | a fifth of its value |
     | `Gate("accuracy", floor=-1.0)` | -1 |
 
-    A penalty, whose values are below 0, wants a floor: closed to 0, it would spare the wrong answers.
+    A penalty, whose values are below 0, needs a floor: at 0, a closed gate would spare wrong answers the penalty.
 
-    Where the gating term does not apply, neither does the gated one; where it could not be judged, the gated term has
-    no value. A term of weight 0 may be a gate. The gated term is judged all the same, and its raw score logged; only a
-    verifier that compares the completions of a group gets just those that the gate lets through.
+    Where the gating term does not apply, the gated term does not apply either; where the gating term has no value, the
+    gated term has none. A gating term may have weight 0. Behind a closed gate the gated term is still judged and its
+    raw score logged; only a verifier that compares the completions of a group does not see them.
 
     Attributes:
         term: The name of the gating term.
-        at_least: The value from which on the gate is open.
-        scale: The factor for a closed gate.
-        floor: The value for a closed gate.
+        at_least: The threshold: the gate is open at this value and above.
+        scale: The factor that a closed gate applies to the gated value.
+        floor: The gated value behind a closed gate.
 
     Raises:
-        ValueError: for both a scale and a floor, or numbers that are not finite.
+        ValueError: for both a scale and a floor, numbers that are not finite, or an empty name.
 
     Examples:
         >>> Gate("accuracy").value(0.7, gating=0.0), Gate("accuracy").value(0.7, gating=1.0)
@@ -56,11 +58,11 @@ class Gate:
             raise ValueError("A gate has either a `scale` or a `floor`, not both.")
 
     def is_open(self, gating: float) -> bool:
-        """Whether the gating term's value reaches the threshold."""
+        """Return whether the gating term's value reaches the threshold."""
         return gating >= self.at_least
 
     def value(self, value: float, *, gating: float) -> float:
-        """What becomes of the gated term's value."""
+        """Return the gated term's value after the gate."""
         if self.is_open(gating):
             return value
         if self.floor is not None:
@@ -73,7 +75,7 @@ Condition = tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The rows that a term applies to: each named column equals the value, or is one of the values.
+    """A condition on dataset rows: each named column must equal a value, or one of several values.
 
     Examples:
         >>> when = When.parse({"task": ["math", "physics"], "level": 1})
@@ -81,14 +83,15 @@ class When:
         (True, False)
     """
 
-    conditions: tuple[Condition, ...]  # pairs of a column and the values that it may have; all of them must hold
+    # Pairs of a column and its allowed values; all pairs must match.
+    conditions: tuple[Condition, ...]
 
     @classmethod
     def parse(cls, described: object) -> When:
-        """Read a mapping of columns to a value or a list of values.
+        """Read a mapping from column names to one allowed value or several.
 
         Raises:
-            ValueError: for anything else, or an empty list, which no row could match.
+            ValueError: if `described` is no mapping or empty, or for an empty list, which no row could match.
         """
         if not isinstance(described, Mapping) or not described:
             raise ValueError(f"`when` maps dataset columns to the values they must have, got {described!r}.")
@@ -101,21 +104,22 @@ class When:
         return cls(tuple(conditions))
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError for a column that a dataset with these columns does not have."""
+        """Raise a ValueError if a condition names an unknown dataset column."""
         for column, _ in self.conditions:
             if column not in columns:
                 near = did_you_mean(column, columns)
                 raise ValueError(f"`when` looks at the dataset column `{column}`, which is not there. {near}")
 
     def applies(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row of the dataset is one of those meant."""
+        """Return whether a dataset row meets all conditions."""
         return all(_is_in(row.get(column), values) for column, values in self.conditions)
 
 
 def _is_in(value: Any, values: tuple[Any, ...]) -> bool:
     try:
         return value in values
-    except ValueError:  # an array has no one answer
+    except ValueError:
+        # Comparing an array gives an array, which has no single truth value.
         return False
 
 

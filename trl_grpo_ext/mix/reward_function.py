@@ -1,4 +1,4 @@
-"""A mix as TRL reward functions: one callable a term, one judging a batch."""
+"""Reward functions for TRL, one callable per term of a mix; together they judge a batch once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from trl_grpo_ext.protocol import log_columns, log_figures, warn_of_zeros
 from trl_grpo_ext.sample import Completion, Sample, samples_from_columns
 from trl_grpo_ext.scorecard import Scorecard
 
-# Batches that a trainer may be scoring at once (AsyncGRPO scores groups in threads), and no memory leak beyond.
+# Limits the number of open batches: AsyncGRPO scores several at once, in threads; unread batches must not leak memory.
 MAX_OPEN_BATCHES = 256
 
 
-# The process in which TRL's AsyncGRPOTrainer scores; nothing else tells a reward function that it is in that trainer.
+# The name of the process in which TRL's AsyncGRPOTrainer scores: the only sign of this trainer in a reward function.
 ASYNC_WORKER = "grpo-rollout-worker-child"
 
 
 class Scores(Protocol):
-    """What is asked of a mix here; `RewardMix` has it."""
+    """The methods of `RewardMix` that this module calls."""
 
     @property
     def terms(self) -> Sequence[RewardTerm]: ...
@@ -34,14 +34,17 @@ class Scores(Protocol):
 
 
 class TermReward:
-    """One term of a mix as a TRL reward function."""
+    """A TRL reward function that returns the values of one term of a mix."""
 
     def __init__(self, scorer: BatchScorer, name: str) -> None:
         self.__name__ = name
         self.scorer = scorer
 
     def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-        """TRL's reward protocol; see `Verifier.__call__`."""
+        """Return one value per completion, None where the sample is void, as TRL's reward protocol asks.
+
+        See `Verifier.__call__`.
+        """
         return self.scorer.read(self.__name__, completions, columns).rewards(self.__name__)
 
     def __repr__(self) -> str:
@@ -50,9 +53,10 @@ class TermReward:
 
 @dataclass(eq=False)
 class _OpenBatch:
-    """A batch that not every term has read yet."""
+    """A batch that waits for some terms to read its scorecard."""
 
-    completions: Sequence[Completion]  # held, because the id of a list that is gone is used again
+    # A reference to the list keeps Python from giving its id to another list.
+    completions: Sequence[Completion]
     unread: set[str]
     card: Scorecard | None
     logged: bool = False
@@ -60,10 +64,10 @@ class _OpenBatch:
 
 
 class BatchScorer:
-    """Judges each batch once, though TRL asks for it once a term.
+    """A scorer that judges each batch once, although TRL calls one reward function per term.
 
-    TRL hands every reward function the same list object, so the batch is recognised by identity. A card is let go
-    as soon as every term has read it.
+    TRL passes the same list object to every reward function, so the scorer recognises a batch by the list's identity.
+    It drops a scorecard as soon as every term has read it.
     """
 
     def __init__(self, mix: Scores) -> None:
@@ -80,12 +84,12 @@ class BatchScorer:
             _check_weights_are_1(self.mix.terms)
 
     def prime(self, completions: Sequence[Completion], card: Scorecard) -> None:
-        """Let the terms read this card for this list of completions; the caller logs its figures."""
+        """Store the scorecard of a list of completions for the terms to read; the caller logs its figures."""
         with self._lock:
             self._open(completions, card)
 
     def read(self, term: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> Scorecard:
-        """The card of this batch, on behalf of one term; judged and logged at the first call."""
+        """Return the batch's scorecard to one term; the first call judges the batch and logs its figures."""
         with self._lock:
             batch = self._batches.get(id(completions))
             if batch is None or batch.completions is not completions or term not in batch.unread:
@@ -94,7 +98,8 @@ class BatchScorer:
             if not batch.unread:
                 del self._batches[id(completions)]
         with batch.lock:
-            if batch.card is None:  # the trainer is not ours
+            # A plain TRL trainer does not call `prime`.
+            if batch.card is None:
                 samples = samples_from_columns(completions, columns)
                 if samples:
                     self.mix.check_columns(samples[0].row)

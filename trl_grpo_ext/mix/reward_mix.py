@@ -1,4 +1,4 @@
-"""The reward mix: an ordered list of terms that turns verdicts into one reward. It is not a trainer."""
+"""The reward mix: an ordered list of terms that turns verdicts into one reward per sample. It is not a trainer."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from trl_grpo_ext.workers.ray_cluster import check_executor
 
 
 class UnscoredError(RuntimeError):
-    """A sample could not be judged, and its term's `on_unscored` is `"raise"`."""
+    """An unscored sample, under a term with `on_unscored="raise"`."""
 
 
 class RewardMix:
-    """An ordered list of terms. Scores a batch into a scorecard, and hands TRL one reward function a term.
+    """An ordered list of reward terms that scores a batch into a scorecard and gives TRL one reward function per term.
 
-    The total of a sample is the sum of weight times value over the terms in force, those whose weight is not 0 now.
-    A sample is *void* if a term in force could not judge it, by the grader's or the data's fault, or if none of them
-    applies to it. A void sample has no total, and TRL leaves it out of its group's baseline.
+    A term is *in force* while its weight is not 0. A sample's total is the sum of weight times value over the terms in
+    force. A sample is *void* if a term in force could not judge it, by the grader's or the data's fault, or if no term
+    in force applies to it. A void sample has no total, and TRL leaves it out of its group's baseline.
 
     Args:
-        terms: At least one, each with a name of its own. A gate or a combination may name any other, in any order.
+        terms: At least one term, with unique names. A gate or a combination may name any other term, in any order.
 
     Attributes:
-        terms: These terms.
-        verifiers: Those that have a verifier, with it; combinations of others have none.
+        terms: The terms, in the order given.
+        verifiers: Pairs of a term and its verifier; terms that combine others are left out.
 
     Raises:
-        ValueError: for no terms, two with one name, or a gate or combination that names no term, or in a circle.
+        ValueError: for no terms, a repeated name, or gates and combinations that name unknown terms or form a circle.
+        TypeError: for an object that is not a term.
 
     Examples:
         >>> from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
@@ -71,10 +72,11 @@ class RewardMix:
         self.verifiers = [(term, term.verifier) for term in self.terms if term.verifier is not None]
         self._order = _in_order(self.terms)
 
-    if not TYPE_CHECKING:  # for a type checker any name would be an attribute
+    # Hidden from type checkers, which would otherwise accept any attribute name.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say what to do to TRL's own trainers, which ask a reward function for its name; a mix is several."""
+            """Raise an error with advice when a plain TRL trainer uses the mix as a reward function."""
             if name not in ("__name__", "__call__"):
                 raise AttributeError(f"A RewardMix has no attribute {name!r}.")
             raise AttributeError(
@@ -83,7 +85,7 @@ class RewardMix:
             )
 
     def for_limit(self, tokens: int | None) -> RewardMix:
-        """Return the mix for completions that are cut after so many tokens, for terms that depend on it."""
+        """Return the mix with verifiers for completions cut after `tokens` tokens; None leaves the mix unchanged."""
         if tokens is None:
             return self
         verifiers = {term.name: verifier.for_limit(tokens) for term, verifier in self.verifiers}
@@ -94,10 +96,10 @@ class RewardMix:
 
     @property
     def weights(self) -> list[float]:
-        """The terms' weights, in order, as TRL's `reward_weights` takes them.
+        """The terms' weights, in order, for TRL's `reward_weights`.
 
         Raises:
-            ValueError: if one is on a schedule, since nothing in plain TRL would move it.
+            ValueError: for a weight on a schedule, since plain TRL never changes weights.
         """
         for term in self.terms:
             if not isinstance(term.weight, float):
@@ -108,13 +110,13 @@ class RewardMix:
         return list(self.weights_at(0.0).values())
 
     def weights_at(self, progress: float, step: int | None = None) -> dict[str, float]:
-        """The weights in force, by name.
+        """Return the weights in force at a moment of training, by term name.
 
-        Progress is the share of training that is done, in [0, 1]. The step, the optimizer steps that are done, is None
-        only where no schedule counts them.
+        `progress` is the finished share of training, in [0, 1]. `step` counts finished optimizer steps; it may be None
+        if no schedule counts steps.
 
         Raises:
-            ValueError: naming the term, for a schedule that gives no weight at this moment.
+            ValueError: for a progress outside [0, 1], or a schedule without a weight at this moment; names the term.
         """
         if not 0.0 <= progress <= 1.0:
             raise ValueError(f"Progress is the share of training that is done, in [0, 1]; got {progress}.")
@@ -137,22 +139,21 @@ class RewardMix:
         gather: Gather = no_other_ranks,
         entering: Callable[[str], None] | None = None,
     ) -> Scorecard:
-        """Judge every sample by every term, once.
+        """Judge a batch, each sample once by each term.
 
         Args:
             samples: n samples.
-            progress: The share of training that is done, in [0, 1].
-            step: The optimizer steps that are done, for schedules that count them.
-            mode: Whether the batch is for training or for evaluation. Terms that are only for evaluations judge no
-                other.
-            alone: Whether this mix is the only source of reward; if not, a sample that none of its terms in force
-                applies to is not void, since others may have scored it.
-            gather: Brings the items of all ranks together, where a group may be split between them.
-            entering: Is told the name of each term before it judges.
+            progress: The finished share of training, in [0, 1].
+            step: The number of finished optimizer steps, for schedules that count steps.
+            mode: Whether the batch is for training or for evaluation. Terms with `only="eval"` skip training batches.
+            alone: Whether this mix is the only source of reward. If it is not, a sample to which no term in force
+                applies is not void, since another reward function may score it.
+            gather: Collects the items of all ranks, since a group may be split between ranks.
+            entering: Called with the name of each term before the term judges.
 
         Raises:
-            ValueError: for a progress outside [0, 1], or a schedule that gives no weight.
-            UnscoredError: for a sample that a term in force whose `on_unscored` is `"raise"` could not judge.
+            ValueError: for a progress outside [0, 1], or a schedule without a weight at this moment.
+            UnscoredError: for a sample that a term in force with `on_unscored="raise"` could not judge.
         """
         weights = self.weights_at(progress, step)
         columns: dict[str, TermColumn] = {}
@@ -166,14 +167,15 @@ class RewardMix:
             verdicts={name: columns[name].verdicts for name in weights},
             values={name: columns[name].values for name in weights},
             gated={name: columns[name].gated for name in weights},
-            others=None if alone else (0.0,) * len(samples),  # until it is known what the others give
+            # Zeros, until the rewards of other functions are known.
+            others=None if alone else (0.0,) * len(samples),
             mode=mode,
         )
         self._raise_if_asked(card)
         return card
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError, naming the term, if a dataset with these columns cannot be judged here."""
+        """Raise a ValueError that names the term if a term cannot judge a dataset with these columns."""
         check_executor()
         for term in self.terms:
             try:
@@ -185,15 +187,15 @@ class RewardMix:
                 raise ValueError(f"Reward term {term.name!r}: {error}") from None
 
     def reward_funcs(self) -> list[TermReward]:
-        """One TRL reward function a term, in order, for any TRL trainer that has `reward_weights`: pass `mix.weights`.
+        """Return one TRL reward function per term, in order, for trainers with `reward_weights`: pass `mix.weights`.
 
-        AsyncGRPO has none, and adds all rewards up; give it a mix whose weights are all 1.
+        AsyncGRPO has no `reward_weights` and adds all rewards up; give it a mix whose weights are all 1.
 
-        However many of them TRL calls on a batch, the batch is judged once.
+        The functions share one judgement: TRL may call all of them on a batch, and the mix judges the batch once.
 
         Raises:
-            ValueError: for a mix that needs `VerifiedGRPOTrainer`: weights on a schedule, terms that compare the
-                completions of a group, that judge outcomes of environments, or that are only for evaluations.
+            ValueError: for a mix that needs `VerifiedGRPOTrainer`: weights on a schedule, or terms that compare the
+                completions of a group, judge outcomes of environments, or run in evaluations only.
         """
         _ = self.weights
         for term in self.terms:
@@ -217,7 +219,7 @@ class RewardMix:
         return [TermReward(scorer, term.name) for term in self.terms]
 
     def verifier_figures(self, card: Scorecard) -> dict[str, float]:
-        """What verifiers say of their own verdicts (`Verifier.metrics`), as `verified/<term>/<name>`."""
+        """Return the batch metrics of all verifiers (`Verifier.metrics`), named `verified/<term>/<name>`."""
         figures: dict[str, float] = {}
         for term, verifier in self.verifiers:
             own = verifier.metrics([verdict for verdict in card.verdicts[term.name] if verdict is not None])
@@ -234,7 +236,8 @@ class RewardMix:
                 continue
             for row in card.unscored(term.name):
                 verdict = card.verdicts[term.name][row]
-                assert verdict is not None  # it applies to the row
+                # `unscored` lists only rows to which the term applies.
+                assert verdict is not None
                 raise UnscoredError(
                     f"The reward term {term.name!r} could not judge a completion ({verdict.status}, "
                     f"{verdict.reason or 'no value'}, by the fault of the {verdict.blame}), and its on_unscored is "
@@ -243,7 +246,11 @@ class RewardMix:
 
 
 def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
-    """The terms, each after those that it needs."""
+    """Sort terms by dependency: gating and combined terms first.
+
+    Raises:
+        ValueError: for a needed term that is missing or runs in evaluations only, or for a circle.
+    """
     named = {term.name: term for term in terms}
     for term in terms:
         for needed in term.needs:

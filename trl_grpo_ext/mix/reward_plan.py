@@ -1,4 +1,4 @@
-"""The plan for a trainer's `reward_funcs`: one mix of the verifiers, and TRL's list of reward functions."""
+"""Plan a trainer's `reward_funcs`: one mix with all verifiers, and the list of reward functions for TRL."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from trl_grpo_ext.rewards.registry import exports, verifier_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardPlan:
-    """The reward functions of a run."""
+    """The reward mix, TRL reward functions and start weights of one run."""
 
-    mix: RewardMix | None  # the verifiers' terms; None if there are only TRL's own kinds of reward function
-    scorer: BatchScorer | None  # judges a batch once for all terms of the mix
-    functions: list[Any]  # what TRL gets: a `TermReward` a term, and every other function as it was given, in order
-    weights: list[float]  # A weight for each of `functions`, as it is when training starts
+    # The terms of all verifiers; None if the user passed only functions and reward models.
+    mix: RewardMix | None
+    # Judges a batch once for all terms of the mix.
+    scorer: BatchScorer | None
+    # TRL's `reward_funcs`, in order: a `TermReward` per term, and every other function unchanged.
+    functions: list[Any]
+    # The weight of each of `functions` when training starts.
+    weights: list[float]
 
     @property
     def names(self) -> list[str]:
-        """What `functions` are called; a reward model has its own name."""
+        """The names of `functions`; for an object without `__name__`, its text."""
         return [str(getattr(function, "__name__", function)) for function in self.functions]
 
     @property
     def positions(self) -> dict[str, int]:
-        """Where each term of the mix stands among `functions`."""
+        """Each term's index in `functions`, by term name."""
         return {
             function.__name__: position
             for position, function in enumerate(self.functions)
@@ -40,19 +44,19 @@ class RewardPlan:
 def plan_rewards(
     reward_funcs: Any, reward_weights: Sequence[float] | None = None, *, others: bool = False, limit: int | None = None
 ) -> RewardPlan:
-    """Sort out what the user passed as `reward_funcs`.
+    """Split the user's `reward_funcs` into one mix of verifiers and a list of functions for TRL.
 
     Args:
-        reward_funcs: A `RewardMix`, a verifier, whatever TRL takes (a callable, sync or async, a reward model or
-            its name), or a list of these with at most one mix in it.
-        others: Whether environments may add rewards of their own, so that none here needs a weight.
-        limit: The tokens after which completions are cut, for verifiers that depend on it; None if it is unknown.
-        reward_weights: TRL's weights by position, one for each entry of the list; not with a mix.
+        reward_funcs: A `RewardMix`, a verifier, any reward of TRL (a sync or async callable, a reward model or the
+            model's name), or a list of these with at most one mix.
+        reward_weights: TRL's weights, one per entry of the list; not allowed with a mix.
+        others: Whether environments may add rewards; then all weights may be 0.
+        limit: The maximum completion length in tokens, for verifiers that depend on it; None if unknown.
 
     Raises:
-        ValueError: for two mixes, a mix beside `reward_weights`, a wrong number of weights, two rewards with one
-            name, weights that are all 0, or no reward at all.
-        TypeError: for something that is not a reward.
+        ValueError: for two mixes, a mix with `reward_weights`, a wrong number of weights, a repeated name, or weights
+            that are all 0.
+        TypeError: for an entry that is not a reward.
     """
     entries = _as_list(reward_funcs)
     mixes = [entry for entry in entries if isinstance(entry, RewardMix)]
@@ -81,7 +85,7 @@ def plan_rewards(
 
 
 def check_weights(weights: Sequence[float]) -> None:
-    """Raise a ValueError if no reward has a weight when training starts."""
+    """Raise a ValueError if every reward has weight 0 when training starts."""
     if not any(weights):
         raise ValueError(
             "Every reward has weight 0 when training starts, so nothing would be learned; give one of them a weight."
@@ -123,14 +127,14 @@ def _as_list(reward_funcs: Any) -> list[Any]:
 
 
 def _terms(entry: Any, weight: float) -> tuple[RewardTerm, ...]:
-    """The terms that an entry comes to; none for TRL's own kinds of reward function."""
+    """Return the terms of an entry, a mix or a verifier; an empty tuple for other reward functions."""
     if isinstance(entry, RewardMix):
         return entry.terms
     return (RewardTerm(name=entry.__name__, verifier=entry, weight=weight),) if isinstance(entry, Verifier) else ()
 
 
 def _check_names(functions: Sequence[Any]) -> None:
-    """TRL averages the metrics of two rewards with one name, so names that are known here must differ."""
+    """Raise a ValueError for a repeated reward name, since TRL would average the two rewards' metrics."""
     names = [function.__name__ for function in functions if hasattr(function, "__name__")]
     for name in names:
         if names.count(name) > 1:

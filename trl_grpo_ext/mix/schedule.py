@@ -1,4 +1,4 @@
-"""A schedule: how the weight of a reward term moves over training."""
+"""Schedules that change the weight of a reward term during training."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Unit = Literal["progress", "step"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A weight over training: points, and a curve from each to the next. Before the first and after the last, it holds.
+    """A weight curve over training: points and an interpolation; constant before the first and after the last point.
 
-    What it is at a step depends on that step alone, so that a resumed run has the weights that it would have had.
+    The weight depends on the current step alone, so a resumed run gets the weights of an uninterrupted run.
 
     Attributes:
-        points: Pairs of (when, weight), in order; weights are finite, and may be negative.
-        curve: The way from a point to the next: a straight line, half a cosine, or the earlier weight held.
-        unit: What `when` counts: `"progress"`, the share of the run's `max_steps` that is done, in [0, 1], or
-            `"step"`, optimizer steps from 0, which do not stretch when a run is made longer.
+        points: Pairs of (when, weight), in order of time; weights are finite and may be negative.
+        curve: The interpolation between two points: a straight line, half a cosine, or the earlier weight held.
+        unit: The unit of `when`: `"progress"`, the finished share of the run's `max_steps`, in [0, 1], or `"step"`,
+            optimizer steps from 0, which do not stretch when a run gets longer.
 
     Raises:
-        ValueError: for no points, points out of order, and times or weights that cannot be.
+        ValueError: for no points, points out of order, and invalid times or weights.
 
     Examples:
         >>> fading = linear(0.3, 0.0, until=0.4)
@@ -75,13 +75,14 @@ class Schedule:
             )
 
     def at(self, progress: float, step: int | None = None) -> float:
-        """The weight at this moment.
+        """Return the weight at a moment of training.
 
-        Progress is the share of training that is done, in [0, 1]; a schedule over steps needs the optimizer steps that
-        are done.
+        Args:
+            progress: The finished share of training, in [0, 1].
+            step: The number of finished optimizer steps; needed if `unit` is `"step"`.
 
         Raises:
-            ValueError: for a schedule over steps if the step is unknown.
+            ValueError: if the schedule counts steps and the step is unknown.
         """
         now = progress if self.unit == "progress" else step
         if now is None:
@@ -100,29 +101,33 @@ Weight = float | Schedule | Callable[[float], float]
 
 
 def constant(weight: float) -> Schedule:
-    """The same weight all along."""
+    """Return a schedule with a constant weight."""
     return Schedule(points=((0.0, weight),))
 
 
 def linear(start: float, end: float, *, begin: float = 0.0, until: float = 1.0, unit: Unit = "progress") -> Schedule:
-    """From weight `start` to weight `end`, in a straight line from `begin` until `until`."""
+    """Return a schedule from weight `start` to weight `end`, on a straight line from `begin` to `until`."""
     return Schedule(points=((begin, start), (until, end)), unit=unit)
 
 
 def cosine(start: float, end: float, *, begin: float = 0.0, until: float = 1.0, unit: Unit = "progress") -> Schedule:
-    """From weight `start` to weight `end`, along half a cosine from `begin` until `until`: slow at both ends."""
+    """Return a schedule from weight `start` to weight `end`, along half a cosine: slow near `begin` and `until`."""
     return Schedule(points=((begin, start), (until, end)), curve="cosine", unit=unit)
 
 
 def piecewise(points: Mapping[float, float], *, curve: Curve = "linear", unit: Unit = "progress") -> Schedule:
-    """Through these weights by time, in the order given; `curve="hold"` for steps."""
+    """Return a schedule through weights by time, in the order given; `curve="hold"` changes the weight in jumps."""
     if not isinstance(points, Mapping):
         raise TypeError(f"piecewise takes a mapping of times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
     return Schedule(points=tuple(points.items()), curve=curve, unit=unit)
 
 
 def check_weight(weight: object) -> Weight:
-    """The weight as it is kept; raises a ValueError if it is neither a finite number, a schedule nor a function."""
+    """Return a valid weight, numbers as floats.
+
+    Raises:
+        ValueError: for a weight that is no finite number, schedule or function, or a function that fails when called.
+    """
     if isinstance(weight, Schedule):
         return weight
     if is_number(weight):
@@ -135,10 +140,10 @@ def check_weight(weight: object) -> Weight:
 
 
 def weight_at(weight: Weight, progress: float, step: int | None = None) -> float:
-    """The weight in force at this moment, a finite number.
+    """Return the weight in force at a moment of training, a finite number.
 
     Raises:
-        ValueError: for a function that gives no finite number.
+        ValueError: for a function that raises or returns no finite number, or a schedule over steps without a step.
     """
     if isinstance(weight, Schedule):
         return weight.at(progress, step)
@@ -146,7 +151,8 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
         return weight
     try:
         found = weight(progress)
-    except Exception as error:  # a user's function
+    except Exception as error:
+        # A user's function may raise any exception.
         raise ValueError(
             f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
         ) from None
@@ -156,7 +162,7 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
 
 
 def is_shadow(weight: Weight) -> bool:
-    """Whether this weight is 0 for ever."""
+    """Return whether a weight is 0 during the whole run."""
     if isinstance(weight, Schedule):
         return all(value == 0 for _, value in weight.points)
     return weight == 0

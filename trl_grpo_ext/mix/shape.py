@@ -1,4 +1,4 @@
-"""Shapes: functions that change a score before it is weighed. The raw score stays in the verdict."""
+"""Shapes: functions that transform a score before it is weighted. The verdict keeps the raw score."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from trl_grpo_ext.verdict import Status, Verdict
 
 @runtime_checkable
 class Shape(Protocol):
-    """Makes a value of a value; it may look at the verdict, which has a score."""
+    """A function that transforms a value.
+
+    It may look at the verdict, which always has a score here.
+    """
 
     def __call__(self, value: float, verdict: Verdict) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """No lower than `low`, no higher than `high`; None is no limit.
+    """A shape that limits values to the range from `low` to `high`; None is no limit.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -47,7 +50,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """`above` from `at` on, `below` under it.
+    """A shape that returns `above` for values of `at` and more, else `below`.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -69,9 +72,10 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`scale` times the value plus `offset`.
+    """A shape that multiplies the value by `scale` and adds `offset`.
 
-    Under TRL's `normalize_then_sum` neither has an effect, since each column is normalised; use the weight there.
+    Under TRL's `normalize_then_sum` a positive scale and an offset have no effect, since each column is normalised; use
+    the weight there.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -92,7 +96,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """-1, 0 or 1, whichever the value's sign is.
+    """A shape that returns -1, 0 or 1, the value's sign.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -106,16 +110,17 @@ class Sign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A value by the verdict's reason or status, whichever is listed; others keep the value that they have.
+    """A shape that replaces values by the verdict's reason or status; verdicts not listed keep their value.
 
-    So an answer that cannot be read may earn less than a wrong one.
+    For example, an unparseable answer can earn less than a wrong answer.
 
     Attributes:
-        reason: Values by reason code; looked at first. A composition's may stand without the name of its part.
+        reason: Values by reason code; reasons have precedence over statuses. A verifier made of parts gives reasons
+            such as `part: no_boxed`; the key `no_boxed` matches them too.
         status: Values by status.
 
     Raises:
-        ValueError: for no entries, or a status that does not exist or never has a score.
+        ValueError: for no entries, an unknown status, a status that never has a score, or a value that is not finite.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -151,7 +156,11 @@ NAMES: Mapping[str, type[Shape]] = {
 
 
 def check_shapes(shape: object) -> tuple[Shape, ...]:
-    """The shapes in order; raises a TypeError for what is neither a shape nor a list of them."""
+    """Return the shapes as a tuple, in order.
+
+    Raises:
+        TypeError: for an object that is not a shape, a function, or a list of these.
+    """
     shapes = () if shape is None else tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for each in shapes:
         if isinstance(each, type) or not callable(each):

@@ -1,4 +1,4 @@
-"""A reward term: one line of the reward equation. It is a value, not code."""
+"""A reward term, one line of the reward equation, as a frozen value."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Only = Literal["eval"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardTerm:
-    """One line of the reward equation: what judges, or which terms are combined, and how much it counts.
+    """One line of the reward equation: a verifier or combination, with its weight, gate and shapes.
 
-    A verdict's score becomes a value by the shape and then the gate; the value times the weight in force is what the
-    term adds to a sample's total.
+    The shapes and then the gate turn a verdict's score into a value. The term adds its value times the weight in force
+    to the sample's total.
 
     Attributes:
         name: The key in logs and scorecards: letters, digits, `_`, `-` and `.`.
-        verifier: What judges.
-        combine: Instead of a verifier, the other terms that this one is made of.
+        verifier: The verifier that judges the samples.
+        combine: Instead of a verifier, a combination of other terms' values.
         weight: A finite number, a `Schedule`, or a function of the progress in [0, 1]. A term of weight 0 is a
             *shadow*: judged and logged, never trained on.
-        gate: Another term that must say so for this one to count; its name alone is a gate at 1.
-        when: The rows of the dataset that it is for, a mapping of columns to a value or a list of values; all rows by
-            default. On others it has no verdict.
-        shape: What becomes of the score: a shape or a list of them, applied in order. One that makes no finite number
-            is the grader's fault: the sample could not be judged.
-        on_unscored: What becomes of a sample that could not be judged, by the grader's or the data's fault, while the
-            term has weight: `"void_row"` takes it out of training, `"zero"` counts as 0, `"raise"` ends the run.
-        only: `"eval"` for a term that judges evaluations and does not run while training, as its cost is too high for
-            that; its weight must be 0. None for a term that judges both.
+        gate: A gate by another term's value; a term's name alone is a gate with the threshold 1.
+        when: The dataset rows to which the term applies, a mapping from columns to a value or a list of values; all
+            rows by default. Other rows get no verdict.
+        shape: A shape or a list of shapes, applied to the score in order. A shape that fails or returns a number that
+            is not finite is a grader error: the sample has no value.
+        on_unscored: The treatment of a sample without a score, by the grader's or the data's fault, while the term has
+            weight: `"void_row"` takes it out of training, `"zero"` counts as 0, `"raise"` ends the run.
+        only: `"eval"` for a term that runs in evaluations only, such as one too slow for training; its weight must
+            be 0. None for a term that runs in both.
 
     Raises:
-        ValueError: for a name that cannot be a key, a weight, gate, routing or policy that cannot be.
-        TypeError: for another object in the place of a verifier or a shape.
+        ValueError: for an invalid name, weight, `when`, `on_unscored` or `only`.
+        TypeError: for a wrong type of verifier, combination, gate or shape.
 
     Examples:
         >>> from trl_grpo_ext.rewards import MathVerifier
@@ -115,20 +115,21 @@ class RewardTerm:
 
     @property
     def is_shadow(self) -> bool:
-        """Whether its weight is 0 for ever."""
+        """Whether the weight is 0 during the whole run."""
         return is_shadow(self.weight)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes, in the order in which they are applied."""
-        return self.shape  # type: ignore[return-value]  # which `__post_init__` has made a tuple
+        """The shapes in application order."""
+        # `__post_init__` has made it a tuple.
+        return self.shape  # type: ignore[return-value]
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The names of the terms that must be judged before this one."""
+        """The names of terms judged before this term: the gating term and combined terms."""
         gating = (self.gate.term,) if isinstance(self.gate, Gate) else ()
         return (*gating, *(self.combine.terms if self.combine else ()))
 
     def applies(self, row: Mapping[str, Any]) -> bool:
-        """Whether the term is for this row of the dataset."""
+        """Return whether the term applies to a dataset row."""
         return self.when.applies(row) if isinstance(self.when, When) else True

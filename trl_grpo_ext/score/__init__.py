@@ -1,1 +1,1 @@
-"""What `trl-grpo-ext score` runs: any completions, in a file, judged by a mix. Nothing is generated or trained."""
+"""Judge a file of completions by a mix, for `trl-grpo-ext score`. Nothing is generated or trained."""

@@ -1,4 +1,4 @@
-"""A file of completions: JSON Lines, checked as a whole before anything is judged, then read in batches of samples."""
+"""A file of completions in JSON Lines, checked completely before judging starts, then read in batches of samples."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ _USUAL = ("completions", "response", "responses", "output", "generation", "gener
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionFile:
-    """Rows on disk, each a JSON object: a completion, and the columns of the dataset.
+    """A file with one JSON object per line: a completion and dataset columns.
 
-    Rows that follow each other with the same `prompt` are a group; a row without a prompt is a group by itself. At no
-    time is there more than a batch in memory. `completion` is the column that has completions, texts or conversations;
-    empty lines are no rows.
+    Consecutive rows with an equal `prompt` form a group; a row without a prompt is a group of its own. Memory never
+    holds more than one batch.
+
+    Attributes:
+        path: The file.
+        completion: The column with the completions, texts or conversations.
+        rows: The number of rows; empty lines do not count.
+        columns: The names of all columns that any row has.
     """
 
     path: Path
@@ -34,11 +39,11 @@ class CompletionFile:
 
     @classmethod
     def check(cls, path: Path, completion: str = "completion") -> CompletionFile:
-        """Read every line of a file once.
+        """Read and check every line of a file.
 
         Raises:
-            ValueError: for a file that is not there or has no rows, and for a line that is no row; naming the line.
-            OSError: for a file that cannot be read.
+            ValueError: for a missing file, a file without rows, or an invalid line; the message names the line.
+            OSError: for an unreadable file.
         """
         if not path.is_file():
             what = "is not a file that can be read twice" if path.exists() else "does not exist"
@@ -52,7 +57,7 @@ class CompletionFile:
         return cls(path=path, completion=completion, rows=rows, columns=frozenset(columns))
 
     def batches(self, size: int, *, whole_groups: bool = False) -> Iterator[list[Sample]]:
-        """The samples, `size` at a time; with `whole_groups` more, so that no group is split."""
+        """Yield batches of `size` samples; with `whole_groups`, larger batches that split no group."""
         batch: list[Row] = []
         groups: list[int] = []
         group, before = -1, None
@@ -69,12 +74,12 @@ class CompletionFile:
             yield self._samples(batch, groups)
 
     def lines(self) -> Iterator[int]:
-        """The line of each row, from 1."""
+        """Yield the line number of each row, from 1."""
         return (number for number, _ in numbered_lines(self.path))
 
     def _samples(self, rows: Sequence[Row], groups: Sequence[int]) -> list[Sample]:
         names = sorted({name for row in rows for name in row} - {self.completion})
-        # As TRL hands them to a reward function, which has `prompts` for the dataset's `prompt`.
+        # The keywords of TRL's reward functions: the dataset's `prompt` is `prompts` there.
         columns = {"prompts" if name == "prompt" else name: [row.get(name) for row in rows] for name in names}
         samples = samples_from_columns([row[self.completion] for row in rows], columns)
         outcomes = [read_outcome(row.get("outcome")) for row in rows]

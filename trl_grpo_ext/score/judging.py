@@ -1,4 +1,4 @@
-"""Judging a file of completions: batch by batch, each written and counted as soon as it is judged."""
+"""Judge a file of completions in batches; write and count each batch as soon as it is judged."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import written_whole
 
-FEW = 16  # rows; a batch is as many, or a few times that where judging is quick
+# Rows per batch; quick judging multiplies it by up to MOST_TIMES.
+FEW = 16
 MOST_TIMES = 32
-QUICK, SLOW = 0.5, 5.0  # seconds a batch; few at a time would leave workers without work, many would show no progress
+# Seconds per batch: a quicker batch leaves workers idle, so the next is larger; a slower batch shows no progress.
+QUICK, SLOW = 0.5, 5.0
 
 
 def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None, tally: Tally) -> None:
-    """Judge every row, with the weights of the start of a training, and a bar if stderr is a terminal.
+    """Judge every row of a file with the mix's start weights; show a progress bar if stderr is a terminal.
 
-    Verdicts are written to `output`, unless it is None, and added to `tally`; if this raises, it has those that were
-    written.
+    Verdicts are written to `output`, unless it is None, and added to `tally`. If an exception ends judging, `tally`
+    counts exactly the written batches.
 
     Raises:
-        ValueError: for columns that the mix needs and the file does not have.
+        ValueError: if the file lacks a column that the mix needs.
         UnscoredError: for a row that a term with `on_unscored: raise` could not judge.
-        OSError: when the disk does not take the output.
+        OSError: if the output cannot be written.
     """
     compares = any(isinstance(verifier, GroupVerifier) for _, verifier in mix.verifiers)
     mix.check_columns(completions.columns - {"prompt", completions.completion})
@@ -70,8 +72,9 @@ def _next_times(times: int, seconds: float) -> int:
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block, so that what is written is whole, and counted."""
-    if threading.current_thread() is not threading.main_thread():  # no other gets signals, or may set a handler
+    """Delay Ctrl-C until the end of the block, so that a batch is written and counted completely."""
+    # Only the main thread receives signals and may set handlers.
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[tuple[int, Any]] = []
@@ -85,9 +88,9 @@ def _ctrl_c_waits() -> Iterator[None]:
 
 
 KINDS = (".jsonl", ".parquet")
-# A file of completions has neither steps nor modes.
+# The columns of a verdict, without step and mode, which a file of completions lacks.
 OF_VERDICTS = tuple(column for column in VERDICT_COLUMNS if column.name not in ("step", "mode"))
-# What a sample's verdicts come to together, repeated with each.
+# The columns of a sample: its total and void flag, repeated with each of its verdicts.
 OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total", "void"))
 SCHEMA = pa.schema([(column.name, column.type) for column in (*OF_VERDICTS, *OF_SAMPLES)])
 
@@ -96,7 +99,7 @@ Write = Callable[[pa.Table], None]
 
 
 def check_output(path: Path, *, source: Path, overwrite: bool) -> None:
-    """Raise a ValueError if verdicts on the completions of `source` cannot be written to this path."""
+    """Raise a ValueError if verdicts on the file `source` cannot be written to `path`."""
     if path.suffix not in KINDS:
         raise ValueError(f"The output must end in {' or '.join(KINDS)}, got {str(path)!r}.")
     if path.resolve() == source.resolve():
@@ -111,12 +114,12 @@ def check_output(path: Path, *, source: Path, overwrite: bool) -> None:
 
 @contextmanager
 def verdict_file(path: Path) -> Iterator[Write]:
-    """A file to append tables of verdicts to, which gets its name once it is complete.
+    """Open a `.jsonl` or `.parquet` file for tables of verdicts; it gets its name when complete.
 
-    If that fails, the whole tables that were written are at `unfinished_path(path)`.
+    If writing fails, complete tables stay at `unfinished_path(path)`.
 
     Raises:
-        OSError: when the disk does not take it.
+        OSError: if the file cannot be written.
     """
     with written_whole(path, keep=True) as file:
         if path.suffix == ".parquet":
@@ -127,9 +130,9 @@ def verdict_file(path: Path) -> Iterator[Write]:
 
 
 def verdict_rows(card: Scorecard, first: int) -> pa.Table:
-    """The verdicts of a batch, those of a sample together.
+    """Return a batch's verdicts as a table, sorted by sample.
 
-    Samples are numbered from 0 over the file, in which `first` were before this batch.
+    Samples are numbered from 0 over the whole file; `first` is the number of this batch's first sample.
     """
     tables = tables_of(card)
     verdicts, samples = tables["verdicts"], tables["samples"]
@@ -143,4 +146,5 @@ def _write_lines(file: IO[bytes], table: pa.Table) -> None:
     for row in table.to_pylist():
         row["details"] = json.loads(row["details"])
         file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-    file.flush()  # what is killed leaves what it has written
+    # A killed process leaves its written batches on disk.
+    file.flush()

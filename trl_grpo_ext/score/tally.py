@@ -1,4 +1,4 @@
-"""The tally: the verdicts on a file's completions in numbers, added up batch by batch, and as text for people."""
+"""Count verdicts on a file's completions, batch by batch, and print the counts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
-MOST_REASONS, SHOWN_REASONS = 10, 5  # a term
-MOST_LINES = 5  # a reason
-MAX_CHARS = 80  # of a reason
+# The maximum number of reasons per term, in the record and on the screen.
+MOST_REASONS, SHOWN_REASONS = 10, 5
+# The maximum number of line numbers per reason.
+MOST_LINES = 5
+# The maximum length of a shown reason, in characters.
+MAX_CHARS = 80
 
 
 @dataclass(slots=True)
 class TermTally:
-    """What a term has found."""
+    """The counts of one term's verdicts."""
 
-    weight: float = 0.0  # its weight
-    # How many verdicts have each status; completions that a gate left out are not among them.
+    weight: float = 0.0
+    # Verdicts per status, without completions that a gate left out.
     statuses: Counter[Status] = field(default_factory=Counter)
-    scores: Grouped = field(default_factory=Grouped)  # the raw scores, before shape, gate and weight
-    reasons: Counter[str] = field(default_factory=Counter)  # how many verdicts that are not right have the same reason
-    # The first lines of what could not be judged, by the reason: the data or the grader is to blame, not the model.
+    # Raw scores, before shape, gate and weight.
+    scores: Grouped = field(default_factory=Grouped)
+    # Verdicts per reason, of verdicts that are not CORRECT.
+    reasons: Counter[str] = field(default_factory=Counter)
+    # The first line numbers of unscored rows, by reason: the data or the grader is to blame, not the model.
     lines: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, card: Scorecard, term: str, lines: Sequence[int]) -> None:
@@ -42,7 +47,8 @@ class TermTally:
         for why, count in figures.causes.items():
             self.reasons[without_names(why)] += count
         self.scores += figures.scores
-        for line, verdict in zip(lines, card.verdicts[term], strict=False):  # no lines where there is no file
+        # Without a file there are no lines.
+        for line, verdict in zip(lines, card.verdicts[term], strict=False):
             if verdict is not None and verdict.score is None and not verdict.left_out:
                 at_fault = self.lines.setdefault(without_names(why_of(verdict)), [])
                 if len(at_fault) < MOST_LINES:
@@ -62,17 +68,23 @@ class TermTally:
 
 @dataclass(slots=True)
 class Tally:
-    """What a mix has found."""
+    """Counts of a mix's verdicts, per term and total."""
 
-    expected: int = 0  # how many completions there are
-    rows: int = 0  # how many of them are judged
-    void: int = 0  # those that a term with weight could not judge, or that none applies to
-    failed: int = 0  # those on which the grader failed in any term, shadows included
-    totals: Grouped = field(default_factory=Grouped)  # the weighted sums of those that are not void
-    terms: dict[str, TermTally] = field(default_factory=dict)  # by name, in the order of the mix
+    # The number of completions to judge.
+    expected: int = 0
+    # The number of judged completions.
+    rows: int = 0
+    # The number of void completions: a term in force could not judge them, or none applies to them.
+    void: int = 0
+    # The number of completions on which a grader failed, terms of weight 0 included.
+    failed: int = 0
+    # The totals of completions that are not void.
+    totals: Grouped = field(default_factory=Grouped)
+    # The counts by term, in the order of the mix.
+    terms: dict[str, TermTally] = field(default_factory=dict)
 
     def add(self, card: Scorecard, lines: Sequence[int] = ()) -> None:
-        """Count a batch; `lines` are the lines of its completions in their file, if they are of one."""
+        """Count a batch; `lines` are its line numbers, if the completions come from a file."""
         self.rows += len(card)
         self.void += sum(card.void)
         columns = zip(*card.verdicts.values(), strict=True)
@@ -83,7 +95,7 @@ class Tally:
 
     @property
     def failed_share(self) -> float:
-        """The share of completions on which the grader failed, in [0, 1]."""
+        """The share of completions with a grader error, in [0, 1]."""
         return self.failed / max(1, self.rows)
 
     def __str__(self) -> str:
@@ -92,7 +104,7 @@ class Tally:
         return ", ".join([f"{self.rows:,} of {self.expected:,} rows are judged", *means])
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values; null for a mean that is not known."""
+        """Return a dict of plain JSON values; unknown means are null."""
         total = self.totals.interval
         return {
             "rows": self.rows,
@@ -104,7 +116,7 @@ class Tally:
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:
-    """Print a summary: a line a term, then the reasons of what is not right, then what could not be judged."""
+    """Print a table with a line per term, then reasons of verdicts that are not CORRECT, then counts of void rows."""
     console = Console()
     console.print(_terms(summary))
     for line in _lines(summary):
@@ -137,12 +149,12 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def told_verdicts(term: Mapping[str, Any]) -> str:
-    """How many verdicts of a term, as `TermTally.to_record` has it, are of each status."""
+    """List the number of verdicts per status, given a record by `TermTally.to_record`."""
     return ", ".join(f"{count:,} {status}" for status, count in term["statuses"].items() if count)
 
 
 def told_reasons(term: Mapping[str, Any]) -> str:
-    """The most frequent reasons of what is not right."""
+    """List the most frequent reasons of wrong or unscored verdicts."""
     shown = list(term["reasons"].items())[:SHOWN_REASONS]
     return ", ".join(
         f"{on_one_line(why, MAX_CHARS)} {count:,}{_told_lines(term.get('lines', {}).get(why, ()), count)}"
@@ -151,7 +163,7 @@ def told_reasons(term: Mapping[str, Any]) -> str:
 
 
 def _told_lines(lines: Sequence[int], count: int) -> str:
-    """Where the first are of what the data or the grader is to blame for."""
+    """Format the first line numbers of rows that a data or grader fault left unscored: ` (lines 3, 8, ...)`."""
     if not lines:
         return ""
     more = ", ..." if count > len(lines) else ""

@@ -1,1 +1,1 @@
-"""What every room may use: text, files, numbers. It knows nothing of rewards."""
+"""Helpers for all other folders: texts, files, numbers, threads. They know nothing of rewards."""

@@ -1,7 +1,7 @@
-"""A budget of time for judging a batch. What has no verdict when it is spent is the grader's fault, and never a 0.
+"""A time budget for judging a batch. Samples without a verdict when it is spent are grader errors, never a score of 0.
 
-Whoever judges many completions asks how much is left: `spread`, which workers and sandboxes use, a Ray cluster, a judge
-that is a model, and the loop over a verifier that runs in this process.
+All code that judges many completions asks `seconds_left`: `spread` (used by workers and sandboxes), Ray clusters, model
+judges, and the loop over a verifier in this process.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 BUDGET_SPENT = "budget_spent"
-"""The reason of a verdict that was not made in time."""
+"""The reason code of a sample that the time budget left without a verdict."""
 
 _until: ContextVar[float] = ContextVar("judging_until", default=math.inf)
 
 
 @contextmanager
 def judging_budget(seconds: float | None) -> Iterator[None]:
-    """Whatever this thread judges in the `with` block may take so many seconds together; None is no limit.
+    """Limit the total seconds that this thread may judge in the `with` block; None is no limit.
 
-    Nothing ends a verifier that runs in this process within one completion: Python cannot. It gets no further one.
+    Python cannot interrupt a verifier that runs in this process: it finishes its completion and gets no other.
 
     Examples:
         >>> from trl_grpo_ext.rewards import math_reward
@@ -42,5 +42,5 @@ def judging_budget(seconds: float | None) -> Iterator[None]:
 
 
 def seconds_left() -> float:
-    """How long this thread may still judge; infinite without a budget, 0 when it is spent."""
+    """Return this thread's remaining seconds for judging; infinite without a budget, 0 after it is spent."""
     return max(0.0, _until.get() - time.monotonic())

@@ -1,4 +1,4 @@
-"""The documentation: the pages of `docs/`, which come with the package, and their sections."""
+"""Read pages and sections of the documentation, `docs/`, which ships with the package."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pathlib import Path
 from trl_grpo_ext.support.text import did_you_mean, nearest
 
 HEADING = re.compile(r"^## (.*)$")
-MOST_PLACES = 8  # that are named
+# The maximum number of sections that an error message suggests.
+MOST_PLACES = 8
 
 
 def read_docs(reference: str) -> str:
-    """The text of a page, or of a section of it.
+    """Return the text of a documentation page or section.
 
-    A reference is `"math"`, `"findings#bad_data"`, or as a docstring has it, `"docs/findings.md#bad_data"`.
+    A reference is a page, `"math"`, a section, `"findings#bad_data"`, or a path, `"docs/findings.md#bad_data"`.
 
     Raises:
-        ValueError: for an unknown page or section; the message names the nearest, or the sections that speak of it.
+        ValueError: for an unknown page or section; the message suggests a similar name, or sections with the word.
 
     Examples:
         >>> read_docs("findings#bad_data").splitlines()[0]
@@ -35,7 +36,7 @@ def read_docs(reference: str) -> str:
 
 
 def _told_places(word: str, pages: Mapping[str, Path]) -> str:
-    """The page with nearly this name, or else the sections that speak of the word, those that do so most first."""
+    """Suggest the page with a similar name, else the sections that contain the word most often."""
     if nearest(word, pages):
         return did_you_mean(word, pages)
     counts = Counter(
@@ -50,7 +51,7 @@ def _told_places(word: str, pages: Mapping[str, Path]) -> str:
 
 
 def page_titles() -> dict[str, str]:
-    """The title of each page, by its name.
+    """Return the title of each page, by page name.
 
     Examples:
         >>> page_titles()["replay"]
@@ -73,7 +74,7 @@ def _section(text: str, wanted: str, page: str) -> str:
 
 
 def _sections(text: str) -> dict[str, str]:
-    """The sections of a page, by what follows the `#` in a link to them; what comes before the first is of ""."""
+    """Split a page into sections, by anchor; the text before the first heading has the key ""."""
     sections: dict[str, list[str]] = {}
     lines = sections.setdefault("", [])
     fenced = False
@@ -86,5 +87,5 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def _anchor(heading: str) -> str:
-    """What follows the `#` in a link to the heading, as on GitHub."""
+    """Return the anchor of a heading in links, as GitHub makes it: `Bad data!` gives `bad-data`."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

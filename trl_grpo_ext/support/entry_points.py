@@ -1,28 +1,32 @@
-"""Objects that other packages register by name, in a group of entry points. Nothing is imported before it is asked for.
+"""Find objects that other packages register by name, as entry points; import an object only on request.
 
-A package names them in its `pyproject.toml`, as docs/verifiers.md shows for verifiers.
+A package registers objects in its `pyproject.toml`; docs/verifiers.md shows this for verifiers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # importlib.metadata imports much, and workers import the registry of verifiers
+# Not imported at runtime: importlib.metadata is slow to import, and workers import the registry of verifiers.
+if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 
 def registered_names(group: str) -> list[str]:
-    """Return the names in a group, in order."""
+    """Return the names registered in an entry point group, sorted."""
     return sorted(_entry_points(group).names)
 
 
 def claims_on(group: str, name: str) -> list[str]:
-    """Return the import paths that packages register under a name, each with its package."""
+    """Return the import path of each object registered under a name, with its package.
+
+    The text for one object is `package.module.object of the package 'name'`.
+    """
     return [*dict.fromkeys(_described(each) for each in _entry_points(group).select(name=name))]
 
 
 def load_registered(group: str, name: str) -> object:
-    """Import the object that a package registers under a name that the group has.
+    """Import the object that a package registers under a name; the name must exist in the group.
 
     Raises:
         ValueError: if several packages claim the name, or the object cannot be imported.
@@ -33,7 +37,8 @@ def load_registered(group: str, name: str) -> object:
     (entry_point, *_) = _entry_points(group).select(name=name)
     try:
         found: object = entry_point.load()
-    except Exception as error:  # the module is another package's, and may fail in any way
+    except Exception as error:
+        # Another package's module may raise any exception.
         raise ValueError(f"{name!r}, {claims[0]}, cannot be imported: {type(error).__name__}: {error}.") from None
     return found
 

@@ -1,4 +1,4 @@
-"""An estimate: a mean, how sure it is, and of how many numbers. Every figure of a run is one, and two add up."""
+"""Estimates: means with standard errors and counts. Adding two estimates merges their numbers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist, fmean
 
-Z = NormalDist().inv_cdf(0.975)  # of a 95 % interval
-SURE = 2.0  # standard errors: a difference beyond them is chance in less than 5 % of cases
+# Half the width of a 95 % interval, in standard errors.
+Z = NormalDist().inv_cdf(0.975)
+# Standard errors: chance causes a larger difference in less than 5 % of cases.
+SURE = 2.0
 
-# Sums in another order differ by this much and no more, relative to what was summed.
+# The maximum relative rounding error between two sums of equal numbers in different order.
 ROUNDING = 1e-9
 
 
 def mean_of_known(numbers: Iterable[float | None]) -> float | None:
-    """The mean of the numbers that are known; None if none is.
+    """Return the mean of the numbers, ignoring None; None if every number is None.
 
     Examples:
         >>> mean_of_known([1.0, None, 2.0])
@@ -27,12 +29,12 @@ def mean_of_known(numbers: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean of some numbers, or a difference of two means.
+    """A mean, or a difference of two means, with its standard error.
 
     Attributes:
-        mean: The mean; NaN of no numbers.
-        error: Its standard error, 0 or more; NaN of no numbers, 0 of one.
-        count: How many numbers there are. They are taken to be independent of each other.
+        mean: The mean; NaN without numbers.
+        error: The standard error of the mean, 0 or more; NaN without numbers, 0 for a single number.
+        count: How many numbers were averaged. The error assumes that they are independent.
 
     Examples:
         >>> Estimate.of([1.0, 2.0]) + Estimate.of([3.0])
@@ -47,9 +49,9 @@ class Estimate:
 
     @classmethod
     def of(cls, numbers: Iterable[float | None]) -> Estimate:
-        """The mean of the numbers that are known: None is not, nor what is not finite.
+        """Estimate the mean of finite numbers, ignoring None, NaN and infinity.
 
-        Where they are too large to be squared, the error is infinite.
+        The error is infinite if the squares of the numbers overflow.
         """
         known = [number for number in numbers if number is not None and math.isfinite(number)]
         if not known:
@@ -59,7 +61,7 @@ class Estimate:
 
     @classmethod
     def share(cls, part: float, whole: float) -> Estimate:
-        """How many of `whole` are one of `part`: the mean of as many ones among zeros."""
+        """Estimate a share: the mean of `part` ones and `whole - part` zeros."""
         if not whole:
             return NOTHING
         mean = part / whole
@@ -67,7 +69,7 @@ class Estimate:
 
     @classmethod
     def together(cls, parts: Iterable[Estimate]) -> Estimate:
-        """The mean of all the numbers of some parts."""
+        """Merge several estimates into a single mean over all numbers."""
         return sum(parts, start=NOTHING)
 
     @classmethod
@@ -76,12 +78,12 @@ class Estimate:
 
     @property
     def total(self) -> float:
-        """The sum of the numbers."""
+        """The numbers' sum."""
         return self.mean * self.count if self.count else 0.0
 
     @property
     def squared_deviations(self) -> float:
-        """The sum of the squared differences from the mean."""
+        """The sum of squared differences from the mean."""
         return self.error * self.error * self.count * max(1, self.count - 1) if self.count else 0.0
 
     @property
@@ -90,7 +92,7 @@ class Estimate:
         return math.isfinite(self.mean) and math.isfinite(self.error)
 
     def __add__(self, other: Estimate) -> Estimate:
-        """The mean of the numbers of both (Chan et al. 1979)."""
+        """Merge two estimates: the mean of the numbers of both (Chan et al. 1979)."""
         if not (self.count and other.count):
             return self if self.count else other
         count, apart = self.count + other.count, other.mean - self.mean
@@ -99,27 +101,27 @@ class Estimate:
         return Estimate._of_deviations((self.total + other.total) / count, squares, count)
 
     def __sub__(self, earlier: Estimate) -> Estimate:
-        """How much higher this mean is than another."""
+        """Subtract an earlier mean from this mean; the smaller of the counts remains."""
         error = math.hypot(self.error, earlier.error)
         return Estimate(self.mean - earlier.mean, error, min(self.count, earlier.count))
 
     @property
     def at_least(self) -> float:
-        """What the mean is at least, chance left out."""
+        """The lower bound of the mean: `SURE` standard errors below it."""
         return self.mean - SURE * self.error
 
     @property
     def interval(self) -> Interval:
-        """The mean with its 95 % interval, of a mean that is normally distributed."""
+        """The mean with its 95 % interval, for normally distributed means."""
         return Interval(self.mean, self.mean - Z * self.error, self.mean + Z * self.error)
 
     @property
     def is_sure(self) -> bool:
-        """Whether a difference is above 0 by more than chance."""
+        """Whether a difference exceeds 0 significantly, by more than `SURE` standard errors."""
         return self.mean > SURE * self.error
 
     def is_surely_below(self, least: float) -> bool:
-        """Whether a difference is less than `least`, even if chance has hidden some of it."""
+        """Return whether a difference is significantly below `least`, by more than `SURE` standard errors."""
         return self.mean + SURE * self.error < least
 
 
@@ -128,7 +130,7 @@ NOTHING = Estimate(math.nan, math.nan, 0)
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and the bounds of its 95 % confidence interval."""
+    """A mean with lower and upper bound of its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -143,11 +145,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """The mean of numbers that come in groups, as the scores of one prompt do: these are alike.
+    """The mean of grouped numbers, such as scores grouped by prompt.
+
+    Numbers of one group resemble each other, so the uncertainty follows from the differences between groups.
 
     Attributes:
-        numbers: Of all numbers.
-        groups: Of the means of their groups, which are what chance is told from.
+        numbers: The estimate over all numbers.
+        groups: The estimate over the means of the groups.
         in_unit: Whether all numbers are in [0, 1].
 
     Examples:
@@ -160,16 +164,16 @@ class Grouped:
     in_unit: bool = True
 
     def __add__(self, other: Grouped) -> Grouped:
-        """The numbers of both, which are of different groups."""
+        """Merge the numbers of two values that share no group."""
         return Grouped(self.numbers + other.numbers, self.groups + other.groups, self.in_unit and other.in_unit)
 
     @property
     def interval(self) -> Interval | None:
-        """The mean with its 95 % interval; None if there is no number, or too few groups to say how they vary.
+        """The mean's 95 % interval; None without numbers, or with too few groups for a variance.
 
-        Numbers in [0, 1] get Wilson's interval (Wilson 1927) with the number of groups as its sample size. That is on
-        the safe side: a mean of numbers in [0, 1] varies no more than one that is 0 or 1. Others get the normal
-        interval over the groups' means.
+        Numbers in [0, 1] get Wilson's interval (Wilson 1927), with the number of groups as its sample size. This
+        interval is conservative: a mean of numbers in [0, 1] varies no more than a mean of zeros and ones. Other
+        numbers get the normal interval over the group means, from two groups on.
         """
         if not self.numbers.count:
             return None
@@ -178,6 +182,6 @@ class Grouped:
             scale = 1 + Z**2 / size
             centre = (mean + Z**2 / (2 * size)) / scale
             half = Z / scale * math.sqrt(max(0.0, mean * (1 - mean)) / size + Z**2 / (4 * size**2))
-            # At 0 and 1 rounding would leave the mean outside.
+            # For a mean of 0 or 1, rounding could put the mean outside the interval.
             return Interval(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
         return replace(self.numbers, error=self.groups.error).interval if self.groups.count > 1 else None

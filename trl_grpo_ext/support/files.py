@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, lines appended, plain values for JSON, and what an earlier run left renamed."""
+"""Read and write files: atomic writes, appended JSON lines, plain values for JSON, and folders locked for one run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write to, which gets its name only once it is complete and on the disk.
+    """Open a file for atomic writing: it gets its name when all content is on disk.
 
-    A reader sees the old content or the new, also after a crash or a power cut. If writing fails, nothing is left; with
-    `keep`, what was written stays at `unfinished_path`.
+    Readers see the old content or the new content, even after a crash or a power cut. If writing fails, the unfinished
+    file is deleted; with `keep`, it stays at `unfinished_path`.
     """
     target, unfinished = Path(path), unfinished_path(path)
     try:
@@ -38,25 +38,25 @@ def written_whole(path: str | os.PathLike[str], *, keep: bool = False) -> Iterat
 
 
 def unfinished_path(path: str | os.PathLike[str]) -> Path:
-    """Where `written_whole` of this process has a file until it is complete."""
+    """Return the path at which this process's `written_whole` keeps an unfinished file."""
     return Path(path).with_name(f"{Path(path).name}.{os.getpid()}.unfinished")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text as UTF-8, whole or not at all; lone surrogates become escapes."""
+    """Write a text as UTF-8, atomically; lone surrogates become escapes."""
     with written_whole(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write a value as indented JSON, as `plain` makes it, whole or not at all."""
+    """Write a value as indented JSON, converted by `plain`, atomically."""
     write_text(path, json.dumps(plain(value), indent=2, allow_nan=False) + "\n")
 
 
 def append_lines(path: Path, values: Iterable[Any]) -> None:
-    """Append values to a file as JSON, a line each, all or nothing: a full disk may take a part.
+    """Append values to a file as JSON, one line per value: all lines or none, even if the disk is full.
 
-    A line that was cut off before them is ended first, so that it does not swallow the next.
+    If the file ends in an incomplete line, a line break ends it first, so the next line stays intact.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(plain(value), allow_nan=False) + "\n" for value in values).encode()
@@ -66,7 +66,8 @@ def append_lines(path: Path, values: Iterable[Any]) -> None:
             if size:
                 file.seek(-1, os.SEEK_END)
                 lines = lines if file.read(1) == b"\n" else b"\n" + lines
-            file.write(lines)  # one write, so that a reader never sees the half of a line
+            # A single write, so that a reader never sees half a line.
+            file.write(lines)
     except OSError:
         if path.is_file():
             os.truncate(path, size)
@@ -74,9 +75,9 @@ def append_lines(path: Path, values: Iterable[Any]) -> None:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file that `append_lines` has written, of which there may be none yet.
+    """Read the JSON objects of a file by `append_lines`; yields nothing if the file does not exist.
 
-    Lines that were cut off in the middle of writing, or are no objects, are passed over.
+    Lines that are incomplete or hold no object are skipped.
     """
     if path.exists():
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -87,21 +88,22 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not empty, each with its number from 1."""
+    """Yield the non-empty lines of a file with their line numbers, from 1."""
     with open(path, "rb") as file:
         yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """The value as JSON holds it: null for NaN and infinity, text for keys and, as `told`, for what JSON does not know.
+    """Convert a value to plain JSON: NaN and infinity become null, keys and unknown objects become text (see `told`).
 
-    With `digits`, numbers that are not whole have as many significant ones.
+    With `digits`, floats are rounded to that many significant digits.
 
     Examples:
         >>> plain({1: (0.5, float("nan"))}), plain([1 / 3, Path("a")], digits=3)
         ({'1': [0.5, None]}, [0.333, 'a'])
     """
-    if value is None or isinstance(value, str | int):  # most are, and asking for a mapping takes long
+    # The most frequent types first, since the check for a mapping is slow.
+    if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
         return None if not math.isfinite(value) else value if digits is None else float(f"{value:.{digits}g}")
@@ -112,14 +114,16 @@ def plain(value: Any, digits: int | None = None) -> Any:
     return told(value)
 
 
-_claimed: dict[str, int] = {}  # folders, and the descriptors that hold them until this process ends
+# By claimed folder, the descriptor that holds its lock until this process ends.
+_claimed: dict[str, int] = {}
 
 
 def claim(folder: str | os.PathLike[str]) -> None:
-    """Keep a folder for this process, as long as it lives.
+    """Lock a folder for this process until the process ends.
 
     Raises:
-        ValueError: if another process has claimed it: two runs in one folder would be read as one.
+        ValueError: if another process has locked the folder; readers would take two runs in one folder for one.
+        OSError: if the folder cannot be opened.
     """
     place = os.path.realpath(folder)
     if place in _claimed:
@@ -132,13 +136,17 @@ def claim(folder: str | os.PathLike[str]) -> None:
         raise ValueError(
             f"Another run writes to {folder} at this moment. Give this one an output_dir of its own, or wait."
         ) from None
-    except OSError:  # a file system without locks
+    except OSError:
+        # The file system has no locks.
         logger.debug("%s cannot be locked", place)
     _claimed[place] = descriptor
 
 
 def set_aside(recorded: Path) -> None:
-    """Rename what an earlier run has recorded, a file or a folder, so that two runs are not read as one."""
+    """Rename a file or folder of an earlier run, since readers would mix up two runs.
+
+    `findings.jsonl` becomes `findings.1.jsonl`, or has the next free number.
+    """
     if not recorded.exists():
         return
     number = 1

@@ -1,4 +1,4 @@
-"""A lane: a thread of its own for the calls of one object, which waits for each call no longer than it is told."""
+"""A lane: a thread that makes all calls of one object, with a time limit per call."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _Jobs = SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
 
 class HangsError(TimeoutError):
-    """A call has not come to an end in its time. Its thread cannot be ended, and is left to itself."""
+    """A call that exceeded its time limit. Its thread cannot be killed and keeps running."""
 
 
 class Lane:
-    """Makes calls one after another on one thread: connections and browsers want all calls from the thread they know.
+    """A thread that runs calls in sequence, for objects such as connections and browsers bound to a single thread.
 
-    After a call that hangs, later calls have a new thread.
+    After a call that exceeds its time limit, later calls run on a new thread.
 
     Examples:
         >>> Lane().call(lambda: 40 + 2, seconds=30.0)
@@ -30,13 +30,16 @@ class Lane:
 
     def __init__(self) -> None:
         self._jobs: _Jobs | None = None
-        self._inside: int | None = None  # the thread of the call that is under way
+        # The id of the thread that runs a call now.
+        self._inside: int | None = None
 
     def call(self, function: Callable[[], T], seconds: float | None = None) -> T:
-        """The result of the function, or its exception; within another call of this lane, it is called at once.
+        """Run a function on the lane's thread; return its result or raise its exception.
+
+        Within another call of this lane, the function runs directly on the current thread.
 
         Raises:
-            HangsError: if it takes longer than so many seconds. None is no limit.
+            HangsError: if the function takes more than `seconds` seconds; None is no limit.
         """
         if self.is_inside():
             return function()
@@ -47,14 +50,15 @@ class Lane:
         try:
             return done.result(seconds)
         except TimeoutError:
-            if done.done():  # just now, or by a timeout of its own
+            # The function has finished just now, or has raised a TimeoutError itself.
+            if done.done():
                 return done.result()
             self._jobs.put(None)
             self._jobs = None
             raise HangsError(f"took more than {seconds:g} s") from None
 
     def is_inside(self) -> bool:
-        """Whether the caller is itself within a call of this lane."""
+        """Return whether the current thread is running a call of this lane."""
         return self._inside == threading.get_ident()
 
     def _run(self, function: Callable[[], T]) -> T:
@@ -67,7 +71,7 @@ class Lane:
 
     def _start(self) -> _Jobs:
         jobs: _Jobs = SimpleQueue()
-        # A daemon, as the end of the interpreter must not wait for a call that hangs.
+        # A daemon thread, since the interpreter must not wait at exit for a call that hangs.
         threading.Thread(target=_serve, args=(jobs,), name="lane", daemon=True).start()
         weakref.finalize(self, jobs.put, None).atexit = False
         return jobs
@@ -80,4 +84,5 @@ def _serve(jobs: _Jobs) -> None:
             done.set_result(function())
         except BaseException as error:
             done.set_exception(error)
-        del job, function, done  # an idle thread keeps nothing alive
+        # An idle thread must not keep the objects of its last call alive.
+        del job, function, done

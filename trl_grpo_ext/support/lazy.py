@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used, so that importing the package loads little."""
+"""Import names of a package on first use, so that importing the package loads little."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__` (PEP 562).
+    """Make a package's `__getattr__` and `__dir__` (PEP 562).
 
-    `homes` has the module of each name within the package, such as `mix.term`; the package has an `__all__`.
+    `homes` maps each name to its module within the package, such as `mix.term`; the package must have an `__all__`.
 
     Examples:
         >>> find, names = lazy_exports("trl_grpo_ext", {"Status": "verdict"})
@@ -33,6 +33,11 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
 
 
 def find_object(module: str, qualname: str) -> object:
-    """The object of that qualified name; raises ImportError or AttributeError."""
+    """Import an object by module and qualified name.
+
+    Raises:
+        ImportError: if the module cannot be imported.
+        AttributeError: if the module has no such object.
+    """
     found: object = attrgetter(qualname)(import_module(module))
     return found

@@ -1,4 +1,4 @@
-"""What was worked out before, in memory."""
+"""An in-memory cache of computed values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """Remembers values by their keys, and forgets the one unused for longest. Safe to use from several threads.
+    """A thread-safe cache that drops the least recently used value when full.
 
     Args:
-        size: Values to remember; 0 for none.
+        size: The maximum number of values; 0 stores nothing.
 
     Examples:
         >>> memo = Memo[str, int](size=1)
@@ -29,14 +29,14 @@ class Memo(Generic[K, V]):
         self._held: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value of this key, or None."""
+        """Return a key's value, or None."""
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
             return self._held.get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value."""
+        """Store a value under a key."""
         with self._lock:
             self._held[key] = value
             self._held.move_to_end(key)
@@ -44,6 +44,6 @@ class Memo(Generic[K, V]):
                 self._held.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all values."""
         with self._lock:
             self._held.clear()

@@ -1,4 +1,4 @@
-"""What a command says on stderr while it works, and what it keeps to itself."""
+"""Show the progress of a command on stderr, and silence warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECONDS_BETWEEN_LINES = 1.0
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Log no warning within the `with` block, such as a traceback whose place the command tells in a sentence."""
+    """Suppress log warnings in the `with` block, such as a traceback that the command summarises in a sentence."""
     before = logging.root.manager.disable
     logging.disable(max(before, logging.WARNING))
     try:
@@ -23,12 +23,12 @@ def without_warnings() -> Iterator[None]:
 
 
 class Progress:
-    """Says on stderr how far something has got: after a second, and then less and less often.
+    """A progress line on stderr, shown after a second and then at growing intervals.
 
     Args:
-        what: What is being done, such as `checking data`.
-        total: How many there are to do.
-        unit: What they are, in the plural.
+        what: The activity, such as `checking data`.
+        total: The number of items.
+        unit: The name of the items, in the plural.
     """
 
     def __init__(self, what: str, total: int, unit: str) -> None:
@@ -37,11 +37,11 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """The seconds since the start."""
         return time.monotonic() - self.started
 
     def show(self, done: int, beside: str = "") -> None:
-        """Say that so many are done, and what else is known; nothing if it is too early, or if it is the last."""
+        """Print the number of finished items and a remark, unless a line was shown recently or all items are done."""
         now = time.monotonic()
         if done < self.total and now - self.shown > max(SECONDS_BETWEEN_LINES, 0.2 * (now - self.started)):
             self.shown = now

@@ -1,4 +1,4 @@
-"""A recipe's `prompt_template`: text with places for a row's columns. Only data is put in; nothing is looked up."""
+"""A recipe's `prompt_template`: text with placeholders for columns. It inserts data only and evaluates nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIKE = "a place is `{column}`, `{column[0]}` of a list or `{column[key]}` of a 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a template: a column, and the way from its value to the part that is put in."""
+    """A placeholder such as `{column[key][0]}`: a column name, then keys or indices into its value."""
 
     column: str
     steps: tuple[str, ...]
@@ -28,10 +28,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """A template as its pieces, in order: texts, and places for columns.
+    """A parsed template: texts and placeholders, in order.
 
-    What is put in is not looked at again, so that braces in the data stay as they are. A text is put in as it is, a
-    list as one line for each item, and None as nothing.
+    Inserted data is not parsed again, so braces in the data stay. A text is inserted unchanged, a list as one line per
+    item, None as an empty text, and any other value but a mapping as `str(value)`.
 
     Examples:
         >>> template = PromptTemplate.parse("{text}\\n\\nIt must pass:\\n{test_list[0]}")
@@ -43,10 +43,11 @@ class PromptTemplate:
 
     @classmethod
     def parse(cls, template: str) -> PromptTemplate:
-        """Read a template.
+        """Parse a template.
 
         Raises:
-            ValueError: for a brace that is not part of a place, such as a format, and for a template without places.
+            ValueError: for a brace outside of a placeholder, for a format such as `{x:.2f}`, and for a template without
+                placeholders.
         """
         pieces = tuple(_piece(match[0]) for match in _PIECE.finditer(template))
         if not any(isinstance(piece, Place) for piece in pieces):
@@ -58,11 +59,7 @@ class PromptTemplate:
         return list(dict.fromkeys(piece.column for piece in self.pieces if isinstance(piece, Place)))
 
     def check(self, columns: Collection[str]) -> None:
-        """See that a dataset has the columns.
-
-        Raises:
-            ValueError: for the first that it has not, naming the nearest that it has.
-        """
+        """Raise a ValueError if the dataset lacks a column of the template; the message suggests a similar column."""
         for column in self.columns:
             if column not in columns:
                 raise ValueError(
@@ -71,10 +68,11 @@ class PromptTemplate:
                 )
 
     def fill(self, row: Mapping[str, Any]) -> str:
-        """The prompt of a row.
+        """Fill the template with a row; return the prompt.
 
         Raises:
-            ValueError: if the row has nothing at a place, or something that is not text.
+            KeyError: if the row lacks a column of the template.
+            ValueError: if a placeholder leads to no value, or to a mapping.
         """
         return "".join(piece if isinstance(piece, str) else _value(piece, row) for piece in self.pieces)
 
@@ -104,7 +102,7 @@ def _value(place: Place, row: Mapping[str, Any]) -> str:
 
 
 def _part(value: Any, step: str) -> Any:
-    """An item of a list or of a mapping; never of a text, nor an attribute."""
+    """Look up an item in a list or mapping; texts and attributes are refused with a LookupError."""
     if isinstance(value, list) and step.isdecimal():
         return value[int(step)]
     if isinstance(value, Mapping):

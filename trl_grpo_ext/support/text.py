@@ -1,4 +1,4 @@
-"""Texts for people: the nearest known name, errors in one line, pictures in a word, cut texts, warnings shown once."""
+"""Format texts for people: similar names, one-line errors, shortened texts, pictures in a word, one-time warnings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def sentence(phrase: str) -> str:
-    """The phrase as a sentence begins: its first letter is a capital.
+    """Capitalise the first letter of a phrase.
 
     Examples:
         >>> sentence("the score of `A` is 1.")
@@ -25,16 +25,17 @@ def sentence(phrase: str) -> str:
     return phrase[:1].upper() + phrase[1:]
 
 
-MOST_NAMES = 40  # all verifiers, but not all flags of TRL
+# Enough to list all verifiers, but not all flags of TRL.
+MOST_NAMES = 40
 
 
 def nearest(wrong: str, valid: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The valid name that is most like a wrong one; None if none is as like as that, in [0, 1]."""
+    """Return the valid name most similar to a wrong name; None if no similarity reaches `likeness`, in [0, 1]."""
     return next(iter(difflib.get_close_matches(wrong, sorted(set(valid)), n=1, cutoff=likeness)), None)
 
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
-    """A sentence that offers the nearest valid name, or a few of them if none is near.
+    """Suggest the most similar valid name, as a sentence; list some valid names if none is similar.
 
     Examples:
         >>> did_you_mean("learning_rat", ["learning_rate", "seed"])
@@ -48,7 +49,7 @@ def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
 
 
 def cut(text: str, head: int, tail: int, mark: str) -> str:
-    """The first `head` and the last `tail` characters of a text with a mark between them; a shorter text as it is.
+    """Keep the first `head` and last `tail` characters of a long text, with `mark` between them.
 
     Examples:
         >>> cut("0123456789", 2, 2, "...")
@@ -58,7 +59,7 @@ def cut(text: str, head: int, tail: int, mark: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text with at most `most` characters, 5 or more; its middle is left out, since answers stand at the end.
+    """Shorten a text to `most` characters, 5 or more, by leaving out its middle, since answers stand at the end.
 
     Examples:
         >>> shortened("0123456789", 9)
@@ -71,31 +72,32 @@ def shortened(text: str, most: int) -> str:
 
 
 def on_one_line(text: str, most: int) -> str:
-    """A text of at most `most` characters in one line, without what a terminal would obey.
+    """Shorten a text to one line of at most `most` characters, without control characters.
 
     Examples:
         >>> on_one_line("a\\n\\x1b[31mb", 20)
         'a [31mb'
     """
-    text = cut(text, 2 * most, 2 * most, "")  # a text may be long, and what follows is not fast
+    # Cut first, since texts may be long and the next steps are slow.
+    text = cut(text, 2 * most, 2 * most, "")
     line = "".join(char for char in " ".join(text.split()) if not unicodedata.category(char).startswith("C"))
     return shortened(line, most)
 
 
 def is_picture(value: object) -> bool:
-    """Whether it is a picture of PIL, which is not imported for that."""
+    """Return whether a value is a PIL picture, without importing PIL."""
     pil = sys.modules.get("PIL.Image")
     return pil is not None and isinstance(value, pil.Image)
 
 
-_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+(?=>)")  # in memory, as the text of an object that has none of its own
+# The memory address in the default text of an object, `<object object at 0x7f...>`.
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+(?=>)")
 
 
 def told(value: object) -> str:
-    """What JSON does not know as a text, the same in every process.
+    """Convert a value that JSON cannot hold to text, without memory addresses.
 
-    Pictures and bytes are told by their sizes and by sums over what they hold, so that two that differ can be told
-    apart. No text has an address in memory.
+    Pictures and bytes become their size and a checksum, so that different contents have different texts.
 
     Examples:
         >>> told(b"abc"), told(object()), told(Path("a"))
@@ -112,7 +114,8 @@ def _picture_text(picture: Any) -> str:
     size = f"{picture.width}x{picture.height}"
     try:
         pixels = picture.tobytes()
-    except Exception:  # its file is cut off, or has been closed
+    except Exception:
+        # The picture's file is incomplete, or closed.
         return f"<image {size} unreadable>"
     colours = zlib.crc32(picture.mode.encode() + bytes(picture.getpalette() or ()))
     return f"<image {size} {zlib.crc32(pixels, colours):08x}>"
@@ -124,10 +127,10 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def error_text(error: BaseException) -> str:
-    """The type, the message and the place of an exception, in at most `MAX_CHARS` characters that any file takes.
+    """Format an exception's type, message and place in at most `MAX_CHARS` characters that any file accepts.
 
-    The place is the innermost line that belongs to no library. If a function passes bad JSON to `json.loads`, it is
-    the line of that call.
+    The place is the innermost line outside of libraries and this package. If a function passes bad JSON to
+    `json.loads`, the place is the line of that call.
 
     Examples:
         >>> error_text(KeyError("colour"))
@@ -135,7 +138,8 @@ def error_text(error: BaseException) -> str:
     """
     try:
         said = " ".join(str(error).split())
-    except Exception:  # a message is the user's code too
+    except Exception:
+        # A user's exception class may fail to format its message.
         said = ""
     place = _place(error)
     kind = type(error).__name__
@@ -145,7 +149,7 @@ def error_text(error: BaseException) -> str:
 
 
 def traceback_text(error: BaseException) -> str:
-    """The traceback of an exception, in characters that any file takes, from the first frame that is not ours on."""
+    """Format an exception's traceback from the first frame outside this package, as text that any file accepts."""
     frame = error.__traceback__
     while frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
         frame = frame.tb_next
@@ -154,7 +158,7 @@ def traceback_text(error: BaseException) -> str:
 
 
 def encodable(text: str) -> str:
-    """The text with half surrogates, which no file takes, as escapes."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -171,7 +175,7 @@ def _is_library(filename: str) -> bool:
 
 
 class Once:
-    """Shows the first warning about each subject, and drops the others.
+    """A filter that logs the first warning about each subject and drops later warnings.
 
     Examples:
         >>> once = Once()
@@ -190,7 +194,7 @@ class Once:
         *values: object,
         error: BaseException | None = None,
     ) -> bool:
-        """Log a warning, with the traceback of `error`; returns whether it was the first about this subject."""
+        """Log the subject's first warning, with the traceback of `error`; return False for later warnings."""
         if subject in self._seen:
             return False
         self._seen.add(subject)

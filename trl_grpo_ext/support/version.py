@@ -1,4 +1,4 @@
-"""The versions of the package, and of the libraries that a run's figures depend on."""
+"""Version numbers of this package and of libraries with influence on a run's figures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ LIBRARIES = ("trl", "transformers", "datasets", "accelerate", "torch", "math-ver
 
 
 def versions() -> dict[str, str]:
-    """The versions of this package, Python and the libraries, by name."""
+    """Return the versions of this package, Python and `LIBRARIES`, by name."""
     import platform
-    from importlib.metadata import version  # workers import this module, and importlib.metadata imports much
+    from importlib.metadata import version  # not at the top: it is slow to import, and workers import this module
 
     found = {"trl_grpo_ext": __version__, "python": platform.python_version()}
     return found | {library: version(library) for library in LIBRARIES}

@@ -1,1 +1,1 @@
-"""All that touches TRL: the trainer, its configuration, its callback, and what is known of TRL."""
+"""The code that touches TRL: trainer, configuration, callbacks, and the supported TRL versions."""

@@ -1,4 +1,4 @@
-"""A mix in TRL's AsyncGRPO: `judge_by(trainer, mix)`, before `trainer.train()`."""
+"""Use a mix in TRL's AsyncGRPO: call `judge_by(trainer, mix)` before `trainer.train()`."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from trl_grpo_ext.trainer.run_callback import check_halt_on
 
 logger = logging.getLogger(__name__)
 
-# What replay must know: AsyncGRPO divides by the deviation of the population, and adds 1e-8 to it.
+# A setting for replay: AsyncGRPO divides by the population's standard deviation, plus 1e-8.
 OF_THE_POPULATION = {"advantage_deviation": "population"}
 
 
 def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
-    """Have the rollouts of an `AsyncGRPOTrainer` scored by a mix, in TRL's own loop and process.
+    """Score an `AsyncGRPOTrainer`'s rollouts by a mix, in TRL's own loop and process.
 
     Weights, schedules, gates, void rows, environments' terms and scorecards work as in `VerifiedGRPOTrainer`; progress
-    goes by the model's version. The trainer is made without `reward_funcs`.
+    follows the model's version. Create the trainer without `reward_funcs`.
 
     Args:
-        trainer: An `AsyncGRPOTrainer` that has not begun to train. On other ranks than the first nothing is done.
+        trainer: An `AsyncGRPOTrainer` before training. The rollouts belong to its first rank; on other ranks only the
+            callback for `halt_on` is added.
         rewards: A `RewardMix`, a verifier, or a list of verifiers.
-        **settings: Those of `VerifiedGRPOConfig` that `AsyncJudging` has, such as `halt_on=["way_out"]` or
-            `drop_dead_groups=True`, with which the trainer takes the next group in the place of a dead one.
+        **settings: Fields of `AsyncJudging`, such as `halt_on=["way_out"]` or `drop_dead_groups=True`, with which the
+            trainer takes the next group in place of a dead group.
 
     Raises:
-        ValueError: for plain reward functions, in `rewards` or in the trainer, whose verdicts nobody knows.
-        ImportError: for a TRL whose rollout loop has no place for a mix.
-        TypeError: for a setting that there is not, or a rollout worker that is not TRL's.
+        ValueError: for plain reward functions, in `rewards` or in the trainer, since they give no verdicts.
+        ImportError: for a TRL version whose rollout loop cannot take a mix.
+        TypeError: for an unknown setting, or a rollout worker that is not TRL's.
 
     Examples:
         ```python
@@ -61,7 +62,8 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
     check_halt_on(list(judging.halt_on))
     worker = trainer.rollout_worker
     trainer.add_callback(_Halt(trainer.accelerator))
-    if worker is None:  # of another rank
+    if worker is None:
+        # Only the first rank has a rollout worker.
         return
     if not hasattr(worker, "_loop_kwargs"):
         raise TypeError(f"judge_by needs TRL's AsyncRolloutWorker, and the trainer's is a {type(worker).__name__}.")
@@ -95,12 +97,13 @@ def _guarded(factory: Any, seconds: float | None) -> Any:
 
 def _check_columns(mix: RewardMix, dataset: Any, *, has_environments: bool) -> None:
     columns = getattr(dataset, "column_names", None)
-    if columns and not (has_environments and columns == ["prompt"]):  # TRL's placeholder for data of environments
+    # A single column `prompt` is TRL's placeholder for data that environments own.
+    if columns and not (has_environments and columns == ["prompt"]):
         mix.check_columns(columns)
 
 
 class _Halt(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Ends the training, on all ranks, once the rollout loop has logged that it has found what it should halt on."""
+    """A callback that ends training on all ranks, after the rollout loop has logged a finding of `halt_on`."""
 
     def __init__(self, accelerator: Any) -> None:
         self._accelerator = accelerator

@@ -1,4 +1,4 @@
-"""The trainer's configuration: TRL's `GRPOConfig` and the few fields of our own."""
+"""The trainer's configuration: TRL's `GRPOConfig` with a few fields of this package."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ T = TypeVar("T")
 
 
 def with_help(config: type[T]) -> type[T]:
-    """Make what the docstring of a dataclass says of its fields the help of their flags."""
+    """Use a dataclass docstring's `Attributes` section as help texts of the fields' command line flags."""
     section = (inspect.getdoc(config) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
     told = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE))
     for each in fields(config):  # type: ignore[arg-type]  # a dataclass
         if each.name in told:
-            text = " ".join(told[each.name].split()).replace("%", "%%")  # argparse puts values in at a lone one
+            # argparse would replace a single %.
+            text = " ".join(told[each.name].split()).replace("%", "%%")
             each.metadata = MappingProxyType({"help": text})
     return config
 
@@ -32,9 +33,9 @@ def with_help(config: type[T]) -> type[T]:
 @with_help
 @dataclass
 class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no types
-    """Configuration of `VerifiedGRPOTrainer`: every field of TRL's `GRPOConfig`, and those below.
+    """Configuration of `VerifiedGRPOTrainer`: all fields of TRL's `GRPOConfig`, and the fields below.
 
-    Weights of a `RewardMix` stand in its terms, by name; `reward_weights` is for a list of reward functions.
+    A `RewardMix` holds the weights in its terms; `reward_weights` is for a list of reward functions.
 
     Attributes:
         record_scorecards: Write every generation batch to `output_dir/scorecards/`.
@@ -101,6 +102,6 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
 
 
 def default_config(model: Any) -> VerifiedGRPOConfig:
-    """The configuration of a trainer that is given none: its output folder is named after the model, as TRL does it."""
+    """Return the configuration for a trainer without `args`; the output folder has the model's name, as in TRL."""
     name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
     return VerifiedGRPOConfig(output_dir=f"{str(name).rstrip('/').split('/')[-1] or 'model'}-GRPO")

@@ -1,4 +1,4 @@
-"""What people see of a run: a progress bar, a line a logging step, and the figures that trackers get."""
+"""Show a run: a progress bar, a line per logging step, and the figures that trackers receive."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from transformers.trainer_utils import has_length
 
 from trl_grpo_ext.support.progress import Progress
 
-# Name, metric, and what it is a share of; shown if it is not 0.
+# Label, metric, and the unit of which it is a share; shown if it is not 0.
 SHARES = (("bad data", "verified/blame/data", "verdicts"), ("void", "verified/void", "completions"))
 
 
 class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
-    """Shows how far the run is and what its rewards are. Plain lines, without bars, when not on a terminal."""
+    """A callback that shows progress and rewards. Without a terminal it writes plain lines instead of bars."""
 
     def __init__(self, terms: Sequence[str]) -> None:
         self.terms = tuple(terms)
-        self._told = 0  # the step of the line before
+        # The step of the latest line.
+        self._told = 0
         self._bar: tqdm[Any] | None = None
         self._bar_is_evaluations = False
-        self._lines: Progress | None = None  # of an evaluation, where stderr is no terminal
-        self._evaluated = 0  # batches
+        # The progress lines of an evaluation, if stderr is no terminal.
+        self._lines: Progress | None = None
+        # The number of finished evaluation batches.
+        self._evaluated = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._told = state.global_step
@@ -40,7 +43,8 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         if self._bar is None:
             self._bar_is_evaluations = True
             batches: Any = kwargs.get("eval_dataloader")
-            total = len(batches) if has_length(batches) else None  # a stream's loader has a length that fails
+            # `len` of a stream's loader raises.
+            total = len(batches) if has_length(batches) else None
             has_bar = self._open(args, state, total, "evaluation")
             if total is not None and not has_bar and not args.disable_tqdm:
                 self._lines, self._evaluated = Progress("evaluation", total, "batches"), 0
@@ -51,7 +55,8 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
                 self._lines.show(self._evaluated)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if self._bar_is_evaluations:  # not that of the training that it interrupts
+        # An evaluation during training shares the training's bar, which stays open.
+        if self._bar_is_evaluations:
             self._close()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -65,7 +70,7 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
             tqdm.write(line, file=sys.stderr)
 
     def _open(self, args: Any, state: Any, total: int | None, what: str) -> bool:
-        """Begin a bar on the main process; whether it shows."""
+        """Open a bar on the main process; return whether it is visible."""
         if not state.is_world_process_zero:
             return False
         # None: no bar if stderr is not a terminal.
@@ -79,15 +84,16 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._bar, self._bar_is_evaluations, self._lines = None, False, None
 
 
-MOST_GROUPS = 0.5  # of the groups: what so many are is told
+# The line reports all-right or all-wrong groups from this share on.
+MOST_GROUPS = 0.5
 
 
 def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int, first: int | None = None) -> str:
-    """One line for what TRL logs at a training step; empty for logs of another kind.
+    """Format TRL's log of a training step as one line; empty for other logs.
 
-    TRL's figures are means over the steps since it logged before: those from `first` on, by default the last alone.
-    Where a term has judged but every total is void, so that TRL has no mean, its mean score stands in brackets. A
-    grader's failures are those of the one term that has all of them, or the share among all verdicts.
+    TRL's figures are means over the steps `first` to `step`; by default over `step` alone. If every total is void, TRL
+    has no mean for a term; then the term's mean score stands in brackets. Grader failures are shown as a share of one
+    term's verdicts if only that term has failures, else as a share of all verdicts.
 
     Examples:
         >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "entropy": 0.82}
@@ -119,7 +125,7 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
 
 
 def _most_others(logs: Mapping[str, Any]) -> str:
-    """Whether half of the groups or more are all right, or all wrong; empty otherwise."""
+    """Format the larger share of all-right or all-wrong groups, `, 62% all right`; empty below a half."""
     shares = {kind: logs.get(f"verified/groups/{kind}") or 0.0 for kind in ("all_right", "all_wrong")}
     kind = max(shares, key=shares.__getitem__)
     return f", {shares[kind]:.0%} {kind.replace('_', ' ')}" if shares[kind] >= MOST_GROUPS else ""
@@ -136,7 +142,8 @@ def _grader(logs: Mapping[str, Any], terms: Sequence[str]) -> str:
     failing = {term: errors for term in in_force if (errors := logs.get(f"verified/{term}/error"))}
     if len(terms) > 1 and len(failing) == 1:
         ((term, errors),) = failing.items()
-        if errors >= share:  # otherwise another term has failed too, in another way
+        # With fewer errors than failures, another term has failed too, with another status.
+        if errors >= share:
             return f"{_percent(errors)} of {term}"
     return f"{_percent(share)} of verdicts"
 
@@ -150,15 +157,15 @@ def _shown(value: float | None) -> str:
 
 
 def keep_quiet(trainer: Any) -> None:
-    """Take the console from a trainer, transformers' or ours."""
+    """Remove all console callbacks from a trainer: transformers' and ours."""
     for console in (ProgressCallback, PrinterCallback, _ConsoleCallback):
         trainer.remove_callback(console)
 
 
 def show_run(trainer: Any, *, full: bool) -> None:
-    """Show a run: trackers get the figures to look at, and the console a line in the place of transformers' dicts.
+    """Replace transformers' console by a line per log, and reduce the figures for trackers to the important ones.
 
-    With `full`, both get all figures, the console in dicts.
+    With `full`, console and trackers get all figures, and the console shows transformers' dicts.
     """
     _show_logs(trainer, full=full)
     if full:
@@ -170,7 +177,7 @@ def show_run(trainer: Any, *, full: bool) -> None:
 
 SHOWN = ("compact", "full")
 MOST = 40
-# Of our figures and TRL's, those that a compact log has; figures by other names are the user's, and always shown.
+# The figures of a compact log, among ours and TRL's. Figures with other names are the user's, and always shown.
 OF_TERMS = r"verified/[^/]+/(unparseable|driver_share|fails_where_primary_passes)"
 COMPACT = re.compile(
     OF_TERMS
@@ -184,11 +191,14 @@ COMPACT = re.compile(
     + r"|sampling/sampling_logp_difference/mean"
 )
 DETAILED = re.compile(r"(verified|completions|rewards|clip_ratio|sampling)/.+|frac_reward_zero_std|total_flos")
-LEFT_OUT_FIRST = re.compile(OF_TERMS)  # of many terms
+# Left out of a compact log with more than MOST figures, which has many terms.
+LEFT_OUT_FIRST = re.compile(OF_TERMS)
 
 
 def shown_logs(logs: Mapping[str, Any], *, full: bool) -> dict[str, Any]:
-    """Return the known figures of a log; of a compact one, those to look at, 40 if there are no more by other names.
+    """Select the figures of a log to show: known figures, and without `full`, important figures and the user's own.
+
+    If more than 40 figures remain, details of terms are dropped too.
 
     Examples:
         >>> logs = {"loss": 0.1, "kl": None, "verified/void": 0.0, "verified/math/kappa": 0.2, "mine": 1.0}
@@ -209,7 +219,7 @@ def _is_compact(key: str) -> bool:
 
 
 class _ShownLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Takes what is not shown out of a log, for the callbacks after it, up to `_AllLogs`."""
+    """A callback that hides figures of a log from subsequent callbacks, up to `_AllLogs`."""
 
     def __init__(self, *, full: bool) -> None:
         self.full = full
@@ -221,7 +231,7 @@ class _ShownLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not 
 
 
 class _AllLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Puts back what `_ShownLogs` has taken out."""
+    """A callback that restores the figures that `_ShownLogs` has removed."""
 
     def __init__(self, shown: _ShownLogs) -> None:
         self.shown = shown
@@ -237,11 +247,12 @@ def _replace(logs: dict[str, Any], others: Mapping[str, Any]) -> None:
 
 
 def _show_logs(trainer: Any, *, full: bool) -> None:
-    """Have the callbacks that a trainer has so far, its console and its trackers, get what is shown.
+    """Hide figures from the trainer's present callbacks, the console and trackers; callbacks added later get all.
 
-    Checks, recorder and callbacks that are added later get all. transformers hands every callback the same dict, which
-    `evaluate` returns, so what is taken out of it for some callbacks is put back for the others.
+    transformers passes one dict to every callback, and `evaluate` returns it, so figures hidden from some callbacks are
+    put back for the others.
     """
     shown = _ShownLogs(full=full)
-    trainer.callback_handler.callbacks.insert(0, shown)  # `add_callback` puts one last
+    # First in the list, where `add_callback` cannot put it.
+    trainer.callback_handler.callbacks.insert(0, shown)
     trainer.add_callback(_AllLogs(shown))

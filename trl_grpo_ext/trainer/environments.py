@@ -1,6 +1,7 @@
-"""Environments whose failures are data: `reset` and `get_reward` may raise or hang, and only that rollout is lost.
+"""Guard environments: if `reset` or `get_reward` raises or hangs, only that rollout is lost, not the run.
 
-TRL calls both on the main thread, and their exceptions end the run. The guard of an environment notes them instead.
+TRL calls both on the main thread, and their exceptions would end the run. The guard of an environment records them as
+verdicts instead.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
 
-MOST_STATE = 65_536  # characters of a state as JSON, so that a batch of them fits in memory and in the record; ours
-# What a call of the user's may raise. A KeyboardInterrupt ends the run.
+# The maximum length of a state as JSON, in characters, so that a batch of states fits in memory; our choice.
+MOST_STATE = 65_536
+# The exceptions of user code that void a rollout. A KeyboardInterrupt ends the run.
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)
-# TRL 1.6 takes `get_reward` for one more tool of the model.
+# False for TRL 1.6, which offers `get_reward` to the model as a tool.
 TRL_ASKS_ENVIRONMENTS = "get_reward" in inspect.getsource(GRPOTrainer.__init__)
 GUARD = "_trl_grpo_ext_guard"
 _once = Once()
@@ -37,35 +39,44 @@ _once = Once()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The outcome of a rollout, and how it was asked."""
+    """A rollout's outcome, with facts that decide whether its row is void."""
 
     outcome: Outcome
-    is_lost: bool  # whether `reset` has failed: there was no rollout
-    has_reward: bool  # whether the environment has a `get_reward`
+    # True if `reset` has failed, so that there was no rollout.
+    is_lost: bool
+    # True if the environment has a `get_reward`.
+    has_reward: bool
 
     def failure(self, *, has_term: bool) -> str:
-        """Why the rollout has failed; empty if it has not. A term says itself what a reward of None is worth."""
+        """Return the reason why the rollout has failed; empty if it succeeded.
+
+        A reward of None is a failure unless a term judges outcomes (`has_term`): such a term decides itself.
+        """
         name, verdict = self.outcome.environment, self.outcome.verdict
         if verdict is not None and verdict.score is None:
             return self.outcome.error or f"{name}.get_reward: {verdict.reason}"
         return f"{name}.get_reward gave None" if verdict is None and self.has_reward and not has_term else ""
 
     def is_void(self, *, has_term: bool) -> bool:
-        """Whether its row is void, whatever the mix says of it; a term says itself that its reward is missing."""
+        """Return whether the row is void, regardless of the mix's verdicts.
+
+        With `has_term`, a term judges outcomes, and only a failed `reset` voids the row.
+        """
         return self.is_lost or (not has_term and bool(self.failure(has_term=False)))
 
 
 class EnvironmentGuard:
-    """What has become of the rollout that one environment is in.
+    """A guard of one environment: it runs user methods under a time limit and records failures.
 
     Attributes:
         environment: The environment.
         kind: The user's class.
-        has_reward: Whether it has a `get_reward`.
-        lost: The verdict on a `reset` that failed: there is no rollout then.
-        known: The outcome, once it was asked.
-        loop: As of the factory.
-        hangs_in: The method that hangs. Such an environment is not used again, since its thread cannot be ended.
+        has_reward: Whether the class has a `get_reward` that TRL uses as a reward.
+        lost: The verdict of a failed `reset`, which leaves no rollout; None otherwise.
+        known: The outcome, after it was read once.
+        loop: The event loop of the factory (see `GuardedFactory`).
+        hangs_in: The method that hangs, else empty. A hanging environment is not used again, since its thread cannot
+            be killed.
     """
 
     def __init__(self, environment: Any, kind: type, lane: Lane | None, seconds: float | None) -> None:
@@ -81,10 +92,11 @@ class EnvironmentGuard:
         self.known: Outcome | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(None), ()  # a copy of the environment has no guard
+        # A copy of the environment has no guard.
+        return type(None), ()
 
     def reset(self, call: Callable[[], Any]) -> Any:
-        """The observation of the user's `reset`; None where it fails."""
+        """Run the user's `reset`; return its observation, or None if it fails."""
         self.known = self.lost = None
         if self.hangs_in:
             self.lost = grader_error("reset_hangs", error=f"{self.kind.__name__} hangs in {self.hangs_in}")
@@ -98,11 +110,11 @@ class EnvironmentGuard:
         return None if self.lost else observation
 
     def asked(self, loop: asyncio.AbstractEventLoop | None = None) -> Asked:
-        """The outcome of the rollout, asked once, and how it was asked."""
+        """Return the rollout's outcome, and facts about its failures."""
         return Asked(outcome=self.outcome(loop), is_lost=self.lost is not None, has_reward=self.has_reward)
 
     def outcome(self, loop: asyncio.AbstractEventLoop | None = None) -> Outcome:
-        """The outcome of the rollout, asked once. TRL's own loop runs what is async."""
+        """Return the rollout's outcome, read from the environment once. TRL's own loop runs async methods."""
         if self.known is None:
             started = time.perf_counter()
             verdict = self.lost
@@ -115,7 +127,7 @@ class EnvironmentGuard:
         return self.known
 
     def use_tool(self, name: str, call: Callable[[], Any]) -> Any:
-        """The result of a tool that is a method of the environment, or its exception, which TRL tells the model."""
+        """Run an environment's method as a tool; TRL shows exceptions to the model."""
         self.check_tools()
         try:
             return self._on_its_thread(call)
@@ -124,14 +136,14 @@ class EnvironmentGuard:
             raise
 
     def check_tools(self) -> None:
-        """Raise a RuntimeError, for the model, if the environment cannot be used any more."""
+        """Raise a RuntimeError if the environment is lost or hangs; TRL shows it to the model."""
         if self.lost is not None:
             raise RuntimeError("The environment could not be reset.")
         if self.hangs_in:
             raise RuntimeError(f"The environment hangs in {self.hangs_in}.")
 
     def is_inside(self) -> bool:
-        """Whether the caller is itself within a call of the environment, as a method that uses another."""
+        """Return whether the caller already runs inside this environment, as a method calling another method does."""
         return self._is_inside if self._lane is None else self._lane.is_inside()
 
     def _on_its_thread(self, call: Callable[[], Any]) -> Any:
@@ -144,7 +156,7 @@ class EnvironmentGuard:
             self._is_inside = False
 
     def _called(self, method: str, call: Callable[[], Any]) -> Any:
-        """The result of a call of the user's; the grader's error where it fails."""
+        """Run a method of the user's; return its result, or a grader error if it fails."""
         where = f"{self.kind.__name__}.{method}"
         try:
             return self._on_its_thread(call)
@@ -156,16 +168,17 @@ class EnvironmentGuard:
             return grader_error(f"{method}_{type(error).__name__}", error=f"{where} raised {error_text(error)}")
 
     def _reward(self, loop: asyncio.AbstractEventLoop | None) -> Verdict | None:
-        given = self.kind.get_reward(self.environment)  # type: ignore[attr-defined]  # it has one
+        given = self.kind.get_reward(self.environment)  # type: ignore[attr-defined]  # `has_reward` says so
         if inspect.isawaitable(given):
-            # Its connections belong to the loop that has run its tools.
+            # The environment's connections belong to the loop that has run its tools.
             waiting = _awaited(given)
             given = asyncio.run(waiting) if loop is None else asyncio.run_coroutine_threadsafe(waiting, loop).result()
         return None if given is None else as_verdict(given)
 
     def _state(self) -> Any:
-        """The property `state` as JSON holds it; None if there is none, or none that can be kept."""
-        if self.hangs_in or callable(getattr(self.kind, "state", None)):  # a method is a tool
+        """Return the property `state` as plain JSON values; None if it does not exist, fails or is too long."""
+        # A method `state` is a tool, not the state.
+        if self.hangs_in or callable(getattr(self.kind, "state", None)):
             return None
         where = f"{self.kind.__name__}.state"
         try:
@@ -187,6 +200,6 @@ async def _awaited(given: Any) -> Any:
 
 
 def guard_of(environment: Any) -> EnvironmentGuard | None:
-    """The guard of an environment; None for a copy of one, and for what is none."""
+    """Return an environment's guard; None for a copy of an environment, or an unguarded object."""
     guard = getattr(environment, GUARD, None)
     return guard if isinstance(guard, EnvironmentGuard) and guard.environment is environment else None

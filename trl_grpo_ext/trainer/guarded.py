@@ -1,7 +1,6 @@
-"""Factories of guarded environments, and the class of one.
+"""Create guarded environments, as instances of a subclass with the name of the user's class.
 
-A guarded environment is an instance of a subclass that has the name of the user's class: TRL finds tools and rewards by
-the class.
+TRL finds tools and rewards by the class.
 """
 
 from __future__ import annotations
@@ -18,20 +17,23 @@ from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.environments import GUARD, TRL_ASKS_ENVIRONMENTS, Asked, EnvironmentGuard, guard_of
 from trl_grpo_ext.trainer.ranks import on_this_gpu
 
-CHOICE = "environment"  # the column by which rows choose one of several environments
+# The column in which a row names one of several environments.
+CHOICE = "environment"
 
 
 class GuardedFactory:
-    """Makes guarded environments. It pickles if the user's factory does, as AsyncGRPO needs it.
+    """A factory of guarded environments.
+
+    It can be pickled if the user's factory can, as AsyncGRPO requires.
 
     Args:
-        factory: The user's, a class or a function.
-        seconds: The time limit of a call. None is no limit, and calls are made on the thread of the caller.
-        gives_outcomes: Whether every environment has a `get_reward`, which gives what was asked of it: that is all that
-            a rollout loop of AsyncGRPO hands on of an environment.
+        factory: The user's factory, a class or a function.
+        seconds: The time limit of a call; None is no limit, and calls run on the caller's thread.
+        gives_outcomes: Whether every environment gets a `get_reward` that returns an `Asked`, the only value that
+            AsyncGRPO's rollout loop passes on from an environment.
 
     Attributes:
-        loop: The loop on which a rollout loop of AsyncGRPO runs what is async, once there is one.
+        loop: The event loop of AsyncGRPO's rollout loop, for async methods; None until it exists.
     """
 
     def __init__(self, factory: Callable[[], Any], seconds: float | None, *, gives_outcomes: bool = False) -> None:
@@ -41,13 +43,13 @@ class GuardedFactory:
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def __call__(self) -> Any:
-        """A new environment, made on the thread of its later calls.
+        """Create an environment, on the thread reserved for its calls.
 
         Raises:
-            TypeError: for a class with `__slots__`, which has no place for the guard.
+            TypeError: for a class with `__slots__`, whose instances cannot hold the guard.
         """
         lane = None if self.seconds is None else Lane()
-        # It may load a model here, which takes as long as it takes.
+        # No time limit, since the environment may load a model here.
         environment = self.factory() if lane is None else lane.call(on_this_gpu(self.factory))
         kind = type(environment)
         try:
@@ -64,15 +66,15 @@ class GuardedFactory:
 
 
 def call_seconds(args: Any) -> float | None:
-    """The time limit of a call; the default where TRL's own configuration has none."""
+    """Return the time limit of an environment's call, in seconds; the default for TRL's own configuration."""
     return getattr(args, "environment_timeout", VerifiedGRPOConfig.environment_timeout)
 
 
 def guarded(factory: Any, args: Any, rows: Any) -> Any:
-    """TRL's `environment_factory`, a callable or a mapping of names to callables, with guarded environments.
+    """Wrap TRL's `environment_factory`, a callable or a mapping from names to callables, in guarded factories.
 
     Raises:
-        ValueError: for rows that choose none of several environments, which TRL would find in the batch that has them.
+        ValueError: for rows that name an unknown environment, which TRL would notice only in their batch.
     """
     seconds = call_seconds(args)
     if isinstance(factory, Mapping):
@@ -88,9 +90,9 @@ def guarded(factory: Any, args: Any, rows: Any) -> Any:
 
 
 def untouched_outcome(factory: Any, row: Mapping[str, Any], seconds: float | None = None) -> Outcome | None:
-    """The outcome of an environment that a row has reset, and in which nothing was done; None without environments.
+    """Return an environment's outcome after `reset` on a row, without any action; None without environments.
 
-    Of several, the row names one in its column `environment`.
+    With several environments, the row names one in its column `environment`.
     """
     if isinstance(factory, Mapping):
         factory = factory.get(row.get(CHOICE))
@@ -105,7 +107,7 @@ def untouched_outcome(factory: Any, row: Mapping[str, Any], seconds: float | Non
 
 @cache
 def guarded_class(kind: type, gives_outcomes: bool) -> type:
-    """The subclass of an environment's class whose `reset` and `get_reward` ask the guard."""
+    """Make a subclass of an environment's class whose `reset` and `get_reward` go through the guard."""
     members: dict[str, Any] = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
     if hasattr(kind, "reset"):
 
@@ -129,7 +131,7 @@ def _asked(environment: Any) -> Asked | None:
 
 
 def _guarded_reward(get_reward: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A `get_reward` that gives the number of the outcome, for TRL; it is async if the user's is."""
+    """Make a `get_reward` that returns the outcome's number to TRL; async if the user's method is async."""
     if inspect.iscoroutinefunction(get_reward):
 
         @wraps(get_reward)

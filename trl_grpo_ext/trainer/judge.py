@@ -1,4 +1,4 @@
-"""The judge of a run: on every rank, it judges what TRL generated, and settles which rows TRL may train on."""
+"""The run's judge: on every rank it scores generated completions, and decides which rows TRL may train on."""
 
 from __future__ import annotations
 
@@ -33,26 +33,32 @@ JUDGING_SECONDS = "verified/grader/judging_seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When a batch is judged."""
+    """A batch's mode, optimizer step, training progress and group size."""
 
     mode: Mode
-    step: int  # the optimizer steps that are done
-    progress: float  # the share of training that is done, in [0, 1]; 0 if it is unknown
+    # The number of finished optimizer steps.
+    step: int
+    # The finished share of training, in [0, 1]; 0 if unknown.
+    progress: float
     group_size: int
 
 
-Scored = Scorecard | UnscoredError  # what scoring this rank's samples came to
+# The result of scoring this rank's samples.
+Scored = Scorecard | UnscoredError
 
 
 class Judge:
-    """Judges batches by a run's rewards.
+    """A judge of batches by the run's rewards.
 
-    Schedules move the mix's own entries of TRL's weights, (f,), one a reward function. A rank may judge a batch for
-    `budget` seconds; None is no limit.
+    Args:
+        plan: The rewards.
+        accelerator: The trainer's accelerator.
+        weights: (f,) TRL's weights, one per reward function; schedules change the mix's entries in place.
+        budget: The seconds that a rank may judge a batch; None is no limit.
 
     Attributes:
-        whereabouts: Which reward each rank is in.
-        others: The names of the rewards that TRL computes itself, beside the mix.
+        whereabouts: The reward that each rank computes now.
+        others: The names of rewards beside the mix, which TRL computes itself.
     """
 
     def __init__(
@@ -63,12 +69,16 @@ class Judge:
         self._budget = budget
         self._accelerator = accelerator
         self._positions = plan.positions
-        self._names = plan.names[: len(plan.weights)]  # without those of environments
+        # Without the rewards of environments.
+        self._names = plan.names[: len(plan.weights)]
         self.others = " or ".join(name for name in self._names if name not in self._positions)
         self._once = Once()
 
     def score(self, mix: RewardMix, samples: Sequence[Sample], moment: Moment) -> Scored:
-        """The scorecard of this rank's samples, with the weights now in force; ranks meet only in groups they share."""
+        """Score this rank's samples with the weights now in force; other ranks are needed only for split groups.
+
+        An UnscoredError is returned, not raised, so that all ranks can end together (see `agreed`).
+        """
         try:
             with judging_budget(self._budget):
                 card = mix.score(
@@ -95,14 +105,14 @@ class Judge:
                 self._once.warn(logger, (BUDGET_SPENT, name), told, self._budget, card.step, late, len(verdicts), name)
 
     def agreed(self, mix: RewardMix, scored: Scored) -> Scorecard:
-        """The card that was scored, if no rank has a problem; TRL gets the weights in force.
+        """Return the scored card if no rank has an UnscoredError; put its weights into TRL's weights.
 
         Raises:
-            UnscoredError: on every rank, if a term whose `on_unscored` is `"raise"` could not judge a sample on one.
+            UnscoredError: on every rank, if a term with `on_unscored="raise"` could not judge a sample on any rank.
         """
         problem = str(scored) if isinstance(scored, UnscoredError) else ""
         if self._accelerator.num_processes > 1 and any(term.on_unscored == "raise" for term in mix.terms):
-            # One rank that raises alone would leave the others waiting for it.
+            # A rank that raises alone would leave the others waiting for it.
             problem = next(filter(None, gather_object([problem])), "")
         if problem or isinstance(scored, UnscoredError):
             raise UnscoredError(problem)
@@ -111,20 +121,24 @@ class Judge:
         return scored
 
     def shares_no_group(self, samples: int, group_size: int) -> bool:
-        """Whether every group of a batch with that many samples on each rank is whole on one of them."""
+        """Return whether each group lies on a single rank, if every rank has `samples` samples."""
         return bool(self._accelerator.num_processes == 1 or samples % group_size == 0)
 
     def _gather_groups(self, items: list[Any], group_size: int) -> tuple[list[Any], int]:
-        """Every rank's items where a group may be split between ranks; every rank has as many."""
+        """Gather all ranks' items if groups may be split between ranks; return them and this rank's offset.
+
+        Every rank has equally many items.
+        """
         if self.shares_no_group(len(items), group_size):
             return items, 0
         return gather_object(items), int(self._accelerator.process_index) * len(items)
 
     def settle(self, card: Scorecard | None, rewards: torch.Tensor, failed: Sequence[bool] = ()) -> Scorecard | None:
-        """Take the void rows out of TRL's rewards, (n, f) of all ranks, in place; returns the card with all rewards.
+        """Set void rows of TRL's rewards, (n, f) of all ranks, to NaN in place; return the card with all rewards.
 
-        `failed` are n flags, True if the rollout has failed in its environment; or none. TRL would count what only
-        rewards without weight have scored as a 0, and a None beside a number too.
+        `failed` are n flags, True if the rollout has failed in its environment; empty without environments. Without
+        this step TRL would count a None beside a number as 0, and a row as 0 if only rewards of weight 0 have scored
+        it.
         """
         void = self._not_finite(rewards)
         if failed:
@@ -141,9 +155,10 @@ class Judge:
         return card
 
     def _not_finite(self, rewards: torch.Tensor) -> torch.Tensor:
-        """Return (n,) flags of the rows to which a reward in force has given NaN or infinity; makes NaN of both.
+        """Replace infinite rewards by NaN; return (n,) flags of rows with an infinite reward in force.
 
-        Both come as infinity (`with_nan_apart`). Either would be the reward of its whole group, and neither is a 0.
+        `with_nan_apart` has made infinity of NaN. TRL would spread NaN or infinity to the whole group, and 0 would be
+        wrong.
         """
         is_infinite = rewards.isinf()
         for column in is_infinite.any(dim=0).nonzero().flatten().tolist():
@@ -158,7 +173,7 @@ class Judge:
         return is_infinite[:, self.weights.to(rewards.device) != 0].any(dim=1)
 
     def _tell_of_none(self, rewards: torch.Tensor) -> None:
-        """Say once what a plain function's None means, where a verifier's means something else."""
+        """Warn once per plain function that its None means "does not apply", unlike a verifier's None."""
         for column, name in enumerate(self._names):
             missing = int(rewards[:, column].isnan().sum())
             if missing and name not in self._positions:
@@ -171,7 +186,7 @@ class Judge:
                 self._once.warn(logger, ("None", name), told, name, missing, len(rewards))
 
     def _with_others(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
-        """The card with what functions beside the mix, and environments, have given."""
+        """Add the weighted sums of rewards beside the mix, from functions and environments, to the card."""
         beside = [index for index in range(rewards.shape[1]) if index not in self._positions.values()]
         weights = self.weights[beside].cpu().double()
         given = rewards[:, beside].cpu().double()
@@ -180,31 +195,31 @@ class Judge:
         return card.with_others([one if known else None for one, known in zip(sums.tolist(), scored, strict=True)])
 
     def outcomes(self, rewards: torch.Tensor, group_size: int) -> tuple[GroupOutcome, ...]:
-        """What each group has to teach where no mix has judged; it is unknown whether a dead group is right."""
+        """Classify groups without a mix; whether a dead group is right or wrong is unknown then."""
         groups = np.arange(len(rewards)).reshape(-1, group_size)
         columns, weights = rewards.float().cpu().numpy(), self.weights.cpu().numpy()
         return group_outcomes(columns, weights, [None] * len(rewards), list(groups))
 
 
 def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> None:
-    """Take the completions of groups that have nothing to teach out of the loss, KL included, in place.
+    """Mask the completions of dead groups out of the loss, KL included, in place.
 
-    TRL masks truncated completions the same way. `output` is what `_generate_and_score_completions` returns, and
-    `is_live` says of each of this rank's completions whether its group is live.
+    TRL masks truncated completions the same way. `output` is the result of `_generate_and_score_completions`; `is_live`
+    has a flag per completion of this rank: True if its group is live.
     """
     kept = torch.tensor(is_live, device=output["completion_mask"].device).unsqueeze(1)
     for name in ("completion_mask", "tool_mask"):
         if name in output:
             output[name] = output[name] * kept.to(output[name].dtype)
     counted = output["completion_mask"] * output.get("tool_mask", 1)
-    # Where nothing is left, some TRL would divide 0 by it.
+    # At least 1, since some versions of TRL would divide 0 by 0 if no token is left.
     output["num_items_in_batch"] = gather(counted.sum()).sum().clamp(min=1)
 
 
 def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, float]) -> None:
-    """Add the share of judging in the time of the steps, or of the evaluation, that TRL is about to log.
+    """Add judging's share of the time that TRL logs next, for training steps or an evaluation.
 
-    `metrics` are TRL's, of training or of evaluation, and `logs` what transformers logs with them.
+    `metrics` are TRL's, and get the share; `logs` are transformers' logs, with the runtime of an evaluation.
     """
     if JUDGING_SECONDS in metrics:
         runtimes = [value for name, value in logs.items() if name.endswith("_runtime")]
@@ -212,26 +227,26 @@ def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, flo
         metrics[SHARE_OF_STEP] = [sum(metrics[JUDGING_SECONDS]) / seconds if seconds else math.nan]
 
 
-PATIENCE_SECONDS = 5.0  # until a verifier that cannot be ended is left to itself
+# The time to wait for a verifier that cannot be ended.
+PATIENCE_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 
 
 class EarlyJudging:
-    """Judging that begins when the completions exist, on a thread, while TRL computes log-probabilities on the GPU.
+    """Judging on a thread, from the moment completions exist, while TRL computes log-probabilities on the GPU.
 
-    TRL calls for the rewards after these passes. Verifiers work in processes, in sandboxes and on the network, so most
-    of their time costs a step nothing if it passes meanwhile. It does not wait for other ranks. A batch is recognised
-    by its list of completions.
+    TRL asks for rewards after these passes. Verifiers mostly wait for processes, sandboxes and the network, so this
+    hides most of their time. Early judging never waits for other ranks. The list of completions identifies the batch.
     """
 
     def __init__(self, judge: Callable[[], Scored], completions: Sequence[Completion]) -> None:
         self.completions = completions
         self._judged: Future[Scored] = Future()
-        # A daemon, as the end of the interpreter must not wait for a verifier that does not end.
+        # A daemon thread, since the interpreter must not wait at exit for a verifier that hangs.
         threading.Thread(target=self._run, args=(on_this_gpu(judge),), name="judge", daemon=True).start()
 
     def result(self) -> Scored:
-        """What judging came to, awaited; raises what it raised."""
+        """Wait for the judging; return its result or raise its exception."""
         try:
             return self._judged.result()
         except BaseException:
@@ -239,7 +254,7 @@ class EarlyJudging:
             raise
 
     def cancel(self) -> None:
-        """End what verifiers have under way, term by term, as nobody will ask for the result."""
+        """End running verifiers, term after term, since the result is not needed."""
         until = time.monotonic() + PATIENCE_SECONDS
         while not self._judged.done() and time.monotonic() < until:
             close_shared()

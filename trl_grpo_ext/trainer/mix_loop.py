@@ -1,7 +1,7 @@
-"""The rollout loop of TRL's AsyncGRPO, scored by a mix: it lives in the process that AsyncGRPO spawns.
+"""Score TRL's AsyncGRPO rollouts by a mix, in the process that AsyncGRPO spawns.
 
-TRL has a place for a reward of the rollout's own (`_provides_rollout_reward`), which its OpenEnv worker uses. The mix's
-total is that reward: TRL adds up one column, which is weighed already, and None is a void row.
+TRL lets a rollout loop provide its own reward (`_provides_rollout_reward`), as its OpenEnv worker does. Here this
+reward is the mix's total, already weighted; None marks a void row.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ if not hasattr(_AsyncRolloutLoop, "_provides_rollout_reward"):
 
 logger = logging.getLogger(__name__)
 
-HALTED = "verified/halted"  # what the loop logs, by TRL's queue of metrics, once a finding of `halt_on` is there
+# The metric that the loop logs, through TRL's queue of metrics, after a finding of `halt_on`.
+HALTED = "verified/halted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AsyncJudging:
-    """How a rollout loop judges and what it keeps; the fields are those of `VerifiedGRPOConfig`.
+    """A rollout loop's settings for judging and recording, with field names from `VerifiedGRPOConfig`.
 
-    `halt_on` ends the run, `drop_dead_groups` has the trainer take the next group in the place of a dead one.
+    `halt_on` ends the run; with `drop_dead_groups` the trainer takes the next group in place of a dead one.
     """
 
     output_dir: str
@@ -54,25 +55,30 @@ class AsyncJudging:
     drop_dead_groups: bool = False
     environment_timeout: float | None = 30.0
     environment_patience: int = 3
-    measure_noise = False  # it asks for a rank of its own
+    # Not a field: the noise meter needs a training rank.
+    measure_noise = False
 
     def get_process_log_level(self) -> int:
-        """The level of the findings that the console shows, as transformers' arguments have it."""
+        """Return the log level for findings on the console, as transformers' arguments do."""
         return logging.WARNING
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunClock:
-    """What a rollout loop knows of the run that it works for."""
+    """Facts about the run for its rollout loop."""
 
-    steps_a_version: int  # optimizer steps between two versions of the model
-    max_steps: int  # 0 if it is unknown
-    groups_a_step: int  # that a scorecard holds
-    settings: dict[str, Any]  # as `run_settings` gives them
+    # Optimizer steps between two versions of the model.
+    steps_a_version: int
+    # Optimizer steps of the run; 0 if unknown.
+    max_steps: int
+    # Groups per optimizer step, and per scorecard.
+    groups_a_step: int
+    # The result of `run_settings`.
+    settings: dict[str, Any]
 
 
 class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
-    """TRL's rollout loop, whose groups a mix scores, with void rows, environments' terms, scorecards and checks."""
+    """TRL's rollout loop, with groups scored by a mix: void rows, environments' terms, scorecards and checks."""
 
     _provides_rollout_reward = True
 
@@ -96,12 +102,13 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
             factory.loop = self._loop
             for environment in self._environment_pool[name]:
                 guard = guard_of(environment)
-                assert guard is not None  # `judge_by` has put a guarded factory here
+                # `judge_by` has wrapped the factory.
+                assert guard is not None
                 guard.loop = self._loop
             self._environment_pool[name] = _Pool(self._environment_pool[name])
 
     def run(self) -> None:
-        """As TRL's; what is left of a step is recorded at the end, and the report is written."""
+        """Run TRL's loop; at the end, record the groups of an unfinished step, and write the report."""
         self._listeners.tell(lambda listener: listener.on_train_begin(quiet=True))
         try:
             super().run()
@@ -121,7 +128,7 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         card = await asyncio.to_thread(self._scored, group, asked)
         group.rollout_rewards = list(card.totals)
         samples: list[RolloutSample] = await super()._score_group(group)
-        # One conversation may have become several rows.
+        # TRL may split a conversation into several rows.
         places = [place for place, rows in enumerate(group.completions_sequences) for _ in rows]
         advantages = [0.0] * len(card)
         figures = verdict_figures(card)
@@ -136,13 +143,14 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         return [] if self._judging.drop_dead_groups and not card.live.any() else samples
 
     def _scored(self, group: RolloutGroup, asked: Sequence[Asked | None]) -> Scorecard:
-        """The scorecard of a group, with the weights in force at the model's version."""
+        """Score a group, with the weights in force at the model's version."""
         step = group.model_version * self._clock.steps_a_version
         progress = min(1.0, step / self._clock.max_steps) if self._clock.max_steps else 0.0
         outcomes = [None if one is None else one.outcome for one in asked]
         has_others = not self._has_term and any(one is not None and one.has_reward for one in asked)
         card = self.mix.score(self._samples(group, outcomes, step), progress, step=step, alone=not has_others)
-        if has_others:  # as TRL has it, with weight 1
+        if has_others:
+            # Weight 1, as in TRL.
             card = card.with_others([None if one is None else one.reward for one in outcomes])
         return card.with_failed([one is not None and one.is_void(has_term=self._has_term) for one in asked])
 
@@ -165,7 +173,11 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         ]
 
     def _keep(self, card: Scorecard, asked: Sequence[Asked | None]) -> None:
-        """Keep the card of a group; those of a step are recorded and looked at together."""
+        """Keep a group's scorecard; record and check the groups of a step together.
+
+        Raises:
+            EnvironmentsFailedError: if every rollout of the last `environment_patience` steps has failed.
+        """
         self._cards.append(card)
         self._failures += ["" if one is None else one.failure(has_term=self._has_term) for one in asked]
         if len(self._cards) < self._clock.groups_a_step:
@@ -184,7 +196,8 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         figures = None
         try:
             figures = reduce_card(batch, self._clock.settings)
-        except Exception as error:  # a figure that fails must not end the run
+        except Exception as error:
+            # A failing figure must not end the run.
             self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
         self._listeners.tell(lambda listener: listener.on_batch(batch, figures))
         if self._listeners.found_to_halt is not None:
@@ -192,7 +205,7 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
 
 
 class _Pool(list[Any]):
-    """TRL's pool of environments, which takes none back that hangs."""
+    """TRL's pool of environments, without environments that hang."""
 
     def append(self, environment: Any) -> None:
         guard = guard_of(environment)

@@ -1,8 +1,8 @@
-"""The noise meter: how often a verifier turns down right answers of a run's completions, and accepts wrong ones.
+"""The noise meter: how often a verifier rejects right answers of a run's completions, and accepts wrong answers.
 
-Right answers are restyled and must keep their score. Then they are judged by another row's gold and must lose it. Only
-answers count that are the gold itself, but for blanks: among what a verifier accepts there may be wrong ones. The meter
-changes no verdict, and draws no random numbers.
+It restyles right answers, which must keep their score, and judges them by another row's gold, where they must lose it.
+Only answers equal to the gold, except for blanks, count as right: a verifier may have accepted wrong ones. The meter
+changes no verdict and draws no random numbers.
 """
 
 from __future__ import annotations
@@ -29,18 +29,23 @@ from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.support.files import append_lines
 from trl_grpo_ext.verdict import Status, Verdict
 
-SHARE = 0.001  # of a step's time, at most; with all else that the trainer adds, a step has 1 %
-WINDOW = 2_000  # answers: a rate of 5 % has a standard error of half a point
-MOST_REMEMBERED = 1 << 16  # questions, so that none is asked twice
-MOST_MISTAKES = 100  # that are written down, each with the end of its completion
+# The maximum share of a step's time for measuring; all additions of the trainer together may take 1 %.
+SHARE = 0.001
+# The number of answers behind a rate; a rate of 5 % then has a standard error of half a percentage point.
+WINDOW = 2_000
+# The number of remembered questions, so that no question is asked twice.
+MOST_REMEMBERED = 1 << 16
+# The number of recorded mistakes, each with the last END_CHARS characters of its completion.
+MOST_MISTAKES = 100
 END_CHARS = 200
 FILE = "noise.jsonl"
 
-Comparing = MathVerifier | AnswerVerifier[Any]  # what compares an answer with a gold, without state
+# The stateless verifiers that compare an answer with a gold.
+Comparing = MathVerifier | AnswerVerifier[Any]
 
 
 class _Right(NamedTuple):
-    """A right answer: its sample, the verifier, the row's column with the gold, and the rows of the other groups."""
+    """A right answer: its sample, the verifier, the row's gold column, and a sample of every other group."""
 
     sample: Sample
     verifier: Comparing
@@ -50,14 +55,14 @@ class _Right(NamedTuple):
 
 
 class NoiseMeter(RunListener):
-    """Measures the primary verifiers that compare answers, in at most 0.1 % of a step's time.
+    """A listener that measures the noise of primary verifiers that compare answers.
 
-    It asks about one right answer a group, and asks nothing twice. What takes longer than its share is made up for at
-    the next steps. Rates are of the last 2,000 answers of each kind. The verifier's mistakes are in `noise.jsonl`.
-    Measuring takes at most `share` of the time between two batches.
+    Per group it asks about one right answer, and never repeats a question. Measuring takes at most `share` of the time
+    between two batches, by default 0.1 %; a question that takes longer is made up for at the next steps. Rates cover
+    the latest 2,000 answers of each kind. The verifier's mistakes are recorded in `noise.jsonl`.
 
     Attributes:
-        mistakes: By the rate's name, of each answer that was asked about whether the verifier was wrong.
+        mistakes: By rate name, one flag per asked answer: True if the verifier was wrong.
     """
 
     def __init__(self, mix: RewardMix, run_folder: str | os.PathLike[str], *, share: float | None = None) -> None:
@@ -68,17 +73,21 @@ class NoiseMeter(RunListener):
         self._path = Path(run_folder) / FILE
         self._share = SHARE if share is None else share
         self._since = time.perf_counter()
-        self._left = 0.0  # seconds that may be used; below 0, that are owed
-        self._used = math.nan  # seconds at the latest batch
-        self._cost = Estimate.of([0.0])  # seconds a question
+        # The seconds left for measuring; negative after a slow question.
+        self._left = 0.0
+        # The seconds used at the latest batch.
+        self._used = math.nan
+        # The mean seconds per question.
+        self._cost = Estimate.of([0.0])
         self._asked: set[int] = set()
         self._written = 0
 
     @property
     def figures(self) -> dict[str, float]:
-        """The rates, their 95 % intervals and the seconds, by their names in logs; NaN for what is unknown.
+        """The rates with their 95 % intervals, and the seconds used, by log name; NaN where unknown.
 
-        Only the main rank measures. The others have the same names; a mix without verifiers to measure has none.
+        Only the main rank measures; other ranks have the names with NaN. A mix without verifiers to measure has no
+        figures.
         """
         if not self._verifiers:
             return {}
@@ -94,29 +103,32 @@ class NoiseMeter(RunListener):
         self._since = time.perf_counter()
 
     def on_evaluate(self) -> None:
-        self._since = time.perf_counter()  # an evaluation is no part of a step
+        # An evaluation does not count as time of a step.
+        self._since = time.perf_counter()
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
         if card.mode != "train":
             return
         began = time.perf_counter()
-        # Saved up is the time of a question, no more: no step may take the time of many.
+        # At most the time of one question is saved up, so no step pays for many questions.
         self._left = min(self._left, self._cost.mean) + self._share * (began - self._since)
         self._since, self._used = began, 0.0
         questions = (
             (rate, right)
             for right in self._right_answers(card)
-            for rate in sorted(self.mistakes, key=lambda rate: len(self.mistakes[rate]))  # the rarest first
+            # The rate with fewer answers first.
+            for rate in sorted(self.mistakes, key=lambda rate: len(self.mistakes[rate]))
         )
         while self._used + self._cost.mean < self._left and (question := next(questions, None)) is not None:
             self._ask(*question)
             used = time.perf_counter() - began
             self._cost, self._used = self._cost + Estimate.of([used - self._used]), used
-        self._used = time.perf_counter() - began  # with the search for answers
+        # Including the search for right answers.
+        self._used = time.perf_counter() - began
         self._left -= self._used
 
     def _right_answers(self, card: Scorecard) -> Iterator[_Right]:
-        """Of each group the first answer that is right, and surely the gold."""
+        """Yield, per group, the first correct answer that equals the gold."""
         for place, rows in enumerate(card.members):
             nearest = card.members[place + 1 :] + card.members[:place]
             for row in rows:
@@ -131,14 +143,15 @@ class NoiseMeter(RunListener):
                     break
 
     def _ask(self, rate: str, right: _Right) -> None:
-        """Ask the verifier the first question that is new, if there is one."""
+        """Ask the verifier the first new question about an answer, if one exists."""
         questions = _swapped(right) if rate == FALSE_ACCEPTS else _restyled(right, turn=len(self.mistakes[rate]))
         new = ((form, sample) for form, sample in questions if self._is_new(sample, right.column))
         form, sample = next(new, ("", None))
         if sample is None:
             return
         (verdict,) = right.verifier.judge_samples([sample])
-        if verdict.score is None:  # the grader has failed, or the data
+        if verdict.score is None:
+            # The grader or the data has failed.
             return
         is_mistake = (verdict.status is Status.CORRECT) == (rate == FALSE_ACCEPTS)
         self.mistakes[rate].append(is_mistake)
@@ -146,7 +159,7 @@ class NoiseMeter(RunListener):
             self._write(form, sample, right.column, verdict)
 
     def _write(self, form: str, sample: Sample, column: str, verdict: Verdict) -> None:
-        """Write a mistake down; the first of this process replaces the file of another."""
+        """Append a mistake to the file; this process's first mistake replaces an earlier file."""
         about = {"step": sample.step, "form": form, "gold": str(sample.row[column])}
         about |= {"completion": sample.text[-END_CHARS:], "answer": verdict.answer, "reason": verdict.reason}
         if not self._written:
@@ -155,7 +168,7 @@ class NoiseMeter(RunListener):
         self._written += 1
 
     def _is_new(self, sample: Sample, column: str) -> bool:
-        """Whether a question has not been asked yet; from now on it has."""
+        """Return whether a question is new; remember the question."""
         key = hash((sample.text, str(sample.row[column])))
         if key in self._asked:
             return False
@@ -166,7 +179,7 @@ class NoiseMeter(RunListener):
 
 
 def _restyled(right: _Right, turn: int) -> Iterator[tuple[str, Sample]]:
-    """The completion with its answer in other forms, beginning with another form at each turn."""
+    """Yield the completion with restyled answers; turn n starts with form n."""
     mode = right.verifier.mode if isinstance(right.verifier, MathVerifier) else None
     if mode not in (None, "last_number"):
         forms = list(restyled(right.sample.text, right.answer, concludes=mode == "auto"))
@@ -175,9 +188,9 @@ def _restyled(right: _Right, turn: int) -> Iterator[tuple[str, Sample]]:
 
 
 def _swapped(right: _Right) -> Iterator[tuple[str, Sample]]:
-    """The completion with the golds of other groups that surely differ, beginning with the next group's."""
+    """Yield the completion with a different gold, taken from other groups, starting with the next group."""
     row, verifier = right.sample.row, right.verifier
-    # Numbers that the verifier takes for the same on purpose do not differ.
+    # Numbers within the verifier's tolerance do not differ.
     absolute = getattr(verifier, "absolute", 10.0 ** -getattr(verifier, "decimals", 6))
     relative = getattr(verifier, "relative", 0.0)
     for other in right.others:

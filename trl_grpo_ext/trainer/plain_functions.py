@@ -1,7 +1,7 @@
-"""Plain reward functions as TRL gets them: their NaN stays apart from their None.
+"""Plain reward functions for TRL, wrapped so that their NaN stays distinct from their None.
 
-TRL makes NaN of None, which is "does not apply". A NaN that a function has computed is a failure, and TRL would train
-on the row as on a wrong answer. It travels as infinity, a failure too, until `Judge.settle` takes the row out.
+None means "does not apply", and TRL converts it to NaN. A NaN computed by the function is a failure, which TRL would
+train on as on a wrong answer. So NaN travels as infinity, also a failure, until `Judge.settle` voids the row.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from trl_grpo_ext.mix.reward_function import TermReward
 
 
 def with_nan_apart(functions: Iterable[Any]) -> list[Any]:
-    """Return TRL's list of reward functions, in which plain functions give infinity in place of NaN.
+    """Wrap the plain functions in TRL's list of reward functions, so that they return infinity in place of NaN.
 
-    Terms of a mix, reward models and names of reward models stay as they are.
+    Terms of a mix, reward models and names of reward models stay unchanged.
     """
     return [
         function if isinstance(function, TermReward | nn.Module | str) else _nan_apart(function)
@@ -46,12 +46,12 @@ def _nan_apart(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_nan(rewards: Iterable[Any]) -> list[Any]:
-    # Only NaN differs from itself, of whichever library the number is.
+    # NaN is the only number that differs from itself, in every library.
     return [math.inf if reward is not None and reward != reward else reward for reward in rewards]
 
 
 def _name(function: Any) -> str:
-    """Return the name that TRL gives a function: a partial has that of its function, an object that of its class."""
+    """Return TRL's name of a function: a partial has its function's name, an object has its class's name."""
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__))

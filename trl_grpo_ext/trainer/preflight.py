@@ -1,4 +1,4 @@
-"""Checks of a run before its model is loaded."""
+"""Check a run before its model is loaded."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from trl_grpo_ext.workers.executor import choose_executor
 logger = logging.getLogger(__name__)
 
 SHOWN_VALUES = 10
-NOT_LISTED = ("azure_ml", "flyte")  # trackers that transformers does not always list as installed
+# Trackers that some versions of transformers omit from their list of installed trackers.
+NOT_LISTED = ("azure_ml", "flyte")
 
 
 def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any, *, needs_prompt: bool = True) -> None:
-    """Raise a ValueError, or an OSError for a folder or a model, that says what is wrong, why, and what to do.
+    """Raise a ValueError, or an OSError for a folder or model, with cause and remedy, if a run cannot work.
 
-    A stream, whose columns are not known, is not checked. Without `needs_prompt`, environments make the prompts and may
-    own all of the data: verifiers then have no columns to read.
+    Streams are not checked, since their columns are unknown. Without `needs_prompt`, environments make the prompts and
+    may own all data; then a run without a `train_dataset` is valid, and verifiers have no columns.
     """
     choose_executor(getattr(args, "executor", None))
     check_writable(args.output_dir)
@@ -48,7 +49,8 @@ def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any
         _check_mix(plan.mix, train_dataset, args)
     if eval_dataset is not None:
         _check_eval_batch(args)
-        if not isinstance(eval_dataset, Mapping):  # whose figures have the names of the datasets in them
+        # With several evaluation sets, figures contain the names of the sets.
+        if not isinstance(eval_dataset, Mapping):
             _check_best_metric(args, plan, has_all_rewards=needs_prompt)
     for function in plan.functions:
         if isinstance(function, str):
@@ -67,7 +69,7 @@ def _check_mix(mix: RewardMix, train_dataset: Any, args: Any) -> None:
 
 
 def check_chat_template(processing_class: Any, train_dataset: Any) -> None:
-    """Raise a ValueError if prompts are conversations and the model's tokenizer has no template to write them with."""
+    """Raise a ValueError if prompts are conversations and the tokenizer has no chat template."""
     has_none = hasattr(processing_class, "chat_template") and processing_class.chat_template is None
     if not has_none or not hasattr(train_dataset, "__len__"):
         return
@@ -82,7 +84,8 @@ def check_chat_template(processing_class: Any, train_dataset: Any) -> None:
 def _check_trackers(names: Sequence[str]) -> None:
     from transformers.integrations import get_available_reporting_integrations, get_reporting_integration_callbacks
 
-    get_reporting_integration_callbacks(names)  # raises a ValueError for names that are unknown
+    # Raises a ValueError for unknown names.
+    get_reporting_integration_callbacks(names)
     installed = {*get_available_reporting_integrations(), *NOT_LISTED}
     for name in names:
         if name not in installed:
@@ -93,7 +96,7 @@ def _check_trackers(names: Sequence[str]) -> None:
 
 
 def _warn_of_slow_bf16(args: Any) -> None:
-    """Say that a run on a CPU without AVX512 would take many times as long for want of a flag."""
+    """Warn about bf16 on a CPU without AVX512: it runs many times slower than float32 there."""
     on_cpu = args.use_cpu or not torch.cuda.is_available()
     if args.bf16 and on_cpu and "AVX512" not in (capability := torch.backends.cpu.get_cpu_capability()):
         logger.warning(
@@ -104,7 +107,7 @@ def _warn_of_slow_bf16(args: Any) -> None:
 
 
 def _check_eval_batch(args: Any) -> None:
-    # TRL checks this only where eval_strategy is set, though evaluate() may be called anyway.
+    # TRL checks this only if eval_strategy is set, but evaluate() can be called without it.
     size, group = args.per_device_eval_batch_size * args.world_size, args.num_generations_eval or args.num_generations
     if size % group:
         raise ValueError(
@@ -115,11 +118,11 @@ def _check_eval_batch(args: Any) -> None:
 
 
 def _check_best_metric(args: Any, plan: RewardPlan, *, has_all_rewards: bool) -> None:
-    """Refuse a metric of a reward that is not there, which transformers would do after the first evaluation."""
+    """Refuse an unknown reward in `metric_for_best_model`, where transformers would fail at the first evaluation."""
     metric = str(args.metric_for_best_model or "").removeprefix("eval_")
     names = [function.__name__ for function in plan.functions if hasattr(function, "__name__")]
     known = [f"rewards/{name}/mean" for name in names]
-    # TRL names reward models and environments in ways of its own.
+    # TRL chooses the names of reward models and environments.
     all_known = has_all_rewards and len(names) == len(plan.functions)
     is_missing = metric.startswith("rewards/") and metric.endswith("/mean") and metric not in known and all_known
     if (metric in names and metric != "reward") or is_missing:
@@ -146,7 +149,7 @@ def _check_reward_model(name: str) -> None:
 
 
 def check_writable(folder: str | os.PathLike[str]) -> None:
-    """Make the folder if it is not there; raise an OSError that names it if it cannot be written to."""
+    """Create a folder if it is missing; raise an OSError that names the folder if writing fails."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -181,8 +184,9 @@ def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt:
 
 
 def _check_routing(dataset: Any, mix: RewardMix) -> None:
-    """Refuse a term that is for rows which the training data does not have."""
-    if not hasattr(dataset, "unique"):  # a stream
+    """Refuse a term whose `when` matches no row of the training data."""
+    if not hasattr(dataset, "unique"):
+        # A stream.
         return
     for term in mix.terms:
         for column, wanted in term.when.conditions if isinstance(term.when, When) else ():
@@ -199,7 +203,8 @@ def _check_routing(dataset: Any, mix: RewardMix) -> None:
 def _unique(dataset: Any, column: str, term: str) -> list[Any]:
     try:
         found: list[Any] = dataset.unique(column)
-    except Exception:  # pyarrow has several for columns of lists and mappings
+    except Exception:
+        # pyarrow raises several types of exceptions for columns of lists and mappings.
         raise ValueError(
             f"The reward term {term!r} looks at the column `{column}` in its `when`, whose values cannot be compared "
             f"({dataset.features[column]}); it takes a column of texts, numbers or truth values."
@@ -230,13 +235,14 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
 
 
 def check_no_prompt_is_missing(name: str, dataset: Any, processing_class: Any = None) -> None:
-    """Refuse null and empty conversations, and empty texts of which this tokenizer, if it is known, makes no token.
+    """Refuse null prompts, empty conversations, and empty texts if the tokenizer makes no token of them.
 
-    TRL would fail where it first draws one.
+    TRL would fail when it first draws such a row. Without a tokenizer, empty texts pass.
     """
     if "prompt" not in (getattr(dataset, "column_names", None) or ()) or not hasattr(dataset, "data"):
         return
-    column = dataset.data["prompt"]  # of all rows that there are, whichever of them the dataset takes
+    # The column of the whole table, of which the dataset may select rows.
+    column = dataset.data["prompt"]
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     may_be_empty = is_text and (tokenizer is None or tokenizer("")["input_ids"])

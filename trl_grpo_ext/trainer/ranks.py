@@ -1,9 +1,9 @@
-"""The ranks of a run: asking the main one, what each is doing, and how they leave their process group.
+"""Coordinate ranks: ask the main rank, report which reward each rank computes, and leave the process group.
 
-Gloo's threads outlive the last collective call. Such a thread may free that call's tensor just as the interpreter ends,
-and then needs the interpreter's lock; Python 3.11 to 3.13 end a thread that asks for it so late, and in C++ code that
-ends the process by SIGABRT ("terminate called without an active exception"), though training has finished. Gloo joins
-its threads only once nothing holds the process group, and each `DistributedDataParallel` that is left holds it.
+Gloo's threads outlive the last collective call. Such a thread may free the call's tensor while the interpreter ends,
+and needs the interpreter's lock for it. Python 3.11 to 3.13 end a thread that asks for the lock so late; in C++ code
+this ends the process by SIGABRT ("terminate called without an active exception"), although training has finished. Gloo
+joins its threads when nothing holds the process group, and each remaining `DistributedDataParallel` holds it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 
 def ask_main(accelerator: Any, ask: Callable[[], int]) -> int:
-    """What the main process answers, on every rank: ranks that number groups must agree on the first number."""
+    """Call a function on the main process; return its result on every rank.
+
+    For example, ranks that number groups must agree on the first number.
+    """
     answer = [ask() if accelerator.is_main_process else 0]
     if accelerator.num_processes > 1:
         broadcast_object_list(answer)
@@ -31,7 +34,7 @@ def ask_main(accelerator: Any, ask: Callable[[], int]) -> int:
 
 
 def on_this_gpu(call: Callable[[], T]) -> Callable[[], T]:
-    """The call, for another thread: threads begin with the first GPU, and models belong on the rank's."""
+    """Wrap a call for another thread, so that it uses this rank's GPU; new threads start with the first GPU."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return call
     gpu = torch.cuda.current_device()
@@ -44,9 +47,9 @@ def on_this_gpu(call: Callable[[], T]) -> Callable[[], T]:
 
 
 class Whereabouts:
-    """Which reward each rank is in, so that a rank that has waited in vain can say for which reward.
+    """A record of each rank's current reward, for error messages of ranks waiting in vain.
 
-    Ranks tell it to the store of their process group, which outlives a rank that dies, if this is not the first one.
+    Ranks write it to the store of their process group. The store is on the first rank, so it outlives other ranks.
     """
 
     def __init__(self, accelerator: Any) -> None:
@@ -55,15 +58,16 @@ class Whereabouts:
         self._reward = ""
 
     def enter(self, reward: str) -> None:
-        """Tell that this rank is now in this reward; an empty name for none."""
+        """Record that this rank computes a reward now; an empty name for none."""
         self._reward = reward
         if self._store is not None:
-            with suppress(RuntimeError):  # the first rank is gone, and the store with it
+            # The first rank may have ended, and the store with it.
+            with suppress(RuntimeError):
                 self._store.set(_key(self._rank), reward)
 
     @contextmanager
     def told_on_failure(self) -> Iterator[None]:
-        """Add a note of where the ranks were to an exception."""
+        """Add a note with each rank's reward to an exception raised in the `with` block."""
         try:
             yield
         except Exception as error:
@@ -75,7 +79,8 @@ class Whereabouts:
         own = rank == self._rank
         try:
             reward = self._reward if own else self._asked(rank)
-        except RuntimeError:  # the store was the first rank's
+        except RuntimeError:
+            # The first rank has ended, and the store with it.
             return f"what rank {rank} did is unknown"
         what = f"in the reward {reward!r}" if reward else "in no reward"
         return f"rank {rank}{' (this one)' if own else ''} was {what}" if self._size > 1 else what
@@ -87,7 +92,7 @@ class Whereabouts:
 
 
 def _store() -> Any:
-    """The store of the process group, if there is one: a run on TPUs has none."""
+    """Return the store of the process group; None without a process group, as on TPUs."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return None
     return torch.distributed.distributed_c10d._get_default_store()
@@ -101,10 +106,10 @@ _has_finished = threading.Event()
 
 
 def leave_at_exit() -> None:
-    """Have this process leave its process group, if it still has one, when the interpreter ends.
+    """Make this process leave its process group, if any, at interpreter exit.
 
-    Called where training has finished: a rank whose training has failed leaves nothing, since others may be waiting for
-    it, and the launcher ends them.
+    Called after training. A rank whose training has failed does not leave: others may be waiting for it, and the
+    launcher ends them.
     """
     _has_finished.set()
 
@@ -117,10 +122,10 @@ def _leave() -> None:
 
 
 def _is_wrapped_model(something: object) -> bool:
-    # Not `isinstance`, which asks an object for its `__class__`: a proxy may then import what it stands for.
+    # Not `isinstance`, which reads an object's `__class__`: a lazy proxy may then import its module.
     return issubclass(type(something), torch.nn.parallel.DistributedDataParallel)
 
 
-# Made when this module is imported: finalizers run from the newest to the oldest, so an engine that has made groups of
-# its own within this one, as vLLM does in a trainer's process, first takes these apart.
+# Registered at import: finalizers run from newest to oldest, so an engine with process groups of its own inside this
+# one, such as vLLM in a trainer's process, closes its groups first.
 weakref.finalize(leave_at_exit, _leave)

@@ -1,4 +1,4 @@
-"""The report of a run, made while it goes on and when it ends."""
+"""Write a run's report, during training and after it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ from trl_grpo_ext.runs.listener import RunListener
 
 logger = logging.getLogger(__name__)
 
-SHARE = 0.01  # of the run's time, at most, in which a report is being made: on one core, at the lowest priority
-FIRST_AFTER = 60.0  # seconds
+# The maximum share of the run's time during which a report is written, on one core, at the lowest priority.
+SHARE = 0.01
+# Seconds before the first report.
+FIRST_AFTER = 60.0
 
-READING_SECONDS = 40.0  # for which a report reads batches, about; the command reads all
-LAST_SECONDS = 120.0  # at most, that the end of a run waits for its report; other ranks wait too
+# About how long a report reads batches; the command `report` reads all batches.
+READING_SECONDS = 40.0
+# The maximum time that the end of a run waits for its report; other ranks wait too.
+LAST_SECONDS = 120.0
 
-# It ends with the trainer's process, however that ends, and not with the thread that trains.
+# The program polls its parent's id, so that it ends with the trainer's process, however that ends, and not with the
+# thread that trains.
 _PROGRAM = """
 import os, sys, threading, time
 os.nice(19)
@@ -39,11 +44,11 @@ write_report([sys.argv[1]], seconds=float(sys.argv[3]))
 
 
 class ReportListener(RunListener):
-    """Keeps `report.html` of a run up to date, in a process of its own, and says once where it is.
+    """A listener that updates a run's `report.html` in a child process, and prints its path once.
 
-    The last report is written when training ends, and anew after each evaluation that follows it. With `disable_tqdm`,
-    which is for runs that other programs make, it does not say where it is. A report of a long run is made from as many
-    batches as can be read in `READING_SECONDS`. Nothing here raises: a report that fails must not end the run.
+    The last report is written when training ends, and again after each later evaluation. With `disable_tqdm`, set for
+    runs that other programs start, no path is printed. The report of a long run covers as many batches as can be read
+    in `READING_SECONDS`. No method raises: a failing report must not end the run.
     """
 
     def __init__(self, run_folder: str | os.PathLike[str], *, first_after: float = FIRST_AFTER) -> None:
@@ -57,7 +62,8 @@ class ReportListener(RunListener):
         self._says_where = False
 
     def on_train_begin(self, *, quiet: bool) -> None:
-        if self._has_ended:  # which has closed it
+        # The end of an earlier training has disabled reports.
+        if self._has_ended:
             self._due = time.monotonic() + self._first_after
         self._has_ended = False
         self._says_where = not quiet
@@ -75,7 +81,10 @@ class ReportListener(RunListener):
 
     @contextmanager
     def put_off(self) -> Iterator[None]:
-        """Write the last report at the end of the `with` block, not when training ends; nothing if it has not."""
+        """Delay the last report from the end of training to the end of the `with` block.
+
+        If training has not ended by then, no report is written.
+        """
         self._is_put_off = True
         try:
             yield
@@ -92,7 +101,7 @@ class ReportListener(RunListener):
             tqdm.write(f"Report: {path}", file=sys.stderr)
 
     def poke(self) -> None:
-        """Begin to write a report if one is due and none is being written. Returns at once."""
+        """Start writing a report if one is due and none is being written; return immediately."""
         try:
             if self._process is not None and self._process.poll() is not None:
                 took = time.monotonic() - self._started
@@ -104,7 +113,7 @@ class ReportListener(RunListener):
             self._due = float("inf")
 
     def close(self) -> None:
-        """End what is being written; the report of before stays."""
+        """Stop the current writing; the previous report stays."""
         process, self._process = self._process, None
         self._due = float("inf")
         if process is not None:
@@ -113,10 +122,10 @@ class ReportListener(RunListener):
                 process.wait(timeout=10)
 
     def finish(self, seconds: float = LAST_SECONDS) -> Path | None:
-        """Write the last report, and say where it is.
+        """Write the last report; return its path.
 
-        None, with a warning that says what to do, for one that cannot be written, or takes longer than this; the one of
-        before stays.
+        Returns None, after a warning with advice, if the report cannot be written within `seconds`; the previous report
+        stays.
         """
         self.close()
         try:
@@ -145,7 +154,7 @@ class ReportListener(RunListener):
 
 @contextmanager
 def one_last_report(trainer: Any) -> Iterator[None]:
-    """Training and the evaluation after it, with one report at the end of both.
+    """Write a single report after training and the evaluation that follows, both inside the `with` block.
 
     Examples:
         >>> def train_and_measure(trainer):

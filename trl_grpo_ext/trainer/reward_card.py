@@ -1,6 +1,6 @@
-"""The reward card: how a model was rewarded, in `reward_card.json` and in the model card that TRL writes.
+"""The reward card: how a model was rewarded, in `reward_card.json` and in TRL's model card.
 
-It is made of what the run has recorded already: settings, logs, findings, the summary. No scorecard is read again.
+It summarises records of the run: settings, logs, findings and summary. No scorecard is read again.
 """
 
 from __future__ import annotations
@@ -35,22 +35,24 @@ BEGIN, END = (
     "<!-- reward card: trl_grpo_ext writes what is up to the next comment -->",
     "<!-- end of the reward card -->",
 )
-BEFORE = "### Framework versions"  # of TRL's model card; without it, the section stands at the end
+# The heading in TRL's model card before which the section stands; without it, the section stands at the end.
+BEFORE = "### Framework versions"
 
 NOISE = {"false_rejects": FALSE_REJECTS, "false_accepts": FALSE_ACCEPTS}
-# What the card takes from a line of the log.
+# The figures that the card takes from the logs.
 LOGGED = re.compile(r"step|loss|eval_reward|(eval_)?rewards/.*/mean|verified/noise/false_.*")
 Logs = Sequence[Mapping[str, Any]]
 
-MOST_FINDINGS = 20  # in the model card; the file has all
-MOST_CHARS = 300  # of a text in the model card
+# The maximum number of findings in the model card; the file has all.
+MOST_FINDINGS = 20
+# The maximum length of a text in the model card, in characters.
+MOST_CHARS = 300
 
 
 class RewardCard(RunListener):
-    """Writes the card when training ends, with each model card of TRL's, and once the run is summed up.
+    """A listener that writes the reward card: after training, with each model card, with the summary.
 
-    Without `has_log`, or `has_checks`, the run's logs are not recorded, or it is not checked: what is on disk is
-    another run's.
+    Without `has_log` or `has_checks`, this run records no logs or findings, so files on disk belong to another run.
     """
 
     def __init__(
@@ -66,7 +68,8 @@ class RewardCard(RunListener):
         self._settings, self._mix, self._has_log, self._has_checks = settings, mix, has_log, has_checks
         self._summary: Mapping[str, Any] | None = None
         self._has_ended = False
-        self._from_step: int | None = None  # that training began at, or went on from
+        # The step at which training began or resumed.
+        self._from_step: int | None = None
         self._count: Counter[str] = Counter()
         self._hacks: Counter[str] = Counter()
         self._weights: dict[str, float] = {}
@@ -101,7 +104,7 @@ class RewardCard(RunListener):
         self._write(is_new=True)
 
     def _write(self, *, is_new: bool = False) -> None:
-        """Write the file, and the section into a model card that is new or has had one."""
+        """Write the file; update the section in the model card if the model card is new or has the section."""
         content = plain(self.content())
         write_json(self.folder / FILE, content)
         readme = self.folder / "README.md"
@@ -110,7 +113,7 @@ class RewardCard(RunListener):
             write_text(readme, with_section(text, "\n".join(section(content))))
 
     def content(self) -> dict[str, Any]:
-        """The content of `reward_card.json`; null, or left out, for what is unknown."""
+        """Return the content of `reward_card.json`; unknown values are null or left out."""
         entries = RecordedRun(self.folder).iterate_logs() if self._has_log else ()
         logs = [{key: value for key, value in entry.items() if LOGGED.fullmatch(key)} for entry in entries]
         told = ("code", "step", "severity", "sentence")
@@ -131,7 +134,7 @@ class RewardCard(RunListener):
 
     @cached_property
     def _facts(self) -> dict[str, dict[str, str]]:
-        """Where verifiers work, by term; asked once, since the answer may need a program to be run."""
+        """The verifiers' facts, by term, cached because a verifier may run a program to learn facts."""
         verifiers = self._mix.verifiers if self._mix else ()
         return {term.name: facts for term, verifier in verifiers if (facts := _facts_of(verifier))}
 
@@ -139,14 +142,15 @@ class RewardCard(RunListener):
 def _facts_of(verifier: Verifier) -> dict[str, str]:
     try:
         return {name: without_credentials(fact) for name, fact in verifier.facts().items()}
-    except Exception as error:  # a service may be down, and the rest of the card is known
+    except Exception as error:
+        # A service may be down; the rest of the card is still known.
         return {"unknown": type(error).__name__}
 
 
 def measured(terms: Sequence[str], logs: Logs, summary: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Each term's mean before and after, by the best there is: the summary, evaluations in the logs, training itself.
+    """Return each term's mean before and after training, from the best source: summary, evaluations or training logs.
 
-    `by` says by which. Each of `before` and `after` has, by term, `mean`, and where they are known `low` and `high`.
+    `by` describes the source. `before` and `after` map terms to `mean`, and to `low` and `high` if they are known.
     """
     if summary is not None and any(summary["accuracy"].values()):
         pairs = summary["terms"].items()
@@ -165,14 +169,14 @@ def measured(terms: Sequence[str], logs: Logs, summary: Mapping[str, Any] | None
 
 
 def _ends_of_logs(training: Logs) -> tuple[Logs, Logs]:
-    """The logs of the start and of the end of training, which the headline goes by; each may be of several steps."""
+    """Select logs from start and end of training, by the same rule as the run's headline."""
     first, last = ends_of(range(1, training[-1]["step"] + 1)) if training else ((), ())
     before = [entry for entry in training[:-1] if entry["step"] in first] or training[:-1][:1]
     return before, [entry for entry in training[len(before) :] if entry["step"] in last]
 
 
 def _steps(training: Logs, part: Logs) -> str:
-    """The steps that some logs in a row are means over; a log is of those since the one before."""
+    """Name the steps over which consecutive logs average; each log covers the steps since the previous log."""
     begin = max((entry["step"] for entry in training if part and entry["step"] < part[0]["step"]), default=0) + 1
     return f"steps {begin} to {part[-1]['step']}" if part else ""
 
@@ -184,7 +188,7 @@ def _means(terms: Sequence[str], entries: Logs, prefix: str = "") -> dict[str, d
 
 
 def _latest(logs: Logs, key: str) -> dict[str, float | None] | None:
-    """The last rate that was logged, with its interval."""
+    """Return the latest logged rate with its interval; None if no log has it."""
     for entry in reversed(logs):
         if entry.get(key) is not None:
             return {"mean": entry[key], "low": entry.get(f"{key}_low"), "high": entry.get(f"{key}_high")}
@@ -192,7 +196,7 @@ def _latest(logs: Logs, key: str) -> dict[str, float | None] | None:
 
 
 def with_section(text: str, body: str) -> str:
-    """A model card with this section in the place of the one that it has had, or of none."""
+    """Insert the section into a model card, or replace its earlier version."""
     before, begin, rest = text.partition(BEGIN)
     if begin:
         return f"{before}{BEGIN}\n{body}\n{END}{rest.partition(END)[2]}"
@@ -201,7 +205,7 @@ def with_section(text: str, body: str) -> str:
 
 
 def section(card: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of the section, in Markdown. Texts of the data and the model are escaped and cut."""
+    """Yield the section's lines in Markdown, with texts of data and model escaped and cut."""
     had = card["versions"]
     yield "\n### How the model was rewarded\n"
     yield f"By trl_grpo_ext {had['trl_grpo_ext']}, with TRL {had['trl']} and math-verify {had['math-verify']}."
@@ -223,7 +227,7 @@ def section(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _watched(card: Mapping[str, Any]) -> Iterator[str]:
-    """What was counted, measured and found while the model was trained."""
+    """Yield lines on counts, noise and findings of the training."""
     count = card["completions"]
     if count["from_step"] is not None:
         yield (
@@ -251,14 +255,14 @@ def _watched(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rate(found: Mapping[str, float] | None) -> str:
-    """A mean with its interval, where that is known."""
+    """Format a mean with its interval, if known."""
     if found is None:
         return "not measured"
     return str(Interval(**found)) if found.get("low") is not None else f"{found['mean']:z.3f}"
 
 
 def _words(value: Any) -> str:
-    """Plain values in a line: what is off or not set is left out."""
+    """Format plain values in one line, without unset and False settings."""
     if isinstance(value, Mapping):
         is_set = {key: item for key, item in value.items() if item not in (None, []) and item is not False}
         return ", ".join(f"{key} {_words(item)}" for key, item in is_set.items())
@@ -268,7 +272,7 @@ def _words(value: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""A text of at most 300 characters in a line, in which Markdown and HTML mean nothing and no address is a link.
+    r"""Shorten a text to one line of 300 characters, and escape Markdown, HTML and addresses.
 
     Examples:
         >>> print(escaped("| <b>*see* https://me"))

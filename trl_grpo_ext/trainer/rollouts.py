@@ -1,6 +1,6 @@
-"""The rollouts of a run in environments and with tools: what each came to, and the end of a run whose every one fails.
+"""Collect outcomes of rollouts in environments, watch tool calls, and end a run whose rollouts all fail.
 
-This is all that touches what TRL keeps of environments and tools; a contract test pins it.
+This module uses TRL's private attributes for environments and tools; a contract test pins them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from trl_grpo_ext.trainer.environments import TRL_ASKS_ENVIRONMENTS, Asked, guar
 from trl_grpo_ext.trainer.guarded import call_seconds
 from trl_grpo_ext.trainer.tools import ToolWatch
 
-# Environments that are asked for their outcome at a time: more would only wait for each other, and so seem to hang.
+# Environments asked for their outcome at a time: more would wait for each other, and so seem to hang.
 ASKED_AT_ONCE = 8
-MOST_ROW = 500  # characters of a row in a message
+# The maximum length of a row in a message, in characters.
+MOST_ROW = 500
 
 
 class EnvironmentsFailedError(RuntimeError):
-    """Every rollout of several batches running has failed in its environment."""
+    """Every rollout of several consecutive batches has failed in its environment."""
 
 
 class Rollouts:
-    """The rollouts of this rank, batch by batch.
+    """The rollouts of this rank's current batch, in environments and with tools.
 
     Attributes:
-        failed: A flag a sample of the batch, on all ranks, True if its row is void since the rollout failed; none
+        failed: One flag per sample of the batch, on all ranks: True if the row is void since its rollout failed. Empty
             without environments.
     """
 
@@ -49,12 +50,16 @@ class Rollouts:
         mix = plan.mix
         self._has_term = mix is not None and any(judges_outcomes(verifier) for _, verifier in mix.verifiers)
         if self._has_term:
-            self._leave_rewards_to_the_mix(len(plan.weights))  # to the functions, TRL has appended
-        # The run's settings name environments' rewards too, by which a replay knows that there were some.
+            self._leave_rewards_to_the_mix(len(plan.weights))
+        # TRL has appended environments' rewards to the functions; the run's settings name them, for replays.
         plan.functions[len(plan.weights) :] = trainer.reward_funcs[len(plan.weights) :]
 
     def _leave_rewards_to_the_mix(self, functions: int) -> None:
-        """Take out the columns that TRL has made of `get_reward`, which stand after the user's functions."""
+        """Remove TRL's reward columns for `get_reward`, which follow the user's functions.
+
+        Raises:
+            ValueError: if no environment has a `get_reward` that TRL uses as a reward.
+        """
         trainer = self._trainer
         own = [*trainer.reward_func_names[functions:]]
         if not own:
@@ -70,18 +75,21 @@ class Rollouts:
         trainer.reward_weights = trainer.reward_weights[:functions]
 
     def watch_tools(self) -> None:
-        """Give the tools of the batch that TRL is about to generate a time limit."""
+        """Set a time limit on the tools of the batch that TRL generates next."""
         if self._trainer.tools:
             self._tools.watch(self._trainer)
 
     def note_tool_tokens(self, masks: Sequence[Sequence[int]] | None) -> None:
-        """Note how many tokens tools have returned, of TRL's masks of the model's own tokens, and log their mean."""
+        """Count the tokens of tool results per sample, from TRL's tool masks, and log their mean.
+
+        A mask has 1 for the model's own tokens and 0 for tool results.
+        """
         self._tool_tokens = [len(mask) - sum(mask) for mask in masks or ()]
         if self._tool_tokens:
             self._trainer._log_metric("completions/tool_tokens", sum(self._tool_tokens) / len(self._tool_tokens))
 
     def seen(self, completions: Sequence[Completion]) -> Iterator[tuple[Completion, dict[str, Any]]]:
-        """Each completion of the batch, its calls with their seconds, and what else a sample has of its rollout."""
+        """Yield each completion, with the seconds of its tool calls, and the fields `outcome` and `tool_tokens`."""
         outcomes = [None if asked is None else asked.outcome for asked in self.asked()] or [None] * len(completions)
         has_tokens = len(self._tool_tokens) == len(completions)
         tool_tokens = self._tool_tokens if has_tokens else [0] * len(completions)
@@ -89,14 +97,14 @@ class Rollouts:
             yield self._tools.with_seconds(place, completion), {"outcome": outcome, "tool_tokens": tokens}
 
     def asked(self) -> list[Asked | None]:
-        """What each environment of this rank's batch says of its rollout, asked once; none without environments."""
+        """Ask each environment of this rank's batch for its outcome, once per rollout; empty without environments."""
         environments = self._trainer.environments or ()
         loop = getattr(self._trainer, "async_loop", None)
         with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
             return list(threads.map(lambda environment: _asked(environment, loop), environments))
 
     def note_failures(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Note which rollouts of the batch have failed, on all ranks, and put environments that hang out of use."""
+        """Record the failed rollouts of the batch, on all ranks, and replace environments that hang."""
         if not self._trainer.environments:
             return
         told: list[str | None] = []
@@ -113,11 +121,11 @@ class Rollouts:
         self._replace_hanging()
 
     def figures(self) -> dict[str, float]:
-        """The share of rows that are void for their environments, where no scorecard tells it."""
+        """Return the share of rows void by environment failures; for runs without a scorecard."""
         return {"verified/void": sum(self.failed) / len(self.failed)} if self.failed else {}
 
     def end_if_all_fail(self) -> None:
-        """End the run, on all ranks, if no rollout has come to an outcome for as many batches as it is to bear.
+        """End the run on all ranks if every rollout of the last `environment_patience` batches has failed.
 
         Raises:
             EnvironmentsFailedError: with the first failure of the last batch.
@@ -126,7 +134,10 @@ class Rollouts:
             raise EnvironmentsFailedError(all_failed(self._failed_batches, self._last_failure, self._patience))
 
     def _replace_hanging(self) -> None:
-        """Have TRL make new environments in the place of those that hang. TRL 1.6 has no pool: their rows stay void."""
+        """Remove hanging environments from TRL's pool, so that TRL makes new ones.
+
+        TRL 1.6 has no pool: there the rows of hanging environments stay void.
+        """
         for pool in getattr(self._trainer, "_environment_pool", {}).values():
             pool[:] = [each for each in pool if (guard := guard_of(each)) is None or not guard.hangs_in]
 
@@ -137,7 +148,7 @@ def _asked(environment: Any, loop: Any) -> Asked | None:
 
 
 def all_failed(batches: int, failure: str, patience: int) -> str:
-    """The message that ends a run in which every rollout of some batches running has failed, with one failure."""
+    """Format the message of `EnvironmentsFailedError`, quoting one failure."""
     return (
         f"Every rollout of the last {batches} batches has failed in its environment, so nothing is learned. {failure}. "
         f"Mend the environment, or what it needs; a run bears environment_patience={patience} such batches."

@@ -1,4 +1,4 @@
-"""The one callback of a run: it tells the listeners what happens, and ends the run where a finding asks for it."""
+"""The run's callback: it notifies the listeners of events, and ends the run if a finding demands it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ AskMain = Callable[[Callable[[], int]], int]
 
 
 class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Tells every listener of batches, logs, evaluations, the beginning and the end, on the main process.
+    """A callback that notifies every listener of batches, logs, evaluations, start and end, on the main process.
 
-    `ask_main` gives on every rank what its argument answers on the main process: a rank that stopped alone would leave
-    the others waiting.
+    `ask_main` calls its argument on the main process and returns the result on every rank: a rank that stopped alone
+    would leave the others waiting.
 
     Attributes:
-        listeners: Those that are told, in order.
-        has_halted: Whether a finding of `halt_on` has ended the latest training; the same on every rank.
+        listeners: The listeners, in the order of notification.
+        has_halted: Whether a finding of `halt_on` has ended the latest training; equal on all ranks.
     """
 
     def __init__(self, *, is_main: bool, ask_main: AskMain) -> None:
@@ -53,23 +53,23 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self._once = Once()
 
     def watch(self, watch: Watch, *, halts: bool) -> None:
-        """Add a watch; where it halts, training ends after the step in which it has found what it should halt on."""
+        """Add a watch; with `halts`, training ends after the step with a finding of `halt_on`."""
         self.listeners.append(watch)
         self._watch, self._halts = watch, halts
 
     @property
     def halted_by(self) -> Finding | None:
-        """The finding that has ended the latest training; None on other ranks than the main one."""
+        """The finding that ended the latest training; None on ranks other than the main rank."""
         return self._watch.halted_by if self._watch is not None and self.has_halted else None
 
     @property
     def found_to_halt(self) -> Finding | None:
-        """The finding that the watch should halt on, as soon as it is there."""
+        """The finding that will end training; None before."""
         return self._watch.halted_by if self._watch is not None and self._halts else None
 
     @contextmanager
     def also_telling(self, listener: RunListener) -> Iterator[None]:
-        """Tell one more listener for as long as the `with` block lasts."""
+        """Notify one more listener during the `with` block."""
         self.listeners.append(listener)
         try:
             yield
@@ -77,9 +77,9 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
             self.listeners.remove(listener)
 
     def tell(self, hear: Callable[[RunListener], None]) -> None:
-        """Tell every listener. If one fails, for example on a full disk, the run goes on.
+        """Notify every listener; a listener that fails, for example on a full disk, does not end the run.
 
-        The trainer calls this for what is no event of transformers, such as a batch that has been judged.
+        The trainer calls this for events that transformers lacks, such as a judged batch.
         """
         for listener in self.listeners if self.is_main else ():
             try:
@@ -89,7 +89,8 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.has_halted = False
-        if self.is_main and not state.global_step:  # not a run that goes on, whose figures these are
+        # A resumed run keeps its summary.
+        if self.is_main and not state.global_step:
             set_aside(Path(args.output_dir) / SUMMARY)
         self.tell(lambda listener: listener.on_train_begin(quiet=bool(args.disable_tqdm)))
 
@@ -119,7 +120,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
 
 class CardListener(RunListener):
-    """Hands the scorecard of every batch to a function."""
+    """A listener that passes every batch's scorecard to a function."""
 
     def __init__(self, function: ScorecardListener) -> None:
         self.function = function
@@ -132,7 +133,7 @@ class CardListener(RunListener):
 
 
 def check_halt_on(codes: Sequence[str]) -> None:
-    """Raise a ValueError for an unknown code of a finding, or for one that goes by another code now.
+    """Raise a ValueError for an unknown finding code, or an old code now merged into another.
 
     Examples:
         >>> check_halt_on(["bad_dat"])
@@ -153,9 +154,9 @@ def check_halt_on(codes: Sequence[str]) -> None:
 def add_listeners(
     callback: RunCallback, args: Any, settings: Mapping[str, Any], mix: RewardMix | None
 ) -> tuple[Recorder | None, NoiseMeter | None]:
-    """Add the listeners that the configuration asks for; returns the recorder and the noise meter, if there are any.
+    """Add the listeners that the configuration enables; return the recorder and the noise meter, None if disabled.
 
-    Of a plain `GRPOConfig`, the defaults count.
+    For a plain `GRPOConfig`, the defaults of `VerifiedGRPOConfig` apply.
     """
     recorder = noise = None
     if getattr(args, "record_scorecards", True):
@@ -180,7 +181,7 @@ def add_listeners(
     if mix is not None and getattr(args, "measure_noise", True):
         noise = NoiseMeter(mix, args.output_dir)
         callback.listeners.append(noise)
-    # After those that record what it says.
+    # Last, since the reward card reads the records of the other listeners.
     has_log, has_checks = recorder is not None, getattr(args, "run_checks", True)
     callback.listeners.append(RewardCard(args.output_dir, settings, mix, has_log=has_log, has_checks=has_checks))
     return recorder, noise

@@ -1,4 +1,4 @@
-"""Whether TRL's settings can be. Nothing here needs TRL, so that what a recipe's file tells is known at once."""
+"""Check TRL's settings without importing TRL, so that errors in a recipe are known at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from trl_grpo_ext.support.text import did_you_mean
 
-# What a number must be, in words and as a test, by the settings that must.
+# Ranges of numeric settings: the range in words, its test, and the settings.
 _RANGES: tuple[tuple[str, Callable[[float], bool], tuple[str, ...]], ...] = (
     (
         "1 or more",
@@ -26,15 +26,16 @@ _RANGES: tuple[tuple[str, Callable[[float], bool], tuple[str, ...]], ...] = (
     ("0 or more, and 1 at most", lambda value: 0 <= value <= 1, ("adam_beta1", "adam_beta2", "min_p")),
     ("above 0, and 1 at most", lambda value: 0 < value <= 1, ("top_p",)),
 )
-_OF_TRANSFORMERS = (("0 or more", lambda value: value >= 0, ("top_k",)),)  # vLLM takes -1
+# Ranges for generation by transformers; vLLM accepts -1.
+_OF_TRANSFORMERS = (("0 or more", lambda value: value >= 0, ("top_k",)),)
 _CHOICES = ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation")
 _QUOTED = re.compile(r"\b(\w+)'(?!\w)")
 
 
 def check_settings(settings: Any) -> None:
-    """Raise a ValueError for a setting that is out of its range or none of its choices.
+    """Raise a ValueError for a setting outside of its range or choices.
 
-    What this version of TRL does not have, and what is None, is passed over.
+    Settings that are None, or unknown to this version of TRL, are skipped.
 
     Examples:
         >>> from types import SimpleNamespace
@@ -53,7 +54,7 @@ def check_settings(settings: Any) -> None:
             "`max_steps` must be 1 or more, or -1 to train for num_train_epochs: with 0, TRL trains one step. To train "
             "none, set max_steps: -1 and num_train_epochs: 0."
         )
-    # TRL has no other list of these than the help of its flags, which quotes them.
+    # TRL lists these choices only in the help of its flags, in quotes.
     fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
     for each in fields:
         if each.name in _CHOICES:
@@ -62,21 +63,21 @@ def check_settings(settings: Any) -> None:
                 raise ValueError(f"`{each.name}` cannot be {value!r}. {did_you_mean(value, known)}")
 
 
-# What TRL and transformers take where nothing is written.
+# The defaults of TRL and transformers.
 BATCH_DEFAULTS = {
     "per_device_train_batch_size": 8,
     "per_device_eval_batch_size": 8,
     "gradient_accumulation_steps": 1,
     "num_generations": 8,
 }
-# Where launchers say how many processes train, as accelerate reads them.
+# The variables in which launchers pass the number of training processes, in accelerate's order.
 _WORLD_SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 
 
 def check_batches(written: Mapping[str, Any], processes: int | None = None) -> None:
-    """Raise a ValueError if a batch does not hold whole groups, with what to set. TRL says so too, but seconds later.
+    """Raise a ValueError if a batch does not hold whole groups; suggest valid settings, seconds before TRL would.
 
-    Of a setting that is not there or None, the default counts; by default as many processes train as the launcher says.
+    Missing settings and None have TRL's default. `processes` defaults to the launcher's number of processes.
 
     Examples:
         >>> check_batches({"per_device_train_batch_size": 12})
@@ -103,7 +104,8 @@ def _check_batch(
     factors = {each: settings[each], **times, "process" if processes == 1 else "processes": processes}
     group = settings[generations]
     if not all(isinstance(number, int) and number > 0 for number in (*factors.values(), group)):
-        return  # which TRL refuses by its type
+        # TRL refuses the setting for its type.
+        return
     size = math.prod(factors.values())
     if size % group:
         made = " x ".join(f"{number} ({name})" for name, number in factors.items())

@@ -1,4 +1,4 @@
-"""The tools of a rollout, each call with a time limit and timed: TRL tells the model the error of one that raises."""
+"""Give each tool call of a rollout a time limit, and time it; TRL shows exceptions of tools to the model."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ NO_CALLS: Iterator[float] = iter(())
 
 
 class ToolWatch:
-    """Puts watched tools in the place of those that TRL calls. Tools of no environment have a thread together.
+    """A watch that replaces the tools that TRL calls by timed versions with a time limit.
+
+    Sync tools that belong to no environment share a thread.
 
     Args:
-        seconds: The time limit of a call. None is no limit, and calls are made on TRL's own thread.
+        seconds: The time limit of a call; None is no limit, and calls run on TRL's own thread.
     """
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._lane = Lane()
-        self._took: list[dict[str, list[float]]] = []  # of each rollout, the seconds of its calls in order, by tool
+        # By rollout and tool, the seconds of each call, in the order in which the calls ended.
+        self._took: list[dict[str, list[float]]] = []
 
     def watch(self, trainer: Any) -> None:
-        """Watch the tools of the batch that TRL is about to generate, which it keeps in a dict a rollout."""
+        """Watch the tools of the batch that TRL generates next; TRL keeps a dict of tools per rollout."""
         self._took = [defaultdict(list) for _ in trainer._sync_tool_dicts]
         for call, dicts in ((self._call, trainer._sync_tool_dicts), (self._await, trainer._async_tool_dicts)):
             for took, tools in zip(self._took, dicts, strict=True):
@@ -39,14 +42,17 @@ class ToolWatch:
                     tools[name] = partial(call, took[name], name, _original(tool))
 
     def watched(self, tools: Mapping[str, Any]) -> dict[str, Any]:
-        """The tools of a single rollout, watched."""
+        """Return watched versions of a single rollout's tools."""
         took: dict[str, list[float]] = defaultdict(list)
         self._took = [took]
         calls = {name: self._await if inspect.iscoroutinefunction(tool) else self._call for name, tool in tools.items()}
         return {name: partial(calls[name], took[name], name, tool) for name, tool in tools.items()}
 
     def with_seconds(self, place: int, completion: Completion) -> Completion:
-        """The messages of a rollout, each result of a tool with the seconds that its call took."""
+        """Return the messages of rollout number `place`, with seconds on each tool result.
+
+        Per tool, the n-th result gets the seconds of the n-th call to end.
+        """
         if isinstance(completion, str) or place >= len(self._took):
             return completion
         left = {name: iter(seconds) for name, seconds in self._took[place].items()}
@@ -66,7 +72,8 @@ class ToolWatch:
             return call() if self._seconds is None else self._lane.call(on_this_gpu(call), self._seconds)
         except HangsError as error:
             raise RuntimeError(f"{name} {error}.") from None
-        except (SystemExit, asyncio.CancelledError) as error:  # which TRL does not catch
+        except (SystemExit, asyncio.CancelledError) as error:
+            # TRL does not catch these.
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
         finally:
             took.append(time.perf_counter() - began)
@@ -87,6 +94,6 @@ class ToolWatch:
 
 
 def _original(tool: Any) -> Any:
-    """The user's tool: TRL 1.6 keeps the dicts from batch to batch."""
+    """Return the user's tool behind a watched tool: TRL 1.6 reuses the tool dicts of earlier batches."""
     is_watched = isinstance(tool, partial) and isinstance(getattr(tool.func, "__self__", None), ToolWatch)
     return tool.args[2] if is_watched else tool

@@ -1,6 +1,6 @@
-"""The TRL that this package knows: what it touches of the trainer, checked at import, and the warnings to expect.
+"""The contract with TRL: the methods of the trainer that this package uses, checked at import, and expected warnings.
 
-Also what TRL does not tell: which tokens end a completion, and what the chat template puts before one.
+It also finds facts that TRL does not pass on: the tokens that end a completion, and the chat template's prefill.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 SUPPORTED = "trl>=1.6,<2,!=1.15.0"
 
-# TRL split `_calculate_rewards` out for subclasses (trl#3620); its signature is the same from 0.19 to 1.16.
+# TRL has `_calculate_rewards` for subclasses (trl#3620), with a constant signature from 0.19 to 1.16.
 EXPECTED_PARAMETERS = {
     "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
     "_generate": ("self", "prompts"),
@@ -28,9 +28,9 @@ EXPECTED_PARAMETERS = {
 
 
 def check_trl(trainer_class: type, trl_version: str) -> None:
-    """Raise an ImportError of one sentence if TRL's trainer is not the one this package subclasses."""
+    """Raise an ImportError if TRL's trainer lacks an expected method, or a method has unexpected parameters."""
     for method, expected in EXPECTED_PARAMETERS.items():
-        # TRL wraps these in a profiling decorator; the signature is that of the function inside.
+        # TRL wraps these methods in a profiling decorator; the function inside has the signature.
         is_there = hasattr(trainer_class, method)
         found = inspect.signature(inspect.unwrap(getattr(trainer_class, method))).parameters if is_there else ()
         if tuple(found) != expected:
@@ -42,7 +42,7 @@ def check_trl(trainer_class: type, trl_version: str) -> None:
             )
 
 
-# Where TRL warns of each batch with a void row, and prints that row whole.
+# The logger by which TRL warns of each batch with a void row, printing the whole row.
 TRAINER = "trl.trainer.grpo_trainer"
 
 VOID_ROWS = (
@@ -52,7 +52,10 @@ VOID_ROWS = (
 
 
 class _VoidRowsOnce(logging.Filter):
-    """Lets the warning of void rows through once, in words that fit: in TRL alone, they are a mistake."""
+    """A log filter that shortens TRL's warning about void rows and shows it once.
+
+    In plain TRL, rows without any reward are a mistake, so TRL warns about each batch.
+    """
 
     has_said = False
 
@@ -69,9 +72,9 @@ _VOID_ROWS = _VoidRowsOnce()
 
 @contextmanager
 def void_rows_expected() -> Iterator[None]:
-    """Keep TRL from warning of rows for which all rewards are None: that is how a void row is left out.
+    """Replace TRL's warnings about rows without rewards, which are void rows here, by one short warning.
 
-    Only for rewards of a mix: where plain functions return None for a row, TRL's warning names a mistake.
+    Only for rewards of a mix: if plain functions return None for a row, TRL's warning points to a mistake.
     """
     log = logging.getLogger(TRAINER)
     log.addFilter(_VOID_ROWS)
@@ -82,7 +85,7 @@ def void_rows_expected() -> Iterator[None]:
 
 
 def end_token_ids(processing_class: Any, generation_config: Any) -> set[int]:
-    """The tokens that a completion which was not cut ends with, as TRL tells it."""
+    """Return the token ids that end an untruncated completion, as TRL defines them."""
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     configured = generation_config.eos_token_id
     ends = configured if isinstance(configured, list) else [configured]
@@ -90,7 +93,10 @@ def end_token_ids(processing_class: Any, generation_config: Any) -> set[int]:
 
 
 def template_prefill(processing_class: Any, template_arguments: Mapping[str, Any] | None) -> str | None:
-    """What the chat template puts at the start of the assistant's turn, seen by rendering an empty exchange."""
+    """Return the prefill of the chat template, found by rendering an empty exchange; None if rendering fails.
+
+    The prefill is a `<think>` tag at the start of the assistant's turn, else "".
+    """
     try:
         rendered = processing_class.apply_chat_template(
             [{"role": "user", "content": "?"}],
@@ -98,7 +104,8 @@ def template_prefill(processing_class: Any, template_arguments: Mapping[str, Any
             add_generation_prompt=True,
             **(template_arguments or {}),
         )
-    except Exception as error:  # no template, or one with demands of its own
+    except Exception as error:
+        # The tokenizer has no template, or the template rejects this conversation.
         logger.debug("The chat template's prefill is unknown: %s", error)
         return None
     return think_prefill(rendered)

@@ -1,7 +1,7 @@
-"""TRL's `GRPOTrainer` with what a plain reward function cannot do.
+"""TRL's `GRPOTrainer` with verdicts: void rows, group-aware verifiers and scorecards.
 
-Rows that a grader could not judge are left out, verifiers know the group, the step and whether a completion was cut,
-and every generation batch has a scorecard. Generation, the loop, the loss, advantages and KL are TRL's.
+Rows that a grader could not judge are left out of training. Verifiers know the group, the step and the truncation of a
+completion. Every generation batch has a scorecard. Generation, training loop, loss, advantages and KL are TRL's.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ logger = logging.getLogger(__name__)
 
 
 class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
-    """GRPO with verifier-backed rewards.
+    """A GRPO trainer with verifier-backed rewards.
 
     Args:
-        model: As TRL's.
-        reward_funcs: A `RewardMix`, a verifier, whatever TRL takes, or a list of these. A verifier that cannot
-            judge a completion, by its own or the data's fault, takes the row out of the group's baseline; a plain
-            function's NaN does so too, and its None keeps TRL's meaning, that it does not apply.
+        model: As in TRL's `GRPOTrainer`.
+        reward_funcs: A `RewardMix`, a verifier, any reward of TRL, or a list of these. If a verifier cannot judge a
+            completion, by its own or the data's fault, the row is left out of the group's baseline. NaN of a plain
+            function does the same; its None keeps TRL's meaning, "does not apply".
         args: A `VerifiedGRPOConfig`, or TRL's `GRPOConfig`.
-        train_dataset: As TRL's.
-        eval_dataset: As TRL's.
-        **kwargs: As TRL's.
+        train_dataset: As in TRL's `GRPOTrainer`.
+        eval_dataset: As in TRL's `GRPOTrainer`.
+        **kwargs: As in TRL's `GRPOTrainer`.
 
     Raises:
         ValueError: before the model is loaded, for rewards or data that cannot work.
-        OSError: for an output folder that cannot be written to.
+        OSError: for an output folder without write access, or a reward model that cannot be loaded.
 
     Examples:
         ```python
@@ -108,18 +108,18 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._card: Scorecard | None = None
         self._outcomes: tuple[GroupOutcome, ...] = ()
         self._groups_seen = 0
-        self._left_to_evaluate: int | None = None  # completions; unknown for a stream
+        self._left_to_evaluate: int | None = None  # the number of completions; None for a stream
         self._template_prefill: str | None = None
         self._once = Once()
         self._noise: NoiseMeter | None = None
         if has_environments:
             kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
         kwargs.update(args=args, train_dataset=train_dataset, eval_dataset=eval_dataset)
-        super().__init__(model, with_nan_apart(plan.functions), **kwargs)  # GMPOTrainer, if between, takes only names
+        super().__init__(model, with_nan_apart(plan.functions), **kwargs)  # GMPOTrainer in between needs keywords
         self._rollouts = Rollouts(self, plan)
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
-        # Only our own entries: TRL has appended the weights of environments that score themselves.
+        # Only our own entries, since TRL has appended the weights of self-scoring environments.
         self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
         check_weights(self.reward_weights.tolist())
         self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=getattr(args, "judging_budget", None))
@@ -128,7 +128,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._listen(args)
 
     def _listen(self, args: Any) -> None:
-        """Have the run shown, recorded, watched and reported, as far as it is asked for."""
+        """Set up console, recorder, checks and report, as the configuration asks."""
         show_run(self, full=getattr(args, "metrics", "compact") == "full")
         ask = partial(ask_main, self.accelerator)
         self.run_callback = RunCallback(is_main=self.accelerator.is_main_process, ask_main=ask)
@@ -143,11 +143,11 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self.run_callback.tell(lambda listener: listener.on_model_card())
 
     def add_scorecard_listener(self, listener: ScorecardListener) -> None:
-        """Call `listener` with the scorecard of every generation batch, of all ranks, on the main process."""
+        """Call `listener` with the scorecard of every generation batch, over all ranks, on the main process."""
         self.run_callback.listeners.append(CardListener(listener))
 
     def scorecard_listener(self, listener: ScorecardListener) -> AbstractContextManager[None]:
-        """As `add_scorecard_listener`, for as long as the `with` block lasts."""
+        """Call `listener` as `add_scorecard_listener` does, but only during the `with` block."""
         return self.run_callback.also_telling(CardListener(listener))
 
     def _generate(self, prompts: list[Prompt]) -> Any:
@@ -162,7 +162,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         return generated
 
     def _judges_early(self, samples: int) -> bool:
-        """Whether to judge while TRL computes log-probabilities: what a rollout adds to the rows comes after them."""
+        """Return whether to judge during log-probabilities; not with a `rollout_func`, which adds to the rows later."""
         asked = getattr(self.args, "judge_early", None)
         wanted = self.accelerator.device.type != "cpu" if asked is None else asked
         return wanted and self.rollout_func is None and self._judge.shares_no_group(samples, self._moment.group_size)
@@ -186,7 +186,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         return rewards
 
     def _judged(self, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> Scorecard | None:
-        """What the mix says of the batch, on all ranks; TRL's reward functions then read this rank's part of it."""
+        """Return the batch's scorecard of all ranks; TRL's reward functions then read this rank's part."""
         if self.mix is None or self._scorer is None:
             return None
         started = time.perf_counter()
@@ -196,8 +196,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             scored = self._judge.score(self.mix, samples, self._moment)
         else:
             scored = early.result()
-        own = self._judge.agreed(self.mix, scored).without_pictures()  # ranks send each other their cards
-        # The others wait for the slowest rank.
+        own = self._judge.agreed(self.mix, scored).without_pictures()  # pictures are too large to send to other ranks
+        # The slowest rank decides, since all others wait for it.
         seconds = gather(torch.tensor([time.perf_counter() - started], device=self.accelerator.device))
         self._log_metric(JUDGING_SECONDS, seconds.max().item())
         self._scorer.prime(completions, own)
@@ -214,7 +214,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         )
 
     def _samples(self, rows: Any, prompts: Any, completions: Any, completion_ids: Any) -> list[Sample]:
-        """This rank's samples. Groups are numbered over all ranks, since TRL may split one between two."""
+        """Make this rank's samples, with group numbers over all ranks, since TRL may split a group between two."""
         moment, size, first_group = self._moment, len(prompts), self._groups_seen
         self._groups_seen += size * int(self.accelerator.num_processes) // moment.group_size
         place = int(self.accelerator.process_index) * size
@@ -258,13 +258,13 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         return output
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
-        """As transformers', which on several ranks repeats prompts to fill up the last batch; our figures do not."""
+        """Evaluate as transformers does, but exclude repeated prompts, which fill the last batch on several ranks."""
         rows = dataloader.dataset
         self._left_to_evaluate = len(rows) * int(self.num_generations_eval) if hasattr(rows, "__len__") else None
         return super().evaluation_loop(dataloader, *args, **kwargs)
 
     def _publish(self, card: Scorecard) -> None:
-        """Log the card's figures on every rank, tell the listeners, and log what the noise meter then knows."""
+        """Log the card's figures on every rank, notify the listeners, and log the noise meter's rates."""
         if card.mode == "eval" and self._left_to_evaluate is not None:
             card = card.first(self._left_to_evaluate)
             self._left_to_evaluate -= len(card)
@@ -273,22 +273,23 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             figures = reduce_card(card, self._run_settings)
             own = {} if self.mix is None else self.mix.verifier_figures(card)
             self._log_figures(logged_figures(figures) | own)
-        except Exception as error:  # a figure that fails must not end the run
+        except Exception as error:  # a failing figure must not end the run
             self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
         self.run_callback.tell(lambda listener: listener.on_batch(card, figures))
         if self._noise is not None and card.mode == "train":
             self._log_figures(self._noise.figures)
 
     def _log_figures(self, figures: Mapping[str, float]) -> None:
-        """Into the step that TRL is about to log; `log_metric` would keep them for the next, scoring being over."""
+        """Add figures to the step that TRL logs next; after scoring, `log_metric` would add them to the step after."""
         metrics = self._metrics[self._moment.mode]
         for name, value in figures.items():
             metrics[name].append(value)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """As TRL's, with the share of judging in the time of the steps, or of the evaluation, that are logged."""
+        """Log TRL's figures, with judging's share of the logged time."""
         add_share_of_judging(self._metrics[self._moment.mode], logs)
         super().log(logs, start_time)
         best = f"eval_{str(self.args.metric_for_best_model).removeprefix('eval_')}"
-        if logs.get(best, 0.0) is None:  # transformers compares it with the best so far, and NaN is never better
+        # transformers compares the metric with the best value so far, and NaN is never better.
+        if logs.get(best, 0.0) is None:
             logs[best] = math.nan

@@ -1,1 +1,1 @@
-"""Worker processes, for verifiers that may hang."""
+"""Worker processes for verifiers that may hang."""

@@ -1,4 +1,4 @@
-"""A call to run in a worker, and its result. Plain values."""
+"""Calls for worker processes, and their results, as plain values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A function named by import path, `"package.module:function"`, and its positional arguments.
+    """A function named by import path, `"package.module:function"`, with positional arguments.
 
-    The arguments are pickled, or are the pickle; what the function returns must be plain JSON values.
+    `arguments` is a tuple, or a pickled tuple as bytes. The function must return plain JSON values.
     """
 
     target: str
@@ -22,32 +22,32 @@ class Call:
 
 
 class Failure(StrEnum):
-    """Why a call has no value."""
+    """The reason why a call returned no value."""
 
     TIMEOUT = "timeout"
-    """It used up its time, most of it as CPU time: the fault of what it was given."""
+    """The call used up its time limit, most of it as CPU time: the completion's fault."""
     STARVED = "starved"
-    """Its time passed while the worker had no CPU: the fault of the machine."""
+    """The time limit passed while the worker got no CPU: the machine's fault."""
     WAITED = "waited"
-    """Its time passed while the function waited for something else, such as a clock or a server."""
+    """The time limit passed while the function waited, for example for a clock or a server."""
     LOST = "lost"
-    """The worker died, was killed from outside, or could not start."""
+    """The worker process died, was killed from outside, or could not start."""
     UNFINISHED = "unfinished"
-    """The budget of the batch was spent before."""
+    """The batch's time budget was spent before the call finished."""
     RAISED = "raised"
     """The function raised an exception."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What came of a call.
+    """A call's return value, or its failure.
 
     Attributes:
-        value: What the function returned.
-        failure: Why it returned nothing.
-        detail: The type of the exception that a failure raised, if any.
-        error: What that exception said, and where.
-        seconds: From its start in a worker.
+        value: The function's return value.
+        failure: The reason why there is no value; None for a call that returned.
+        detail: The type name of the exception behind the failure, if any.
+        error: The message and the place of that exception.
+        seconds: The wall time of the call, from its start in a worker.
     """
 
     value: Any = None
@@ -57,13 +57,22 @@ class CallResult:
     seconds: float = 0.0
 
     def to_verdict(self) -> Verdict:
-        """The verdict of a call whose value is a verdict's record."""
+        """Make a verdict of the call; a returned value must be a verdict's record.
+
+        | failure | status | score | blame |
+        |---|---|---|---|
+        | none | the record's | the record's | the record's |
+        | TIMEOUT | TIMEOUT | 0 | policy |
+        | WAITED | TIMEOUT | none | grader |
+        | others | ERROR | none | grader |
+        """
         match self.failure:
             case None:
                 return Verdict(**(self.value | {"seconds": self.seconds}))
             case Failure.TIMEOUT:
                 return Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=self.seconds)
-            case Failure.WAITED:  # the completion kept nothing busy, and earns no 0 for a service that is down
+            # The completion used no CPU time: a service that is down must not cost it the score.
+            case Failure.WAITED:
                 late = grader_error("timeout_waiting", seconds=self.seconds)
                 return replace(late, status=Status.TIMEOUT)
             case Failure.RAISED:

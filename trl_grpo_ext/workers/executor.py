@@ -1,6 +1,6 @@
-"""Where slow verifiers and programs run: on this machine, or on a Ray cluster.
+"""Select where slow verifiers and programs run: on this machine, or on a Ray cluster.
 
-The choice is one a process, in a variable of the environment, so that processes which this one starts make the same.
+An environment variable holds the choice of a process, so child processes inherit it.
 """
 
 from __future__ import annotations
@@ -16,30 +16,32 @@ import threading
 from trl_grpo_ext.support.text import did_you_mean
 
 EXECUTOR_VARIABLE = "TRL_GRPO_EXT_EXECUTOR"
-ADDRESS_VARIABLE = "RAY_ADDRESS"  # Ray's own
+# Ray's own variable.
+ADDRESS_VARIABLE = "RAY_ADDRESS"
 LOCAL, RAY = "local", "ray"
 EXECUTORS = (LOCAL, RAY)
 NAMESPACE = "trl_grpo_ext"
 REACH_SECONDS = 10.0
 
-_connected_in: int | None = None  # the number of the process
+# The id of the process that has connected to Ray.
+_connected_in: int | None = None
 
 
 class ExecutorError(ValueError):
-    """The executor that was asked for cannot be had; the message says why, and what to do."""
+    """An unknown or unusable executor; the message names the cause and a remedy."""
 
 
 def check_executor_name(name: str) -> None:
-    """Raise an ExecutorError for what is no executor."""
+    """Raise an ExecutorError unless the name is in `EXECUTORS`."""
     if name not in EXECUTORS:
         raise ExecutorError(f"There is no executor {name!r}. {did_you_mean(str(name), EXECUTORS)}")
 
 
 def choose_executor(name: str | None) -> None:
-    """Have this process, and those that it starts, use that executor; None leaves the choice as it is.
+    """Make this process and its future child processes use an executor; None changes nothing.
 
     Raises:
-        ExecutorError: for what is no executor.
+        ExecutorError: for an unknown executor.
     """
     if name is not None:
         check_executor_name(name)
@@ -47,17 +49,21 @@ def choose_executor(name: str | None) -> None:
 
 
 def on_ray() -> bool:
-    """Whether this process is to use a Ray cluster."""
+    """Return whether this process uses a Ray cluster.
+
+    Raises:
+        ExecutorError: if the environment variable names an unknown executor.
+    """
     name = os.environ.get(EXECUTOR_VARIABLE) or LOCAL
     check_executor_name(name)
     return name == RAY
 
 
 def connect() -> None:
-    """Connect this process to the Ray cluster, unless it is.
+    """Connect this process to the Ray cluster; do nothing if it is connected already.
 
     Raises:
-        ExecutorError: if that cannot be.
+        ExecutorError: if Ray is not installed, no cluster answers, or the process is a fork of a connected process.
     """
     global _connected_in  # noqa: PLW0603
     try:
@@ -73,19 +79,22 @@ def connect() -> None:
         try:
             _reach(address)
             ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.WARNING)
-        except Exception as error:  # Ray has many
+        except Exception as error:
+            # Ray raises many types of exceptions.
             raise _no_cluster(address, error) from None
         finally:
-            if in_main:  # Ray takes it; what ends a training is the trainer's to say
+            # Ray replaces the handler of SIGTERM, but the trainer decides what ends a training.
+            if in_main:
                 signal.signal(signal.SIGTERM, handler)
     _connected_in = os.getpid()
 
 
 def run_name() -> str:
-    """What the ranks of one training have in common, and no other training has at the same time.
+    """Return a unique name of this training, common to all its ranks.
 
-    Ranks of one machine often know it as 127.0.0.1 only, as those of other machines do theirs. Modules are found along
-    `sys.path`, so trainings that share an actor share that too.
+    Ranks on one machine often know their master as 127.0.0.1, an address that means another machine elsewhere; then the
+    host name replaces it. The name has a hash of `sys.path`, since trainings that share an actor share its module
+    search path too.
     """
     paths = hashlib.sha256("\n".join(sys.path).encode()).hexdigest()[:12]
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
@@ -97,7 +106,7 @@ def run_name() -> str:
 
 
 def _reach(address: str) -> None:
-    """Raise an OSError if nothing listens at `host:port`; Ray itself would try for minutes."""
+    """Raise an OSError if nothing listens at `host:port`, since Ray itself would retry for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS).close()

@@ -1,10 +1,10 @@
-"""Messages on a descriptor: four bytes of length, most significant first, then that much; JSON, or bytes.
+"""Send and receive messages on a descriptor: four bytes of length, big-endian, then a body of JSON or bytes.
 
-This is the one framing of the package. Trainer, workers, zygotes, judges and programs talk by it, so it runs in jails
-too: it imports nothing but a little of Python's own library.
+All processes of the package use this framing: trainer, workers, zygotes, judges and programs. It also runs in jails, so
+it imports only a few modules of Python's standard library.
 
-The other end may be hostile. A message that is too long or is not JSON raises `FrameError`, and nothing else; a
-channel that the other end has closed, be it in the middle of a message, raises `EOFError`.
+The other end may be hostile. A message that is too long or is not JSON raises `FrameError` and nothing else. If the
+other end closes the channel, even in the middle of a message, reading raises `EOFError`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from collections.abc import Callable
 from typing import Any
 
 _READ_SIZE = 1 << 13
-_READY_SIZE = 1 << 12  # PIPE_BUF: what a pipe or a socket that is ready takes without blocking
+# PIPE_BUF: the number of bytes that a ready pipe or socket accepts without blocking.
+_READY_SIZE = 1 << 12
 _HEADER = 4
 
-# The program under test shares the process of one end and may replace any of these.
+# References taken early: the program under test may run in the same process and replace these functions.
 _read, _write, _poll = os.read, os.write, select.poll
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 def reset_signals() -> None:
-    """Have all signals do what they do by default: a process inherits which ones its parent ignores or blocks.
+    """Reset all signals to their default handling in a new process, which inherits ignored and blocked signals.
 
-    For a process that was just started. What Python itself ignores stays so: a pipe that is broken raises.
+    Signals that Python itself ignores stay ignored, so writing to a broken pipe raises.
     """
     for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -38,19 +39,19 @@ def reset_signals() -> None:
 
 
 class FrameError(ValueError):
-    """What came is no message."""
+    """Received bytes that are not a valid message."""
 
 
 class DeadlineError(Exception):
-    """The time was up before everything had come."""
+    """A deadline that passed before reading or writing was finished."""
 
 
 class Deadline:
-    """A time to give up at, which may be put off once.
+    """A time limit for reads and writes, which may be extended once.
 
     Args:
-        seconds: From now.
-        put_off: Asked when the time is up for the first time: how many more seconds to wait, 0 for none.
+        seconds: The time limit, in seconds from now.
+        put_off: Called when the time limit passes for the first time; returns the seconds of the extension, 0 for none.
     """
 
     def __init__(self, seconds: float, put_off: Callable[[], float] | None = None) -> None:
@@ -58,8 +59,12 @@ class Deadline:
         self._put_off = put_off
 
     def wait(self, descriptor: int, event: int) -> None:
-        """Wait until there is something to read (POLLIN) or room to write; raises DeadlineError when the time is up."""
-        # poll, unlike select, takes descriptors above 1023: a trainer may have thousands open.
+        """Wait until the descriptor is readable (POLLIN) or writable (POLLOUT).
+
+        Raises:
+            DeadlineError: if the time limit passes first.
+        """
+        # Unlike select, poll accepts descriptors above 1023; a trainer may have thousands open.
         poller = _poll()
         poller.register(descriptor, event)
         while not poller.poll(max(0.0, self._at - time.monotonic()) * 1000):
@@ -74,16 +79,16 @@ def _no_constant(name: str) -> Any:
     raise FrameError(f"{name} is not JSON")
 
 
-# The values in a message are trees: a cycle has become a reference before it gets here.
+# No check for cycles: the values of a message are trees, since callers replace cycles by references.
 to_json = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
 _parse = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
 def from_json(text: str) -> Any:
-    """The value of one message, in fewer steps than `json.loads`: what they touch, a forked process copies.
+    """Parse one JSON message.
 
     Raises:
-        ValueError: if it is not JSON, of which `FrameError` is one kind.
+        ValueError: for text that is not JSON; `FrameError`, a subclass, for NaN, infinity or several values.
     """
     value, end = _parse(text)
     if end != len(text):
@@ -92,12 +97,12 @@ def from_json(text: str) -> Any:
 
 
 class Channel:
-    """One end of a stream of messages.
+    """One end of a message stream.
 
     Args:
-        descriptor: A connected stream socket or a pair of pipes' end. It stays the caller's to close.
-        frame_bytes: The longest message to accept.
-        total_bytes: The most to accept in all.
+        descriptor: A connected stream socket, or an end of a pair of pipes. The caller closes it.
+        frame_bytes: The maximum length of one received message, in bytes.
+        total_bytes: The maximum length of all received messages together, in bytes.
     """
 
     __slots__ = ("_buffer", "_descriptor", "_frame_bytes", "_left", "_poll")
@@ -114,20 +119,20 @@ class Channel:
         """Write one message as JSON; see `send_bytes`.
 
         Raises:
-            TypeError, ValueError, RecursionError: for a message that is not JSON; nothing is written then.
+            TypeError, ValueError, RecursionError: for a message that JSON cannot hold; then nothing is written.
         """
         self.send_bytes(to_json(message).encode(), deadline)
 
     def send_bytes(self, body: bytes, deadline: Deadline | None = None) -> None:
-        """Write one message, in one system call where the kernel takes it whole.
+        """Write one message, in a single system call if the kernel accepts all bytes.
 
         Args:
-            body: The message.
-            deadline: When to give up; without one, writing waits without limit.
+            body: The message without its length.
+            deadline: The time limit; None waits forever.
 
         Raises:
             OSError: if the other end is closed.
-            DeadlineError: if the time is up because the other end does not read.
+            DeadlineError: if the time limit passes because the other end does not read.
         """
         frame = len(body).to_bytes(_HEADER, "big") + body
         if deadline is None:
@@ -141,10 +146,10 @@ class Channel:
             rest = rest[_write(self._descriptor, rest[:_READY_SIZE]) :]
 
     def receive(self, deadline: Deadline | None = None) -> Any:
-        """Read one message, which is JSON; see `receive_bytes`.
+        """Read one JSON message; see `receive_bytes`.
 
         Raises:
-            FrameError: if it is not.
+            FrameError: if the message is not JSON.
         """
         body = self.receive_bytes(deadline)
         try:
@@ -157,12 +162,12 @@ class Channel:
             raise FrameError(f"a message that is not JSON: {str(error)[:100]}") from None
 
     def receive_bytes(self, deadline: Deadline | None = None) -> bytes:
-        """Read one message.
+        """Read one message as bytes.
 
         Raises:
             EOFError: if the other end has closed the channel.
-            FrameError: if what came is too long a message.
-            DeadlineError: if the time is up.
+            FrameError: if the message is too long, or all messages together are.
+            DeadlineError: if the time limit passes first.
         """
         size = int.from_bytes(self._take(_HEADER, deadline), "big")
         if size > self._frame_bytes:
@@ -173,7 +178,7 @@ class Channel:
         return self._take(size, deadline)
 
     def pending(self) -> bool:
-        """Whether bytes have come that were not read; False too if the other end has just closed the channel."""
+        """Return whether unread bytes have arrived; False if the other end just closed the channel."""
         if self._buffer:
             return True
         if not any(events & _READABLE for _, events in self._poll.poll(0)):
@@ -185,14 +190,14 @@ class Channel:
         return bool(self._buffer)
 
     def ends_silently(self) -> bool:
-        """Wait for the other end to close the channel; whether it has sent not one byte more."""
+        """Wait for the other end to close; return False if it sends a byte instead."""
         try:
             return not (self._buffer or _read(self._descriptor, 1))
         except ConnectionError:
             return True
 
     def _take(self, size: int, deadline: Deadline | None) -> bytes:
-        """The next `size` bytes, and not one read more than it takes."""
+        """Read exactly `size` bytes, with no more system calls than needed."""
         buffer = self._buffer
         if len(buffer) < size:
             buffer = self._fill(buffer, size, deadline)
@@ -216,15 +221,15 @@ class Channel:
 
 
 class Inbox:
-    """Messages that arrive on a descriptor, as they come, for who waits for several descriptors at once.
+    """A message buffer for a descriptor, for callers that poll several descriptors.
 
     Args:
-        descriptor: A connected stream socket. It stays the caller's to close.
-        most: The most bytes to accept in all.
+        descriptor: A connected stream socket. The caller closes it.
+        most: The maximum number of bytes to accept in total.
 
     Attributes:
-        descriptor: As above.
-        ended: Whether the other end has closed it, or has sent too much.
+        descriptor: The connected stream socket.
+        ended: Whether the other end has closed the socket, or has sent more than `most` bytes.
     """
 
     def __init__(self, descriptor: int, most: int = 1 << 14) -> None:
@@ -234,7 +239,10 @@ class Inbox:
         self._most = most
 
     def next(self) -> dict[str, Any] | None:
-        """The next message, if it has come whole. What lies behind it is not looked at: it may be a program's."""
+        """Return the next complete message, else None.
+
+        Bytes after the message stay unparsed, since a program under test may have sent them.
+        """
         size = int.from_bytes(self._buffer[:_HEADER], "big")
         if len(self._buffer) < _HEADER + size:
             return None
@@ -243,11 +251,11 @@ class Inbox:
         return message
 
     def take(self) -> list[dict[str, Any]]:
-        """All messages that have come."""
+        """Return all complete messages."""
         return list(iter(self.next, None))
 
     def read(self) -> None:
-        """Read what is there, without waiting if there is something."""
+        """Read available bytes into the buffer; block if there are none."""
         try:
             chunk = _read(self.descriptor, 1 << 16)
         except OSError:

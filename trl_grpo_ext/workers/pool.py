@@ -1,4 +1,4 @@
-"""Calls of functions in worker processes that can be killed: each call gets its own deadline."""
+"""Run function calls in worker processes that can be killed, each call under its own deadline."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from trl_grpo_ext.workers.worker import LateError, Worker
 logger = logging.getLogger(__name__)
 _once = Once()
 
-_KEY = "workers"  # of what this process shares
-ATTEMPTS = 2  # how often a call is tried when its worker is lost
+# The key of this process's worker pool among the shared objects.
+_KEY = "workers"
+# The number of tries for a call whose worker process dies.
+ATTEMPTS = 2
 
 
 class WorkerPool:
-    """Up to `size` workers, started when they are first needed. Safe to call from several threads.
+    """A pool of up to `size` worker processes, started on first use. Thread-safe.
 
     Examples:
         >>> pool = WorkerPool(size=1)
@@ -45,21 +47,24 @@ class WorkerPool:
         self.workers = Lender(size, Worker)
 
     def run(self, calls: Sequence[Call], *, timeout: float) -> list[CallResult]:
-        """Run every call, each for at most `timeout` seconds from its start in a worker; never raises.
+        """Run calls in workers, each call for at most `timeout` seconds.
 
-        A call that got little CPU time in that time gets as much again; one whose worker was lost is tried once more.
+        A call's time starts when a worker starts it. A call that got little CPU time in that period gets as much time
+        again. A call whose worker died is tried once more. Failures are results, never exceptions; calls that the time
+        budget left undone are UNFINISHED.
         """
-        workers = self.workers  # if the pool is closed meanwhile, these calls start no others
+        # A local reference: if the pool is closed meanwhile, these calls start no new workers.
+        workers = self.workers
         found = spread(lambda call: _run_call(workers, call, timeout), calls, threads=self.size, cancel=self.close)
         return [result or CallResult(failure=Failure.UNFINISHED) for result in found]
 
     def close(self) -> None:
-        """Kill the workers. Calls that are under way, or have not begun, end as LOST."""
+        """Kill the workers. Running and waiting calls end as LOST."""
         workers, self.workers = self.workers, Lender(self.size, Worker)
         workers.close()
 
     def abandon(self) -> None:
-        """Let go of workers that belong to the process this one was forked from."""
+        """Drop, in a forked child, the workers of the parent process."""
         self.workers.abandon()
 
 
@@ -78,9 +83,10 @@ def _run_call(workers: Lender[Worker], call: Call, timeout: float) -> CallResult
         except ClosedError:
             return CallResult(failure=Failure.LOST, detail="closed")
         except Exception as error:
-            # The process could not start, or died: nothing here is the completion's doing.
+            # The process could not start, or died: the completion is not to blame.
             logger.warning("A verifier worker was lost: %s: %s", type(error).__name__, error)
-            workers.end_idle()  # the next try is not to meet another that is as good as dead
+            # Idle workers may be dying of the same cause: the next try must start a new one.
+            workers.end_idle()
             seconds = time.monotonic() - started
             result = CallResult(failure=Failure.LOST, detail=type(error).__name__, seconds=seconds)
     return result
@@ -96,24 +102,24 @@ def _packed(call: Call) -> bytes | CallResult:
 
 
 class RayWorkers:
-    """The workers of a Ray cluster's nodes, seen as a pool."""
+    """A pool of all workers on a Ray cluster's nodes."""
 
     def run(self, calls: Sequence[Call], *, timeout: float) -> list[CallResult]:
-        """As `WorkerPool.run`; a call's time is counted on the node that runs it."""
+        """Run calls as `WorkerPool.run` does; the node that runs a call counts its time."""
         packed = [_packed(call) for call in calls]
         items = [
             {"target": call.target, "arguments": base64.b64encode(arguments).decode()}
             for call, arguments in zip(calls, packed, strict=True)
             if isinstance(arguments, bytes)
         ]
-        # A starved call gets its time twice, and a lost one is tried again.
+        # A starved call gets its time limit twice, and a lost call is tried again.
         seconds = 2 * ATTEMPTS * timeout
         found = iter(ray_cluster().run(f"{__name__}:run_here", items, seconds=seconds, settings={"timeout": timeout}))
         return [each if isinstance(each, CallResult) else _result_of(next(found)) for each in packed]
 
 
 def run_here(items: Sequence[Record], settings: Record, cores: int) -> list[Record]:
-    """Run calls that have come from another machine, in this process's workers."""
+    """Run calls received from another machine, in this process's workers."""
     pool = shared((_KEY, cores), lambda: WorkerPool(cores))
     calls = [Call(target=each["target"], arguments=base64.b64decode(each["arguments"])) for each in items]
     return [asdict(result) for result in pool.run(calls, timeout=settings["timeout"])]
@@ -139,23 +145,31 @@ def _ask(worker: Worker, target: str, arguments: bytes, timeout: float) -> CallR
 
 
 def usable_cores() -> int:
-    """CPU cores that this rank may use: its share of the cores that the node's ranks may use together."""
+    """Return this rank's share of the CPU cores that the node's ranks may use; at least 1."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def shared_pool() -> WorkerPool | RayWorkers:
-    """The pool of this process, made when it is first asked for. A forked child makes its own."""
+    """Return this process's worker pool, created on first use; a forked child creates a pool of its own."""
     return RayWorkers() if on_ray() else shared(_KEY, lambda: WorkerPool(usable_cores()))
 
 
 def judge_in_workers(target: str, arguments: Sequence[tuple[Any, ...]], *, timeout: float) -> list[Verdict]:
-    """The verdicts of a function that returns their records, called once for each tuple of arguments; in order."""
+    """Call a function in workers, once per tuple of arguments; return the verdicts, in order.
+
+    The function must return the record of a verdict.
+
+    Args:
+        target: The import path of the function, `"package.module:function"`.
+        arguments: One tuple of positional arguments per call.
+        timeout: The time limit of one call, in seconds.
+    """
     calls = [Call(target=target, arguments=each) for each in arguments]
     return [result.to_verdict() for result in shared_pool().run(calls, timeout=timeout)] if calls else []
 
 
 def close_workers() -> None:
-    """Kill this process's workers; the next call starts new ones."""
+    """Kill this process's workers and drop its Ray actors; the next call starts new workers."""
     close_one(_KEY)
     close_one(RAY_KEY)

@@ -1,8 +1,8 @@
-"""Child processes, and the pool that lends them to threads. Workers and sandboxes both use it.
+"""Start child processes and lend them to threads, for workers and sandboxes.
 
-A `Lender` starts processes when they are needed, lends each to one thread at a time, and ends those that fail.
-`spread` runs jobs on threads that live as long as the call. `shared` keeps one object a process, which is closed when
-the process ends; a forked child makes its own, since the parent's processes answer the parent.
+A `Lender` starts processes on demand, lends each to one thread at a time, and ends processes that fail. `spread` runs
+jobs on threads that live as long as the call. `shared` keeps one object per process and closes it at exit; a forked
+child creates its own, since the parent's processes answer the parent.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from trl_grpo_ext.support.budget import seconds_left
 
 
 class ChildProcess:
-    """A process of this package's own code, started by `exec` and spoken to by a socket, its standard input.
+    """A process that runs this package's code, started by `exec`, with a socket as its standard input.
 
-    So it holds none of the trainer's memory and no CUDA state, and it ends when no process holds the other end. Not
+    It holds no memory of the trainer and no CUDA state. It ends when no process holds the other end of the socket. Not
     thread-safe; a lender lends it to one thread.
 
     Args:
-        command: What to start.
+        command: The command line.
         kind: The kind of the socket.
-        options: Of `subprocess.Popen`.
+        options: Options of `subprocess.Popen`.
     """
 
     def __init__(self, command: Sequence[str], *, kind: socket.SocketKind = socket.SOCK_STREAM, **options: Any) -> None:
@@ -44,26 +44,26 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End it only. The thread that waits for its answer learns that there is none, and then calls `kill`."""
+        """Send SIGKILL only; the thread that waits for an answer gets an exception and calls `kill`."""
         self._process.kill()
 
     def kill(self) -> None:
-        """End it, whatever it is doing, and clean up."""
+        """Kill the process, wait for its end, and close the socket."""
         self.stop()
         self._process.wait()
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of this process's end of the socket; the process ends when no process holds it."""
+        """Close this end of the socket; the process ends when no process holds an end."""
         self.socket.close()
 
 
@@ -73,16 +73,16 @@ U = TypeVar("U")
 
 
 class ClosedError(Exception):
-    """The lender was closed while a process was asked for, or in use."""
+    """A lender closed during a loan, or while a thread waited for a process."""
 
 
 class Lender(Generic[P]):
-    """Lends up to `size` processes, each to one thread at a time. Safe to use from several threads.
+    """A thread-safe pool that lends up to `size` processes, each to a single thread.
 
     Args:
-        size: At least 1.
-        start: Starts a process, perhaps one of a kind; it may raise.
-        spare: Idle processes to keep beside `size`, for when their kind is asked for.
+        size: The number of processes that may be lent at a time, at least 1.
+        start: Starts a process, given its kind; may raise.
+        spare: The number of idle processes kept beside `size`, for later requests of their kind.
     """
 
     def __init__(self, size: int, start: Callable[..., P], *, spare: int = 0) -> None:
@@ -90,20 +90,21 @@ class Lender(Generic[P]):
         self._start = start
         self._most = size + spare
         self._changed = threading.Condition()
-        self._idle: list[tuple[tuple[Hashable, ...], P]] = []  # with their kinds; the last used are the last
+        # Pairs of a kind and an idle process, the most recently used last.
+        self._idle: list[tuple[tuple[Hashable, ...], P]] = []
         self._alive: set[P] = set()
         self._lent = 0
         self._closed = threading.Event()
 
     @contextlib.contextmanager
     def lend(self, *kind: Hashable) -> Iterator[P]:
-        """Lend a process: an idle one of this kind, else a new one; waits while `size` are lent.
+        """Lend an idle process of a kind, else a new process; wait while `size` processes are lent.
 
-        A process that is given back by an exception is ended, since its state is unknown.
+        If the `with` block raises, the process ends, since its state is unknown.
 
         Raises:
-            ClosedError: if the lender is closed, or is closed meanwhile.
-            Exception: what `start` raises.
+            ClosedError: if the lender is closed before or during the loan.
+            Exception: any exception of `start`.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed.is_set() or self._lent < self._size)
@@ -127,7 +128,7 @@ class Lender(Generic[P]):
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """End all processes, those that are lent too, and lend no more; waits until all are given back."""
+        """End all processes, including lent processes, refuse further loans, and wait for returns."""
         with self._changed:
             self._closed.set()
             self._changed.notify_all()
@@ -141,14 +142,14 @@ class Lender(Generic[P]):
             process.kill()
 
     def end_idle(self) -> None:
-        """End the processes that are not lent: what has killed one may have killed them too, unseen as yet."""
+        """End all idle processes: whatever killed another process may have hit them unnoticed."""
         with self._changed:
             idle, self._idle = self._idle, []
         for _, process in idle:
             self._end(process)
 
     def abandon(self) -> None:
-        """Let go of the processes, which belong to the process that this one was forked from."""
+        """Drop, in a forked child, the processes of the parent process."""
         for process in self._alive:
             process.abandon()
 
@@ -156,7 +157,7 @@ class Lender(Generic[P]):
         process = self._take_idle(kind) or self._start_one(kind)
         with self._changed:
             self._alive.add(process)
-        if self._closed.is_set():  # while it started
+        if self._closed.is_set():  # the lender has closed while the process started
             self._end(process)
             raise ClosedError
         return process
@@ -185,15 +186,16 @@ class Lender(Generic[P]):
 def spread(
     function: Callable[[T], U], values: Sequence[T], *, threads: int, cancel: Callable[[], None] = lambda: None
 ) -> list[U | None]:
-    """`function` of each of the values, in order, several at a time; None where the budget of judging was spent first.
+    """Apply a function to each value on several threads; return the results in order.
 
-    The threads end with the call, so that nothing has to survive a fork. Without room for a thread, fewer do the work.
+    A result is None if the time budget of judging was spent before the function returned. The threads end with the
+    call, so none has to survive a fork. If the system has no room for a thread, fewer threads do the work.
 
     Args:
-        function: What it raises, this raises.
-        values: Any number.
-        threads: How many at a time, at most.
-        cancel: Ends the calls that are under way when this one is interrupted, or the budget is spent.
+        function: The function; its first exception is raised here.
+        values: The values.
+        threads: The maximum number of threads.
+        cancel: Ends running function calls, when this call is interrupted or the budget is spent.
     """
     waiting, until = deque(enumerate(values)), time.monotonic() + seconds_left()
     results, failures = dict[int, U](), list[BaseException]()
@@ -219,7 +221,8 @@ def spread(
         if any(helper.is_alive() for helper in helpers):
             cancel()
             _join(helpers)
-    except BaseException:  # Ctrl-C: the trainer is to end, and does not wait for the values that are left
+    except BaseException:
+        # After Ctrl-C the trainer ends without waiting for the remaining values.
         waiting.clear()
         cancel()
         _join(helpers)
@@ -230,7 +233,7 @@ def spread(
 
 
 def _start(started: list[threading.Thread], work: Callable[[], None], count: int) -> None:
-    """Start threads that do this work, fewer where there is no room for them."""
+    """Start `count` threads, or fewer if the system refuses more."""
     with contextlib.suppress(RuntimeError):
         for _ in range(count):
             thread = threading.Thread(target=work, name="trl-grpo-ext")
@@ -244,22 +247,23 @@ def _join(threads: Sequence[threading.Thread], until: float = float("inf")) -> N
 
 
 class Shared(Protocol):
-    """What a process shares."""
+    """An object that `shared` keeps, one per process."""
 
     def close(self) -> None:
-        """End what it has started."""
+        """End the processes or connections that the object has started."""
 
     def abandon(self) -> None:
-        """Let go of what belongs to the process that this one was forked from."""
+        """Drop, in a forked child, the resources of the parent process."""
 
 
 S = TypeVar("S", bound=Shared)
 _shared: dict[Hashable, Shared] = {}
-_lock = threading.RLock()  # what is made may share objects of its own
+# Reentrant, since a shared object may create other shared objects.
+_lock = threading.RLock()
 
 
 def shared(key: Hashable, make: Callable[[], S]) -> S:
-    """The object of this process by that key, made when it is first asked for. A forked child makes its own."""
+    """Return this process's shared object of a key, created on first use; a forked child creates its own."""
     with _lock:
         if key not in _shared:
             _shared[key] = make()
@@ -267,7 +271,7 @@ def shared(key: Hashable, make: Callable[[], S]) -> S:
 
 
 def close_one(key: Hashable) -> None:
-    """Close what this process shares by that key, if there is such; the next that asks for it makes another."""
+    """Close and remove the shared object of a key, if it exists; the next `shared` call creates a new object."""
     with _lock:
         found = _shared.pop(key, None)
     if found is not None:
@@ -275,13 +279,13 @@ def close_one(key: Hashable) -> None:
 
 
 def close_shared() -> None:
-    """Close all that this process shares."""
+    """Close all shared objects of this process."""
     for key in list(_shared):
         close_one(key)
 
 
 def _forget() -> None:
-    # The lock may be held by a thread that does not exist here.
+    # A thread of the parent may hold the lock, and that thread does not exist in a forked child.
     global _lock  # noqa: PLW0603
     for each in _shared.values():
         each.abandon()

@@ -1,7 +1,7 @@
-"""A bound on the processor time of a part of a call, for parts that take milliseconds unless an answer is hostile.
+"""Limit the CPU time of a part of a call, for parts that take milliseconds unless an answer is hostile.
 
-The kernel ends the worker when the time is used up, also inside a loop of C code. It counts only the time that the
-worker ran, so the bound is the answer's fault on a machine that is busy, too.
+The kernel ends the worker when the CPU time is used up, even inside a loop of C code. It counts only the time when the
+worker ran, so on a busy machine too the answer is to blame.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import signal
 from collections.abc import Iterator
 
 OVER_TIME = signal.SIGPROF
-"""The signal that ends a worker whose processor time is used up."""
+"""The signal that ends a worker whose CPU time is used up."""
 
 
 @contextlib.contextmanager
 def processor_seconds(most: float) -> Iterator[None]:
-    """End this process, a worker, if the block takes more processor time: the call is then a TIMEOUT with score 0."""
+    """End this worker process if the `with` block takes more than `most` seconds of CPU time.
+
+    The call is then a TIMEOUT with score 0.
+    """
     signal.setitimer(signal.ITIMER_PROF, most)
     try:
         yield

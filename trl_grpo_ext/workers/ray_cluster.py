@@ -1,8 +1,8 @@
-"""A Ray cluster that judges: one actor a node, to which this process sends work. Ray starts, watches and guards nodes.
+"""Judge on a Ray cluster: one actor per node, to which this process sends work. Ray starts and watches the nodes.
 
-A node's actor has the worker processes and the sandbox that any process of this package has. Work goes to the node that
-has the least to do for each core; what a lost node had goes to another, a bounded number of times. Only JSON crosses:
-nothing that a program or a worker says is unpickled. The cluster itself is trusted.
+A node's actor uses worker processes and a sandbox of its node. Work goes to the node with the least work per core; the
+work of a lost node goes to another node, a bounded number of times. Only JSON crosses the network: no output of a
+program or worker is unpickled. The cluster itself is trusted.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from trl_grpo_ext.workers.processes import shared
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS = 3  # how often work is tried when nodes fail it
-BATCH = 8  # the most items that go to a node together
-AHEAD = 2  # items that a node has at a time, for each core, so that none waits for the network
-LOOK_SECONDS = 10.0  # how often to look for nodes that have joined
-REST_SECONDS = 30.0  # how long a node that failed is asked only if no other can be
-START_SECONDS = 60.0  # for a node's actor to start
-PATIENCE_SECONDS = 60.0  # for an answer, beyond the time that the work itself may take
+ATTEMPTS = 3  # tries of a batch of items, when nodes fail
+BATCH = 8  # the maximum number of items in a message to a node
+AHEAD = 2  # items per core that a node has at a time, so that no core waits for the network
+LOOK_SECONDS = 10.0  # time between two looks for new nodes
+REST_SECONDS = 30.0  # time in which a failed node gets work only if all other nodes have failed too
+START_SECONDS = 60.0  # time limit for the start of a node's actor
+PATIENCE_SECONDS = 60.0  # time limit for an answer, in addition to the time limits of the items
 _TICK_SECONDS = 0.5
-KEY = "ray"  # of what this process shares
+KEY = "ray"  # the key of the cluster among this process's shared objects
 
 _abandoned: list[RayCluster] = []
 
 Record = dict[str, Any]
-"""Plain JSON values. `{"lost": why}` stands for an item that no node has done."""
+"""A mapping of plain JSON values. `{"lost": why}` stands for an item that no node could judge."""
 
 
 class NodeJudge:
-    """What runs on a node, as a Ray actor: functions of this package, with this node's own workers and sandbox.
+    """A Ray actor that runs this package's functions on a node, with local workers and a local sandbox.
 
     Args:
-        cores: Of the node.
-        path: The trainer's `sys.path`. Where this node has the same folders, verifiers in the user's own are found.
+        cores: The number of CPU cores of the node.
+        path: The trainer's `sys.path`. If the node has the same folders, it finds the user's own verifiers there.
     """
 
     def __init__(self, cores: int, path: Sequence[str] = ()) -> None:
         self._cores = cores
         sys.path += [folder for folder in path if folder not in sys.path]
-        os.environ.pop(EXECUTOR_VARIABLE, None)  # here everything is local
+        os.environ.pop(EXECUTOR_VARIABLE, None)  # the actor judges on its own machine, not on the cluster
 
     def run(self, target: str, request: bytes) -> bytes:
-        """What the function of that name makes of the items. Its exceptions are an answer too: none is pickled."""
+        """Run a function on a request's items; return its records, or an exception as `{"lost": why}`, as JSON."""
         try:
             order = json.loads(request)
             if order["version"] != __version__:
@@ -71,7 +71,7 @@ class NodeJudge:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Node:
-    """A node that judges, and its actor."""
+    """A judging node and its Ray actor."""
 
     name: str
     cores: int
@@ -80,7 +80,7 @@ class _Node:
 
 @dataclass(eq=False, slots=True)
 class _Batch:
-    """Items that go to a node together, the number of the first one, and what has come of them so far."""
+    """A batch of items for one node, with its first item's index, number of failures and deadline."""
 
     start: int
     items: Sequence[Any]
@@ -89,11 +89,11 @@ class _Batch:
 
 
 class RayCluster:
-    """The nodes of a Ray cluster that judge. Safe to call from several threads.
+    """The judging nodes of a Ray cluster. Thread-safe.
 
     Attributes:
-        rests_until: Until when, by the monotonic clock, a node of that name is asked only if no other can be.
-        closing: Set when what is under way is to end.
+        rests_until: By node name, the monotonic time until which a failed node gets work only if all others failed.
+        closing: An event that ends the running calls when it is set.
         checked: Whether a node has answered.
     """
 
@@ -106,17 +106,17 @@ class RayCluster:
         self.checked = False
 
     def run(self, target: str, items: list[Any], *, seconds: float, settings: Record) -> list[Record]:
-        """Have a function judge items on the cluster.
+        """Judge items by a function on the cluster's nodes.
 
         Args:
             target: `"module:function"`, as a node imports it. The function takes a list of items, the settings and the
-                number of the node's cores, and returns one record an item.
+                number of the node's cores, and returns one record per item.
             items: Plain JSON values.
-            seconds: How long one item may take.
-            settings: The same for all items.
+            seconds: The time limit of one item.
+            settings: Settings for all items.
 
         Returns:
-            One record an item, in order. `{"lost": why}` where nodes have failed `ATTEMPTS` times, or none is left.
+            One record per item, in order; `{"lost": why}` after `ATTEMPTS` failures, or if no node or time is left.
 
         Raises:
             ExecutorError: if there is no cluster.
@@ -125,18 +125,18 @@ class RayCluster:
             return _Round(self, target, items, settings, seconds).answers()
         except ExecutorError:
             raise
-        except Exception as error:  # such as Ray being shut down by the user's own code
+        except Exception as error:  # for example, the user's own code has shut Ray down
             logger.exception("Ray failed.")
             return [{"lost": f"{type(error).__name__}: {error}"}] * len(items)
 
     def ask_each(self, target: str, settings: Record) -> dict[str, Record]:
-        """What a function says on each node, called without an item; `{"lost": why}` for a node that fails."""
+        """Call a function without items on each node; return replies by node name, `{"lost": why}` for a failure."""
         sent = [(node, send(node, target, [], settings)) for node in self.nodes()]
         until = time.monotonic() + START_SECONDS
         return {node.name: self.receive(node, each, max(0.0, until - time.monotonic())) for node, each in sent}
 
     def nodes(self) -> list[_Node]:
-        """The nodes that there are; looked for again every `LOOK_SECONDS`, and while there is none."""
+        """List the judging nodes; the list is refreshed every `LOOK_SECONDS`, and while empty."""
         with self._lock:
             if not self._nodes or time.monotonic() > self._looked_at + LOOK_SECONDS:
                 connect()
@@ -146,14 +146,14 @@ class RayCluster:
             return list(self._nodes.values())
 
     def receive(self, node: _Node, reference: Any, timeout: float) -> Record:
-        """A node's reply; `{"lost": why}` if it has failed."""
+        """Return a node's reply; `{"lost": why}` if the node fails or the timeout passes."""
         import ray
 
         try:
             reply: Record = json.loads(ray.get(reference, timeout=timeout))
-        except Exception as error:  # Ray has many, and their first line says it
+        except Exception as error:  # Ray raises many types; the first line of the message names the cause
             reply = {"lost": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
-            with self._lock:  # it may be there all the same, and then gets another actor
+            with self._lock:  # the node may be alive; then it gets a new actor
                 if self._nodes.get(node.name) is node:
                     del self._nodes[node.name]
         if "lost" in reply:
@@ -163,31 +163,31 @@ class RayCluster:
         return reply
 
     def close(self) -> None:
-        """Let go of the actors, which Ray then ends; what is under way is lost. It may be used again."""
+        """Drop the actors' handles: Ray ends the actors, running work is lost. The cluster is usable afterwards."""
         with self._lock:
             self.closing.set()
             self.closing, self._nodes = threading.Event(), {}
 
     def abandon(self) -> None:
-        """Keep the actors' handles, in a fork: Ray would take it for the parent that lets go of them, and end them."""
+        """Keep the actors' handles in a forked child; if it dropped them, Ray would end the parent's actors."""
         _abandoned.append(self)
 
 
 class _Round:
-    """One call of `RayCluster.run`: what waits, what is under way, and the answers so far."""
+    """One call of `RayCluster.run`: waiting batches, running batches, and answers so far."""
 
     def __init__(self, cluster: RayCluster, target: str, items: list[Any], settings: Record, seconds: float) -> None:
         self._cluster, self._target, self._settings = cluster, target, settings
         self._closing = cluster.closing
         self._answers: list[Record | None] = [None] * len(items)
-        ranks = max(4, int(os.environ.get("WORLD_SIZE", "1")))  # each may have as much on a node
+        ranks = max(4, int(os.environ.get("WORLD_SIZE", "1")))  # each may have as many items on a node as this rank
         self._patience = PATIENCE_SECONDS + ranks * AHEAD * seconds
-        size = min(BATCH, max(1, len(items) // max(1, self._room(cluster.nodes()))))  # so that every core gets some
+        size = min(BATCH, max(1, len(items) // max(1, self._room(cluster.nodes()))))  # every core gets some items
         self._waiting = deque(_Batch(start, items[start : start + size]) for start in range(0, len(items), size))
         self._under_way: dict[Any, tuple[_Batch, _Node]] = {}
 
     def answers(self) -> list[Record]:
-        """Have it all done; what nodes have under way when the budget is spent ends by its own limits."""
+        """Wait for all records; work that still runs on nodes when the budget is spent ends by its own limits."""
         import ray
 
         while (self._waiting or self._under_way) and not self._closing.is_set() and seconds_left():
@@ -201,7 +201,7 @@ class _Round:
         return [answer or unfinished for answer in self._answers]
 
     def _hand_out(self) -> None:
-        """Send what waits to the nodes with the least to do, as much as keeps all cores busy."""
+        """Send waiting batches to the nodes with the least work per core, until all cores are busy."""
         nodes = self._cluster.nodes()
         if not nodes:
             for batch in [*self._waiting, *(batch for batch, _ in self._under_way.values())]:
@@ -238,12 +238,12 @@ class _Round:
 
 
 def ray_cluster() -> RayCluster:
-    """The cluster that this process shares; it connects when there is work. A forked child makes its own."""
+    """Return this process's Ray cluster, which connects on first use; a forked child creates its own."""
     return shared(KEY, RayCluster)
 
 
 def check_executor() -> None:
-    """Raise an ExecutorError if this process is to judge on a Ray cluster, and none of its nodes can."""
+    """Raise an ExecutorError if this process judges on a Ray cluster without a node that answers."""
     if not on_ray() or ray_cluster().checked:
         return
     found = ray_cluster().ask_each(f"{__name__}:say_nothing", {})
@@ -257,20 +257,21 @@ def check_executor() -> None:
 
 
 def say_nothing(_items: Sequence[Any], _settings: Record, _cores: int) -> list[Record]:
-    """What a node is asked to see whether it answers."""
+    """Return an empty list: a function that tests whether a node answers."""
     return []
 
 
 def send(node: _Node, target: str, items: Sequence[Any], settings: Record) -> Any:
-    """Have a node begin; Ray's reference to its reply."""
+    """Send items to a node; return Ray's reference to the reply."""
     request = {"version": __version__, "items": items, "settings": settings}
     return node.actor.run.remote(target, json.dumps(request, allow_nan=False).encode())
 
 
 def _alive_nodes() -> dict[str, Record]:
-    """What Ray says of the nodes that have a core for us, by name; one with `--num-cpus=0` has none.
+    """Return Ray's record of each live node with at least one CPU, by a name made of host and node id.
 
-    There are none for a process whose own machine's node is lost: Ray answers it no more.
+    Nodes started with `--num-cpus=0` are left out. The result is empty if this machine's own node is lost: then Ray
+    answers this process no more.
     """
     import ray
 
@@ -282,7 +283,7 @@ def _alive_nodes() -> dict[str, Record]:
 
 
 def _start(name: str, about: Record) -> _Node:
-    """A node, with the actor that all ranks of this run share. Whether it comes up, its first reply will tell."""
+    """Make a node with an actor shared by all ranks; its first reply tells whether the actor runs."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -291,7 +292,7 @@ def _start(name: str, about: Record) -> _Node:
         "name": f"{run_name()}-{about['NodeID']}",
         "namespace": NAMESPACE,
         "get_if_exists": True,
-        "num_cpus": 0,  # it uses all cores, and waits for none
+        "num_cpus": 0,  # the actor uses all cores without reserving them, so it waits for none
         "max_concurrency": AHEAD * cores + 2,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=about["NodeID"], soft=False),
     }

@@ -1,7 +1,7 @@
-"""A worker process, seen from the trainer: it answers one request at a time, and can be killed.
+"""The trainer's side of a worker process, which answers one request at a time and can be killed.
 
-It never imports the user's `__main__`. It ends when the trainer does: its standard input closes, and a kernel timer
-stops it should it be inside a call at that moment.
+It never imports the user's `__main__`. It ends when the trainer ends, since its standard input closes; inside a call, a
+kernel timer ends it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError
 from trl_grpo_ext.workers.processes import ChildProcess
 from trl_grpo_ext.workers.processor_time import OVER_TIME
 
-START_TIMEOUT = 60.0  # seconds to start Python and import what is called, on a machine that is very busy
-BUSY_SHARE = 0.5  # a call that ran out of time with less than this share of it as CPU time was starved, or waited
+# Seconds to start Python and import the target, even on a very busy machine.
+START_TIMEOUT = 60.0
+# A late call whose CPU time is below this share of its wall time was starved or waited.
+BUSY_SHARE = 0.5
 
 
 class LateError(Exception):
-    """A call was not done when its time was up; `failure` says what it did with it, `seconds` how long it ran."""
+    """A call that exceeded its time limit: `failure` says how it spent the time, `seconds` how long it ran."""
 
     def __init__(self, failure: Failure, seconds: float) -> None:
         super().__init__(failure, seconds)
@@ -35,12 +37,12 @@ class LateError(Exception):
 
 
 class Worker(ChildProcess):
-    """One process that answers one request at a time."""
+    """A worker process that answers one request at a time."""
 
     def __init__(self) -> None:
-        # One thread a worker: the pool is the parallelism, and BLAS threads on busy cores only spin.
+        # One thread per worker: the pool runs workers in parallel, and BLAS threads on busy cores only spin.
         environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        # Only this package's: a `types.py` in the current folder would keep Python from starting.
+        # Only this package's folder: a `types.py` in the current folder would keep Python from starting.
         environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         command = [sys.executable, "-P", "-m", "trl_grpo_ext.workers.worker_main"]
         super().__init__(command, env=environment, cwd=_folder())
@@ -55,7 +57,7 @@ class Worker(ChildProcess):
             raise
 
     def prepare(self, target: str) -> dict[str, Any]:
-        """Import what is to be called, outside any call's deadline; the reply says whether that worked."""
+        """Import the target function before any call's deadline begins; the reply says whether the import worked."""
         if target in self._prepared:
             return {"value": None}
         reply = self._ask({"target": target}, Deadline(START_TIMEOUT))
@@ -64,10 +66,10 @@ class Worker(ChildProcess):
         return reply
 
     def call(self, target: str, arguments: bytes, timeout: float) -> dict[str, Any]:
-        """Run a call for `timeout` seconds, or twice that if the machine left it no CPU for the first half.
+        """Call a function with pickled arguments, for `timeout` seconds, or twice that if the machine left it no CPU.
 
         Raises:
-            LateError: when its time is up, or its processor time.
+            LateError: if the wall time or the CPU time is used up.
             OSError, EOFError, FrameError: if the process is gone.
         """
         started = time.monotonic()
@@ -84,13 +86,13 @@ class Worker(ChildProcess):
             raise
 
     def _ended_by(self, number: int) -> bool:
-        """Return whether a signal has ended it, or ends it within a second."""
+        """Wait up to a second for the process to end; return whether signal `number` killed it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(1.0) == -number
         return False
 
     def _why_late(self, timeout: float) -> Failure:
-        """What a call that is under way after `timeout` seconds did with them."""
+        """Classify a call that still runs after `timeout` seconds, by its CPU time and its time in the run queue."""
         ran, enough = seconds_on_cpu(self.pid) - self._cpu_reported, BUSY_SHARE * timeout
         if ran >= enough:
             return Failure.TIMEOUT
@@ -107,7 +109,7 @@ class Worker(ChildProcess):
 
 
 def _folder() -> str | None:
-    """Where to begin: here, but for a folder that was removed, in which Python does not start."""
+    """Return the start folder: None for the current folder, `/` if that was removed (Python would fail to start)."""
     try:
         Path.cwd()
     except OSError:
@@ -116,7 +118,7 @@ def _folder() -> str | None:
 
 
 def seconds_on_cpu(pid: int) -> float:
-    """The CPU time of a running process since it began; raises psutil's errors if there is none."""
+    """Return the CPU time of a running process since its start; raise psutil's errors if the process is gone."""
     import psutil
 
     times = psutil.Process(pid).cpu_times()
@@ -124,17 +126,18 @@ def seconds_on_cpu(pid: int) -> float:
 
 
 def seconds_queued(pid: int) -> float | None:
-    """How long the threads of a process could have run and had no CPU; None where the kernel does not count it."""
+    """Sum the seconds that a process's threads waited for a CPU; None if the kernel does not count them."""
     try:
         return sum(int(_of_thread(thread, "schedstat").split()[1]) for thread in _threads(pid)) / 1e9
-    except (OSError, IndexError, ValueError):  # no Linux, a kernel without it, or a thread that has just ended
+    except (OSError, IndexError, ValueError):
+        # No Linux, a kernel without schedstat, or a thread that has just ended.
         return None
 
 
 def is_asleep(pid: int) -> bool:
-    """Whether at this moment all threads of a process wait for something else than a CPU, such as a clock or a socket.
+    """Return whether every thread of a process sleeps, waiting for example for a clock or a socket.
 
-    One that a quota or a signal has stopped does not: it would go on if it were let.
+    A thread stopped by a quota or a signal does not count as asleep: it would run if it were allowed to.
     """
     try:
         return all(_of_thread(thread, "stat").rpartition(")")[2].split()[0] == "S" for thread in _threads(pid))

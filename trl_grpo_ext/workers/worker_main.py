@@ -1,7 +1,7 @@
-"""What a worker process runs: `python -m trl_grpo_ext.workers.worker_main`.
+"""The main program of a worker process: `python -m trl_grpo_ext.workers.worker_main`.
 
-Standard input is its channel to the trainer. Requests are pickles, since the trainer is trusted; replies are JSON,
-since the worker has handled a model's text.
+Standard input is its channel to the trainer. Requests are pickles, since the worker trusts the trainer; replies are
+JSON, since the worker has handled text of a model.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.workers.frames import Channel, FrameError, reset_signals
 
-MEMORY_LIMIT = 4 << 30  # bytes of private memory; libraries mapped from files (a CUDA build's are huge) do not count
-# The trainer kills a late worker itself. Should the trainer be gone, the kernel does it this much later.
+# Bytes of private memory; libraries mapped from files do not count (those of a CUDA build are huge).
+MEMORY_LIMIT = 4 << 30
+# The trainer kills a late worker itself. If the trainer is gone, the kernel kills the worker this much later.
 GRACE_SECONDS = 2.0
 
 
 @cache
 def find_target(target: str) -> Callable[..., Any]:
-    """The function that `"module:qualified.name"` names."""
+    """Import the function that `"module:qualified.name"` names."""
     module, _, qualname = target.partition(":")
     found = find_object(module, qualname)
     if not callable(found):
@@ -37,13 +38,14 @@ def find_target(target: str) -> Callable[..., Any]:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Run one request; an exception is an answer too."""
+    """Run one request; return its value, or the exception's type and text."""
     try:
         if "path" in request:
             sys.path[:] = request["path"]
             return {"value": None}
         function = find_target(request["target"])
-        if "arguments" not in request:  # only asked to import it
+        # A request without arguments only imports the function.
+        if "arguments" not in request:
             return {"value": None}
         signal.setitimer(signal.ITIMER_REAL, request["timeout"] + GRACE_SECONDS)
         try:
@@ -56,13 +58,16 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    reset_signals()  # one that is blocked would not end it
+    # A signal that the parent process blocks could not end this worker.
+    reset_signals()
     channel = Channel(os.dup(0))
-    # Whatever a verifier prints must not end up among the replies, nor may it read the requests.
+    # A verifier must neither print among the replies nor read the requests.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process even inside a C loop
+    # The trainer handles Ctrl-C.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The default action of the alarm ends the process even inside a C loop.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     _limit_memory()
     while True:
         try:
@@ -75,14 +80,16 @@ def main() -> None:
 def _limit_memory() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = MEMORY_LIMIT if hard == resource.RLIM_INFINITY else min(MEMORY_LIMIT, hard)
-    with contextlib.suppress(ValueError, OSError):  # macOS does not know this limit
+    # macOS does not know this limit.
+    with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def _send(channel: Channel, reply: dict[str, Any]) -> None:
     try:
         channel.send(reply)
-    except (TypeError, ValueError, RecursionError) as error:  # what the function returned is no JSON
+    except (TypeError, ValueError, RecursionError) as error:
+        # JSON cannot hold the function's return value.
         channel.send({"failure": type(error).__name__, "error": error_text(error), "cpu": reply["cpu"]})
 
 
