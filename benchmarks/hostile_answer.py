@@ -37,7 +37,7 @@ else:
 
 
 def judge(load: str, *, threaded: bool, limit: float) -> str:
-    """What became of the answer within `limit` seconds."""
+    """Judge the answer in a separate process; return its score and time, or the kill after `limit` seconds."""
     script = CALL.format(load=load, answer=ANSWER, threaded=threaded)
     command = [sys.executable, "-W", "ignore", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

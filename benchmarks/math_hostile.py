@@ -32,12 +32,12 @@ Row = dict[str, Any]
 
 
 def rows(path: Path) -> list[Row]:
-    """The rows of a case file."""
+    """Read a case file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def judge(verifier: MathVerifier, texts: Sequence[str], golds: Sequence[Any]) -> tuple[list[Verdict], float]:
-    """Verdicts and wall seconds of one batch, judged in a thread."""
+    """Judge a batch in a thread; return verdicts and wall seconds."""
     verdicts: list[Verdict] = []
     thread = threading.Thread(target=lambda: verdicts.extend(verifier.judge(list(texts), solution=list(golds))))
     started = time.perf_counter()
@@ -47,7 +47,7 @@ def judge(verifier: MathVerifier, texts: Sequence[str], golds: Sequence[Any]) ->
 
 
 def report(name: str, verdicts: Sequence[Verdict], seconds: float, timeout: float) -> None:
-    """Print what became of a batch."""
+    """Print a summary of a batch's verdicts."""
     slow = sum(verdict.seconds > timeout / 10 for verdict in verdicts)
     spent = sum(verdict.seconds for verdict in verdicts)
     bound = slow * timeout / usable_cores()
@@ -57,7 +57,7 @@ def report(name: str, verdicts: Sequence[Verdict], seconds: float, timeout: floa
 
 
 def trl_score(completion: str, solution: str) -> float | None:
-    """TRL's accuracy reward in a thread, as AsyncGRPO calls it. Called in a worker."""
+    """Compute TRL's accuracy reward in a thread inside a worker, as AsyncGRPO calls it."""
     from trl.rewards import accuracy_reward
 
     scores: list[float | None] = []

@@ -50,7 +50,7 @@ RESAMPLES = 2000
 
 
 class Modelled(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
-    """Notes the time of the model's part of each step, and what was generated."""
+    """A trainer that records the model's time in each step, and the generated token ids."""
 
     times: Times
     texts: list[list[list[int]]]
@@ -62,7 +62,8 @@ class Modelled(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
         return generated
 
     def _get_per_token_logps_and_entropies(self, *arguments: Any, **settings: Any) -> Any:
-        if torch.is_grad_enabled():  # within the loss, which is timed
+        # Inside the loss, which is timed already.
+        if torch.is_grad_enabled():
             return super()._get_per_token_logps_and_entropies(*arguments, **settings)
         with timed(self.times, "model"):
             return super()._get_per_token_logps_and_entropies(*arguments, **settings)
@@ -77,7 +78,7 @@ class Plain(Modelled):
 
 
 class Verified(Modelled, VerifiedGRPOTrainer):
-    """Ours."""
+    """Our trainer, with the same timers."""
 
 
 KINDS: dict[str, tuple[type[Modelled], type[GRPOConfig]]] = {
@@ -87,7 +88,7 @@ KINDS: dict[str, tuple[type[Modelled], type[GRPOConfig]]] = {
 
 
 def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tuple[Times, list[list[list[int]]]]:
-    """One run: its times, and what was generated."""
+    """Train once, and return times and generated token ids."""
     times = fresh_times()
     trainer_class, config = KINDS[kind]
     args = config(
@@ -97,7 +98,8 @@ def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tup
     )  # fmt: skip
     rewards = [
         MathVerifier(),
-        ThinkFormatVerifier(prefilled=False),  # which it would have to guess under TRL's trainer
+        # Under TRL's trainer, the verifier would have to guess `prefilled`.
+        ThinkFormatVerifier(prefilled=False),
         RegexVerifier(pattern=r"\\boxed", name="boxed"),
         RegexVerifier(pattern=r"\d+", name="digits"),
     ]
@@ -124,7 +126,7 @@ def _time_backward(trainer: Modelled) -> None:
 
 
 def of_steps(times: Times) -> list[tuple[float, float]]:
-    """Of each step but the first: its CPU seconds, and those that are not the model's."""
+    """Return CPU seconds per step, in total and outside the model; the first step is left out."""
     each = len(times["model"]) // len(times["step"])
     assert each * len(times["step"]) == len(times["model"]), "a step has not as many passes as the others"
     steps = []
@@ -135,14 +137,14 @@ def of_steps(times: Times) -> list[tuple[float, float]]:
 
 
 def interval(numbers: Sequence[float], statistic: Callable[[Sequence[float]], float] = statistics.median) -> str:
-    """The statistic of the numbers, and its 95 % interval by resampling."""
+    """Format a statistic with its 95 % bootstrap interval."""
     chance = random.Random(0)
     again = sorted(statistic(chance.choices(numbers, k=len(numbers))) for _ in range(RESAMPLES))
     return f"{statistic(numbers):.4f} ({again[RESAMPLES // 40]:.4f} to {again[-RESAMPLES // 40]:.4f})"
 
 
 def compare_time(options: argparse.Namespace) -> None:
-    """Print what the steps of both take, in pairs."""
+    """Print step times of both trainers, compared in pairs."""
     steps: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
         for kind in KINDS:
@@ -169,7 +171,7 @@ def compare_time(options: argparse.Namespace) -> None:
 
 
 def compare_memory(options: argparse.Namespace) -> None:
-    """Print the peak memory of both."""
+    """Print peak memory of both trainers."""
     peaks: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for round_ in range(options.memory_rounds):
         for kind in sorted(KINDS, reverse=round_ % 2 == 1):
@@ -184,7 +186,7 @@ def compare_memory(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--completions", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=96)

@@ -38,15 +38,17 @@ from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.call import Call
 from trl_grpo_ext.workers.pool import WorkerPool, usable_cores
 
-LIMIT = 20.0  # seconds a peer may take for a case
-TAIL = 400  # characters of a completion that are written
+# Time limit of a peer per case, in seconds.
+LIMIT = 20.0
+# Characters from a completion's end to write.
+TAIL = 400
 HEADER = ("file", "grader", "cases", "rights", "wrongs accepted", "precision", "recall", "accuracy", "seconds")
 WIDTHS = (22, 12, 6, 11, 16, 10, 7, 9, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One labelled completion, and the line that it stands on."""
+    """A labelled completion with its line number."""
 
     line: int
     gold: str
@@ -56,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many of a file's rights and wrongs a grader accepted."""
+    """Counts of a file's right and wrong completions, and of those a grader accepted."""
 
     rights: int = 0
     accepted_rights: int = 0
@@ -66,7 +68,7 @@ class Tally:
 
     @classmethod
     def of(cls, accepted: Sequence[bool], cases: Sequence[Case], seconds: float) -> Tally:
-        """Count what a grader accepted of the cases."""
+        """Count a grader's decisions."""
         rights = [yes for yes, case in zip(accepted, cases, strict=True) if case.right]
         wrongs = [yes for yes, case in zip(accepted, cases, strict=True) if not case.right]
         return cls(
@@ -82,7 +84,7 @@ class Tally:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The figures, as the table shows them."""
+        """Format the figures for a table row."""
         cases = self.rights + self.wrongs
         agreed = self.accepted_rights + self.wrongs - self.accepted_wrongs
         return (
@@ -101,7 +103,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def read_cases(path: Path, left_out: set[tuple[str, int]]) -> list[Case]:
-    """The cases of a file without those whose label is known to be wrong; none if it has other columns."""
+    """Read cases, without cases of known wrong label; an empty list for a file with other columns."""
     cases = []
     for line, text in enumerate(path.read_text(encoding="utf-8").splitlines()):
         row = json.loads(text)
@@ -112,13 +114,13 @@ def read_cases(path: Path, left_out: set[tuple[str, int]]) -> list[Case]:
 
 
 def wrong_labels(path: Path | None) -> set[tuple[str, int]]:
-    """The file and line of each label that is known to be wrong."""
+    """Read file and line of each known wrong label."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path else []
     return {(Path(row["file"]).stem, row["line"]) for row in rows}
 
 
 def in_a_box(gold: str) -> str:
-    """The gold as the peers find it, in a box."""
+    """Put a gold in a box for the peers; a boxed gold stays unchanged."""
     if r"\boxed" in gold:
         return gold
     value = gold.rpartition("####")[2].strip()
@@ -128,7 +130,7 @@ def in_a_box(gold: str) -> str:
 
 
 def math_verify_score(gold: str, completion: str) -> float:
-    """math-verify's score of one case. Called in a worker."""
+    """Compute math-verify's score of a case inside a worker."""
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
     configs = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
@@ -136,7 +138,7 @@ def math_verify_score(gold: str, completion: str) -> float:
 
 
 def trl_score(gold: str, completion: str) -> float | None:
-    """TRL's score of one case; None for a gold that it cannot parse. Called in a worker."""
+    """Compute TRL's score of a case inside a worker; None if TRL cannot parse the gold."""
     from trl.rewards import accuracy_reward
 
     for text in (in_a_box(gold), gold):
@@ -150,7 +152,7 @@ PEERS = {"math-verify": math_verify_score, "TRL": trl_score}
 
 
 def judge_by_peer(name: str, cases: Sequence[Case], pool: WorkerPool) -> tuple[list[float | str | None], float]:
-    """A peer's scores, with the failure's name where it was killed or raised, and the seconds that they took."""
+    """Return a peer's scores and wall seconds; a failure's name replaces the score of a killed or raising case."""
     target = f"truth_board:{PEERS[name].__name__}"
     pool.run([Call(target=target, arguments=("1", r"\boxed{1}"))] * pool.size, timeout=LIMIT)  # imports
     started = time.perf_counter()
@@ -160,7 +162,7 @@ def judge_by_peer(name: str, cases: Sequence[Case], pool: WorkerPool) -> tuple[l
 
 
 def judge_by_ours(cases: Sequence[Case]) -> tuple[list[Verdict], float]:
-    """Our verdicts, and the seconds that they took."""
+    """Return our verdicts and wall seconds."""
     started = time.perf_counter()
     verdicts = MathVerifier().judge([case.completion for case in cases], solution=[case.gold for case in cases])
     return verdicts, time.perf_counter() - started
@@ -169,7 +171,7 @@ def judge_by_ours(cases: Sequence[Case]) -> tuple[list[Verdict], float]:
 def write_disagreements(
     path: Path, cases: Sequence[Case], verdicts: Sequence[Verdict], peers: Mapping[str, Sequence[Any]]
 ) -> None:
-    """Write each case that we judge otherwise than its label, sorted by our reason."""
+    """Write cases where our verdict differs from the label, sorted by our reason."""
     rows = [
         {
             "reason": verdict.reason or verdict.status.value,
@@ -189,7 +191,7 @@ def write_disagreements(
 
 
 def print_row(cells: Sequence[str]) -> None:
-    """One row of the table."""
+    """Print a table row."""
     print("".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True)), flush=True)
 
 
