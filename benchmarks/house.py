@@ -1,9 +1,9 @@
 """Measure the code base for a reader: files, lines, classes, and functions on a batch's way to disk.
 
-Run it in two checkouts to compare them. A file is a module of the package or of `rewards/`; a line is a line of one. A
-public class has a name without an underscore in front, a function on the path is one of ours that was called at least
-once, counted by `sys.setprofile` from TRL's call for rewards until the batch is in parquet and in TRL's logs, and,
-apart, with what the checks do. The batch has two terms and comes from a real trainer on the bundled model.
+Run it in two checkouts to compare them. Files are modules of the package and of `rewards/`. A public class has a name
+without a leading underscore. Functions on a batch's way are our functions called at least once, recorded by
+`sys.setprofile` from TRL's call for rewards until the batch is in parquet and in TRL's logs; a second count includes
+the checks. The batch has two terms and comes from a real trainer on the bundled model.
 
     python benchmarks/house.py
 """
@@ -97,7 +97,7 @@ def _path_of_a_batch(*, run_checks: bool) -> set[CodeType]:
     path = CallTrace()
 
     class Traced(VerifiedGRPOTrainer):
-        """Notes what is called for the second batch: the first has imports and starts workers."""
+        """A trainer that records calls for the second batch: the first batch imports modules and starts workers."""
 
         def _calculate_rewards(self, *arguments: Any) -> Any:
             if self.state.global_step == 0:

@@ -1,10 +1,10 @@
-"""Pairs a second that math rewards judge, ours and TRL's accuracy reward, on the same pairs in one run.
+"""Compare the speed of math rewards in pairs per second: ours and TRL's accuracy reward, on equal pairs in one run.
 
     python benchmarks/math_speed.py CASES.jsonl [CASES.jsonl ...] --run RUN_FOLDER
 
 The cases (`gold`, `prediction`) are distinct answers; RUN_FOLDER holds the scorecards of a run, such as the
-quickstart's, whose groups have the duplicates that a real policy makes. Both are warm; ours forgets what it remembers
-before each repeat. TRL runs on the main thread, where its timeouts work. Quote the ratio of the medians.
+quickstart's, whose groups contain duplicates like a real policy's. Both rewards are warm; ours forgets remembered
+verdicts before each repeat. TRL runs on the main thread, where its timeouts work. Quote the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def compare(name: str, golds: list[str], texts: list[str], repeats: int) -> None
 
 
 def main() -> None:
-    """Run and print."""
+    """Compare the rewards, and print rates and worker memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", type=Path, nargs="+")
     parser.add_argument("--run", type=Path, help="the folder of a run with scorecards")

@@ -1,8 +1,8 @@
-"""The corpus of attacks and harmless programs, run at one level of isolation: what held, by category.
+"""Run the corpus of attacks and harmless programs at an isolation level, and count held programs by category.
 
     python benchmarks/sandbox_attacks.py --isolation namespaces [FOLDER_OR_JSONL]
 
-Prints what this process's memory was before and after, and the processes that were left.
+Prints this process's memory before and after, and processes left behind.
 """
 
 from __future__ import annotations

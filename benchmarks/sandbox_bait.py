@@ -114,7 +114,7 @@ class Canaries:
 
 
 class Bait:
-    """Canaries for a run of the corpus, with the machine's state before it.
+    """A run's canaries, and the machine's state before it for later checks.
 
     Args:
         checks: Checks of all programs.

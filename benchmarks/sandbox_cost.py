@@ -1,10 +1,10 @@
-"""CPU time of one jailed run, beside a bare fork of a warm Python and a fresh `python -c pass`, in one run.
+"""Compare CPU time of a jailed run, a bare fork of a warm Python, and a fresh `python -c pass`.
 
     python benchmarks/sandbox_cost.py [--runs 400]
 
-A jailed run is a program in its own jail, from the fork to the last of its processes, and with a function its judge in
-another; the work of the zygote is told apart. A bare fork is a child of a Python with the same modules loaded, which
-ends at once. Milliseconds: means of jailed runs, medians of the others.
+A jailed run is a program in its own jail, from its fork to the end of its last process; a function also has its judge,
+in a second jail. The zygote's own work is listed separately. A bare fork is a child of a Python with equal modules
+loaded, and ends at once. Printed are milliseconds: means of jailed runs, medians of the others.
 """
 
 from __future__ import annotations

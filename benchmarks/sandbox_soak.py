@@ -1,10 +1,10 @@
-"""Ten thousand programs in a row, a tenth of them hostile: rate, memory, descriptors, processes, mounts.
+"""Run ten thousand programs, a tenth of them hostile, and watch rate, memory, descriptors, processes and mounts.
 
     python benchmarks/sandbox_soak.py [--programs 10000] [--workers 2] [--kills 0]
 
-Nothing may grow, and the last thousand must go as fast as the first. With `--kills`, so many processes a second below
-this one are killed meanwhile, picked at random: keepers, zygotes, judges, programs. No verdict may be wrong, and
-at most one program in a hundred may be left without one.
+Nothing may grow, and the last thousand programs must run as fast as the first. `--kills` kills this many random
+processes per second below this process meanwhile: keepers, zygotes, judges, programs. No verdict may be wrong, and at
+most one program in a hundred may lack a verdict.
 """
 
 from __future__ import annotations

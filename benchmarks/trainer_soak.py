@@ -1,16 +1,16 @@
-"""Two thousand steps of the trainer on the lab's policy, with every verifier and check on: does anything grow?
+"""Train two thousand steps on the lab's policy with every verifier and check, and report resources that grow.
 
-The policy is the lab's ten actions, and hardly learns, so that the work stays the same. Each action stands for a kind
-of completion: right, wrong, a program, JSON, a program that runs for ever, and so on. No two completions are the same,
-so verifiers, workers and the sandbox work at every step, and what they remember fills up. Checks, scorecards, the noise
-meter, reports, evaluations and checkpoints are on. The judge that is a model is an endpoint of this process.
+The policy has the lab's ten actions and hardly learns, so the work stays constant. Each action stands for a kind of
+completion: right, wrong, a program, JSON, a program that runs for ever, and so on. All completions are distinct, so
+verifiers, workers and the sandbox work at every step, and their caches fill up. Checks, scorecards, the noise meter,
+reports, evaluations and checkpoints are on. The LLM judge is an endpoint of this process.
 
-Sampled are this process's memory, that of the processes below it, descriptors, threads, processes, and the CPU time of
-a step. The last quarter is compared with the second one, by medians: memory may be 5 % more, a step's CPU time 15 %,
-descriptors and threads 4 more, processes 1 more. What has grown is named, and the exit status is 1.
+Sampled are memory of this process and of its child processes, descriptors, threads, processes, and CPU time per step.
+Medians of the last quarter are compared with the second quarter: memory may grow by 5 %, CPU time per step by 15 %,
+descriptors and threads by 4, processes by 1. Values that grow more are named, and the exit status is 1.
 
-Some growth is meant: verifiers remember verdicts up to a bound that this run does not reach, and transformers keeps
-every log of a run, which has a few hundred figures here.
+Some growth is expected: verifiers remember verdicts up to a bound that this run does not reach, and transformers keeps
+all logs of a run, with a few hundred figures each here.
 
     python benchmarks/trainer_soak.py --steps 2000
 """

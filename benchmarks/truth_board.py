@@ -1,26 +1,25 @@
-r"""How well math rewards tell right completions from wrong ones: ours, math-verify and TRL's, on labelled completions.
+r"""Compare math rewards on labelled completions: ours, math-verify and TRL's, by precision, recall and time.
 
     python benchmarks/truth_board.py FOLDER [--only FILE ...] [--ours-only] [--labels FILE] [--write DIR]
 
 FOLDER holds `*.jsonl` files with the columns `gold`, `completion` and `label` (1 if the completion is right), or the
 older `gold`, `prediction` and `expected`; files with other columns are passed over. A completion counts as accepted
-if its score is 1. Precision is the share of rights among the accepted, recall the share of the rights that are
-accepted, and seconds are wall time for the file, without imports.
+if its score is 1. Precision is the share of right completions among accepted ones, recall the share of accepted
+completions among right ones, and seconds are wall time for the file, without imports.
 
 - ours: `MathVerifier` with its defaults. It reads the gold as it stands.
 - math-verify: `verify(parse(gold), parse(completion, ...))`. The completion is parsed as LaTeX and as plain
   expressions, boxes first (`boxed_match_priority=0`).
 - TRL: `trl.rewards.accuracy_reward`, where a gold that it cannot parse counts as not accepted.
 
-The peers find no answer in many golds as data sets write them (`2x+1`, `#### 42`). So that they are judged by what they
-compare, not by the golds' style, both get the gold in a box: of `... #### 42` what follows the mark, and without
-dollars around the whole; a gold that has a box already stays as it is. If they cannot parse the gold in a box, they get
-it as it stands. They hang on some cases: each case runs in a worker process that is killed after 20 seconds, and a
-killed one counts as not accepted.
+math-verify and TRL find no answer in many golds of public datasets (`2x+1`, `#### 42`). To measure their comparison
+instead of the golds' style, both get the gold in a box: from `... #### 42` the part after the mark, without enclosing
+dollars; a boxed gold is not changed. If they cannot parse the boxed gold, they get the original. They hang on some
+cases: each case runs in a worker process, killed after 20 seconds, and a killed case counts as not accepted.
 
-`--labels` names a JSON-lines file of labels that are known to be wrong, each with `file` (the stem), `line` (from 0)
-and `why`. Those cases are left out of every figure. `--write` puts our disagreements with the labels into
-`DIR/<file>.jsonl`, sorted by our reason, to be read.
+`--labels` names a JSON Lines file of known wrong labels, each with `file` (the stem), `line` (from 0) and `why`; these
+cases are left out of every figure. `--write` saves our disagreements with the labels to `DIR/<file>.jsonl`, sorted by
+our reason, for review.
 """
 
 from __future__ import annotations
@@ -154,7 +153,8 @@ PEERS = {"math-verify": math_verify_score, "TRL": trl_score}
 def judge_by_peer(name: str, cases: Sequence[Case], pool: WorkerPool) -> tuple[list[float | str | None], float]:
     """Return a peer's scores and wall seconds; a failure's name replaces the score of a killed or raising case."""
     target = f"truth_board:{PEERS[name].__name__}"
-    pool.run([Call(target=target, arguments=("1", r"\boxed{1}"))] * pool.size, timeout=LIMIT)  # imports
+    # Import the peer in every worker before timing.
+    pool.run([Call(target=target, arguments=("1", r"\boxed{1}"))] * pool.size, timeout=LIMIT)
     started = time.perf_counter()
     results = pool.run([Call(target=target, arguments=(case.gold, case.completion)) for case in cases], timeout=LIMIT)
     said = [result.failure.value if result.failure else result.value for result in results]
@@ -208,7 +208,8 @@ def main() -> None:
     paths = [path for path in sorted(arguments.folder.glob("*.jsonl")) if path.stem in (arguments.only or [path.stem])]
     if arguments.write:
         arguments.write.mkdir(parents=True, exist_ok=True)
-    judge_by_ours([Case(line=0, gold="x^2", completion=r"\boxed{x x}", right=True)] * 4)  # imports
+    # Import our verifier's libraries before timing.
+    judge_by_ours([Case(line=0, gold="x^2", completion=r"\boxed{x x}", right=True)] * 4)
     pool = WorkerPool(usable_cores())
     totals: dict[str, Tally] = {}
     print_row(HEADER)

@@ -1,8 +1,8 @@
 """Measure each shipped verifier's cost per verdict: CPU time of the training process, and of its child processes.
 
-Judged are completions of ten kinds, right, wrong and in other forms, of which no two are the same: those of
-trainer_soak.py, without the ones that never end. Workers and the sandbox have started before. The figures are means
-over the completions. The judge that is a model is an endpoint of this process, which is counted with it.
+The completions are those of trainer_soak.py without endless programs: ten kinds, right, wrong and in other forms, all
+distinct. Workers and the sandbox start before the measurement. The figures are means over completions. The LLM judge is
+an endpoint of this process and counts with it.
 
     python benchmarks/verdict_cost.py
 """

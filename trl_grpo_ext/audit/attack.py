@@ -1,12 +1,8 @@
-"""The live audit: train a tiny policy against a reward and report wrong completions with high reward.
+"""The live audit: train a tiny policy against a reward, and report completions that are paid and wrong.
 
-Before training, the policy tries its own completions, variants of them, and probes. It first learns to imitate the
-tried completions with high reward (supervised), then trains by GRPO with this reward only. A strict reference judges
-the same completions; its scores do not enter the training.
-
-What the bundled policy says, variants of that, and what the probes say are tried first. What the reward pays of it is
-shown to the policy; then the policy is trained by GRPO. Nothing but the reward teaches it. A strict reference judges
-the same completions, and teaches nothing.
+Before the training, the reward scores the policy's own completions, variants of them, and probes. The policy first
+learns to imitate the paid ones (supervised), then trains by GRPO with this reward only. A strict reference judges the
+same completions; its scores do not enter the training.
 """
 
 from __future__ import annotations

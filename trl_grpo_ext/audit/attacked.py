@@ -55,7 +55,7 @@ class Attack:
 
     The policy trained on `data` for `steps` updates, with up to `tokens` tokens per completion. `whole` covers all
     steps, `first` the first quarter of them and `last` the last quarter. `variants` covers variants of the policy's own
-    completions from before the training. `patterns` lists the most frequent wrongly paid completions.
+    completions from before the training. `patterns` lists the most frequent wrongly paid completions of both.
     """
 
     data: str
@@ -79,9 +79,6 @@ class Attack:
 
         A policy finds a hole by chance and keeps using it only if the hole pays better than right answers. If both pay
         equally, chance decides which completions dominate at the end.
-
-        A policy comes upon a hole, and stays with it only if it pays better than the honest way. Where both pay the
-        same, chance decides what is said at the end.
         """
         return self.whole.has_a_hole or self.last.has_a_hole
 

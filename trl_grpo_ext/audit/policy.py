@@ -25,8 +25,6 @@ class Arena(NamedTuple):
 
     In short completions the policy cannot do everything the prompt asks; a reward that pays for a partial answer then
     shows its hole early.
-
-    Where there is too little room to do all that was asked for, a reward that pays for a part of it shows at once.
     """
 
     model: str
@@ -39,7 +37,8 @@ ARENAS: Mapping[Kind, Arena] = {
     "program": Arena("bundled:tiny_coder", "bundled:functions", (72,)),
 }
 
-Pair = tuple[Prompt, str]  # a prompt and a completion
+# A prompt with a completion.
+Pair = tuple[Prompt, str]
 
 
 class Policy:

@@ -57,10 +57,8 @@ def gold_columns(reward: Verifier) -> tuple[str, ...]:
 def read_under(reward: Verifier, columns: Collection[str]) -> tuple[str, ...]:
     """Return column names under which this reward reads a gold from another column.
 
-    A verifier reads its own gold column. A function reads a parameter; if exactly one parameter has no column, it is
-    taken for the gold.
-
-    Of a verifier this is its own column, and of a function the parameter that no column has the name of.
+    A verifier reads its own gold column. A function reads a parameter: its only parameter without a column, if there is
+    exactly one.
     """
     names: list[str] = []
     for part in _parts(reward):

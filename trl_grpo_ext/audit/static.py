@@ -114,7 +114,6 @@ def is_paid(score: float, gold_score: float) -> bool:
     a right answer than to an empty one. A gold score of 0 or less has no useful half: then any score of at least the
     gold's counts as paid.
 
-
     Examples:
         >>> is_paid(0.6, 1.0), is_paid(0.1, 1.0), is_paid(0.0, 0.0)
         (True, False, True)

@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _left(tally: Tally, output: Path | None) -> str:
-    """Describe the partial output of an interrupted command; delete an output file without rows."""
+    """Describe the partial output of an interrupted command; delete an unfinished output without rows."""
     from trl_grpo_ext.support.files import unfinished_path
 
     if not tally.rows:
