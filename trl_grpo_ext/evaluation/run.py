@@ -56,8 +56,8 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
         ValueError: for missing data, an unknown split, or a stream without a limit.
     """
     train_split = recipe.data.dataset_train_split
-    # Loading the test split alone is enough, except for a mixture (its parts name their own test splits) and for
-    # `test_rows` (these are taken from the training split).
+    # Require the evaluated split in place of the training split. A mixture names its own test splits, and `test_rows`
+    # are taken from the training split, so both keep it.
     if not recipe.data.datasets and recipe.data.test_rows is None:
         recipe.data.dataset_train_split = plan.split
     splits = load_data(recipe.data, purpose="evaluate")
