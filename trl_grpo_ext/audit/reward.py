@@ -30,7 +30,7 @@ from trl_grpo_ext.workers.pool import shared_pool
 
 # Time limits in seconds: for a batch, and for each completion alone after its batch has failed.
 BATCH_SECONDS, ONE_SECONDS = 60.0, 5.0
-# After so many completions have failed alone, the rest of a failed batch is not retried.
+# Once so many completions have failed alone, over all batches, completions of a failed batch are not retried.
 MOST_FAILED = 8
 
 

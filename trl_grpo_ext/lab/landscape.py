@@ -19,7 +19,7 @@ WIDTH = 1.0
 
 
 def action_of(text: str) -> int | None:
-    """Parse the action from a completion; None if the completion is no action.
+    """Parse a completion's action; None for other text.
 
     Examples:
         >>> action_of("7"), action_of("eleven")
@@ -85,7 +85,7 @@ class Landscape:
 
     @property
     def mix(self) -> RewardMix:
-        """Build a reward mix with this landscape as its only term, with weight 1."""
+        """Build a reward mix: this landscape as sole term, weight 1."""
         verifier = ActionVerifier(dict(zip(ACTIONS, self.rewards, strict=True)))
         return RewardMix([RewardTerm(name=TERM, verifier=verifier)])
 

@@ -33,7 +33,7 @@ NEVER = -1e9
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not typed here
-    """The policy's configuration, without settings of its own."""
+    """The policy's configuration; no settings of its own."""
 
     model_type = "trl_grpo_ext_lab"
 

@@ -101,7 +101,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
-    """A finished run of the lab: its folder on disk, and its objects in memory."""
+    """A finished lab run: folder on disk, objects in memory."""
 
     # The run's folder; `RecordedRun(folder)` reads its scorecards.
     folder: Path
