@@ -1,9 +1,9 @@
-"""What comes of the advice: runs with a fault, the action that the diagnosis names, and the same run with it taken.
+"""Measure the diagnosis's advice: a faulty run, its recommended action, and a second run with this action taken.
 
 python benchmarks/actions_taken.py [--seeds 3]
 
-The runs are real ones of TRL on the lab's ten-action policy. What counts is the mean score of what the user wants, over
-the last eight batches: it is a reward for action 7 in every run, whatever the run is paid for.
+The runs train the lab's ten-action policy by TRL. Runs are compared by the mean wanted score over the last eight
+batches: a reward peaked at action 7, whatever reward the run trains on.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from trl_grpo_ext.verdict import as_verdict
 WANTED = {5: 0.1, 6: 0.6, 7: 1.0, 8: 0.6, 9: 0.1}
 HIGH = {action: action / 10 for action in range(1, 11)}
 FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
-LAST = 8  # batches
+# Number of final batches to score.
+LAST = 8
 
 
 def term(name: str, values: dict[int, Any], **settings: Any) -> RewardTerm:
-    """A term that pays for actions."""
+    """Build a term that pays for actions."""
     return RewardTerm(name=name, verifier=ActionVerifier(values, default=0.0), **settings)
 
 
 class Gold(Verifier):
-    """Whether the action is the row's gold."""
+    """A verifier that compares the action with the row's gold."""
 
     def verify(self, sample: Sample) -> Verdict:
-        """Compare the two."""
         return replace(as_verdict(sample.text == sample.row["gold"]), answer=sample.text)
 
 
 def mix(*terms: RewardTerm) -> RewardMix:
-    """A mix of these terms."""
+    """Build a mix from terms."""
     return RewardMix(list(terms))
 
 
 def answer(**settings: Any) -> RewardTerm:
-    """The term that says what is wanted."""
+    """Build the term for the wanted score."""
     return term("answer", WANTED, **settings)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A run with a fault, and the same with the diagnosis' action taken.
+    """A faulty run, and its repaired version with the diagnosis's action taken.
 
     Attributes:
-        name: What is wrong.
-        faulty, mended: The reward and the options of each run.
+        name: The fault.
+        faulty, mended: Return reward and options of either run.
     """
 
     name: str
@@ -125,7 +125,7 @@ FAULTS = (
 
 
 def wanted(reward: RewardMix | Landscape, options: dict[str, Any], seed: int) -> tuple[float, str, str]:
-    """The mean wanted score at the end of a run, its sentence, and the first action."""
+    """Run the lab; return the mean wanted score at the end, the diagnosis's sentence, and its first action."""
     with tempfile.TemporaryDirectory() as folder:
         run = run_lab(reward, Path(folder), **({"steps": 80, "groups": 4, "seed": seed} | options))
         found = diagnose(RecordedRun(folder), most_examples=0)
@@ -135,7 +135,7 @@ def wanted(reward: RewardMix | Landscape, options: dict[str, Any], seed: int) ->
 
 
 def main() -> None:
-    """Print each fault, what was said, and the score before and after."""
+    """Print each fault with its diagnosis, and scores before and after the repair."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     seeds = range(parser.parse_args().seeds)

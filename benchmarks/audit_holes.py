@@ -1,11 +1,10 @@
-"""What an audit finds of eight planted holes, and in our own verifiers: its probes, and its live attack.
+"""Audit eight planted holes and our own verifiers, by probes and by live attack.
 
     python benchmarks/audit_holes.py --seeds 0 1 2
 
-The holes are those of planted_holes.py. Each line is one reward and one seed: which probes were paid that must not be,
-and what the tiny policy came to that was trained against it, in the training that found the hole or else the last one.
-All that is random in an audit is the attack, so the probes are the same for each seed. CPU seconds are those of the
-whole audit, with its workers; programs run in the sandbox's own processes, which are not counted.
+The holes come from planted_holes.py. A line reports a reward and a seed: the number of wrongly paid probes, and shares
+from the attack's last training, the training that found a hole if any did. Only the attack is random, so probes are
+equal for all seeds. CPU seconds cover the whole audit with its workers, but not the sandbox's own processes.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ ROWS = 20
 
 
 def audit(task: tuple[int, str]) -> str:
-    """One line of the table. Called in a process of its own."""
+    """Audit a reward in a process of its own, and return its table row."""
     seed, name = task
     warnings.filterwarnings("ignore")
     datasets.disable_progress_bars()
@@ -57,12 +56,12 @@ def audit(task: tuple[int, str]) -> str:
 
 
 def cpu_seconds() -> float:
-    """The CPU time of this process and of those of its children that have ended."""
+    """Return CPU seconds of this process and of its finished children."""
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def line(name: str, seed: int, static: StaticAudit, attack: Attack, seconds: float) -> str:
-    """A row of the table."""
+    """Format a table row."""
     first, last = attack.first, attack.last
     found = "HOLE" if attack.found_a_hole else "none"
     shares = f"{first.paid.mean:.2f} > {last.paid.mean:.2f}   {first.right.mean:.2f} > {last.right.mean:.2f}"

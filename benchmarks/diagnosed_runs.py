@@ -1,9 +1,9 @@
-"""What the diagnosis says of the simulated runs of `tests/diagnosis_cases.py`, as a table for the docs.
+"""Diagnose the simulated runs of `tests/diagnosis_cases.py`, and print a table for the docs.
 
 python benchmarks/diagnosed_runs.py > table.md
 
-A faulty run is right if its first cause has an expected code and the sentence holds the expected words; a healthy one
-if no finding above information was told while it went on. The last lines, on stderr, count them.
+The diagnosis of a faulty run is right if its first cause has an expected code and its sentence holds the expected
+words; of a healthy run, if the run raised no finding above information. The last lines, on stderr, count them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from diagnosis_cases import CASES, FAULTY, HEALTHY, Said, diagnosed  # the tests
 
 
 def row(said: Said) -> str:
-    """A line of the table."""
+    """Format a table row."""
     case = said.case
     mark = "yes" if said.is_right else "**no**"
     return f"| `{said.name}` | {case.story} | {said.diagnosis.sentence.replace('|', '/')} | {mark} |"

@@ -1,14 +1,14 @@
-"""What diagnostics cost: the same run with and without them, step by step, and what each part takes by itself.
+"""Measure the cost of diagnostics: equal runs with and without them, compared step by step, and each part's own time.
 
-Every round trains the bundled model twice from one seed of its own, once with diagnostics (statistics, scorecards on
-disk and checks, as by default) and once with none; which comes first changes from round to round. So step i of both
-does the same work on the same completions, which is checked, and the pair differs by the diagnostics only. What one run
-has learned is not left for the next: verdicts are forgotten, and garbage is collected. A short run of each kind goes
-before, and first steps do not count: they start workers and fill caches.
+Each round trains the bundled model twice from the round's seed, once with default diagnostics (statistics, scorecards
+on disk, checks) and once without; the order alternates between rounds. Step i of both runs does equal work on equal
+completions, which is checked, so a pair of steps differs by diagnostics only. Between runs, remembered verdicts are
+dropped and garbage is collected. A short warm-up run of each kind comes first, and first steps do not count: they start
+workers and fill caches.
 
-Counted is the CPU time of the training process, which other work on the machine disturbs least. Even so, pairs may
-differ by more than diagnostics cost; what each part takes by itself, inside the same runs, is the sharper figure. The
-report is left out: a process of its own makes it.
+The measure is CPU time of the training process, which other work on the machine disturbs least. Even so, noise between
+paired steps may exceed the cost of diagnostics; each part's own time, inside the same runs, is more precise. The report
+is left out, since a separate process makes it.
 
     python benchmarks/diagnostics_overhead.py --completions 512 --steps 4 --rounds 3
 """
@@ -43,11 +43,12 @@ from trl_grpo_ext.rewards.math import forget
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.trainer.console import keep_quiet
 
-Times = dict[str, list[tuple[float, float]]]  # CPU and wall seconds a step, by what they were spent on
+# CPU and wall seconds of each step, by activity.
+Times = dict[str, list[tuple[float, float]]]
 
 
 def fresh_times() -> Times:
-    """No times yet, and nothing remembered from a run before: neither verdicts nor garbage."""
+    """Return empty times, after dropping remembered verdicts and garbage of earlier runs."""
     forget()
     gc.collect()
     return defaultdict(list)
@@ -55,14 +56,14 @@ def fresh_times() -> Times:
 
 @contextmanager
 def timed(times: Times, part: str) -> Iterator[None]:
-    """Adds the CPU and wall time of the block to `times`."""
+    """Add CPU and wall seconds of the block to `times`."""
     cpu, wall = time.process_time(), time.perf_counter()
     yield
     times[part].append((time.process_time() - cpu, time.perf_counter() - wall))
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Times each step, its logging included: from its beginning to that of the next, or to the end."""
+    """A callback that times each step with its logging: until the next step begins, or training ends."""
 
     def __init__(self, times: Times) -> None:
         self.times = times
@@ -82,7 +83,7 @@ class Steps(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
 
 
 class Bare(VerifiedGRPOTrainer):
-    """The trainer without diagnostics."""
+    """A trainer without diagnostics."""
 
     texts: list[list[str]]
 
@@ -91,7 +92,7 @@ class Bare(VerifiedGRPOTrainer):
 
 
 class Timed(VerifiedGRPOTrainer):
-    """The trainer as it is, each part of its diagnostics timed."""
+    """A trainer with default diagnostics, each part timed."""
 
     times: Times
     texts: list[list[str]]
@@ -103,12 +104,13 @@ class Timed(VerifiedGRPOTrainer):
         with timed(self.times, "all"):
             super()._publish(card)
         self.run_callback.listeners = listeners
-        with timed(self.times, "figures"):  # once more, by themselves
+        # The figures again, to time them alone.
+        with timed(self.times, "figures"):
             logged_figures(reduce_card(card, self._run_settings))
 
 
 class Stopwatch(RunListener):
-    """Times a listener."""
+    """A listener that times another listener."""
 
     def __init__(self, listener: RunListener, times: Times) -> None:
         self.listener = listener
@@ -120,7 +122,7 @@ class Stopwatch(RunListener):
 
 
 def make_mix() -> RewardMix:
-    """A primary term, a format that fades, a tie-breaker behind a gate and a shadow."""
+    """Build a mix: primary term, fading format term, gated tie-breaker, and shadow term."""
     return RewardMix(
         [
             RewardTerm(name="accuracy", verifier=MathVerifier()),
@@ -134,7 +136,7 @@ def make_mix() -> RewardMix:
 def train(
     trainer_class: type[Bare | Timed], options: argparse.Namespace, data: Any, folder: str, seed: int
 ) -> tuple[Times, list[list[str]]]:
-    """One run: its times, and what was generated."""
+    """Train once, and return times and generated texts."""
     times = fresh_times()
     args = VerifiedGRPOConfig(
         output_dir=folder, per_device_train_batch_size=options.completions, num_generations=8, max_steps=options.steps,
@@ -151,11 +153,11 @@ def train(
 
 
 def report(with_: Times, without: Times) -> None:
-    """Print medians, ranges, and shares of the step."""
+    """Print medians, ranges, and shares of a step."""
     step_cpu = statistics.median(cpu for cpu, _ in without["step"])
     step_wall = statistics.median(wall for _, wall in without["step"])
     print(f"a step without diagnostics: {step_cpu:.2f} s CPU, {step_wall:.2f} s wall (medians)")
-    # Statistics are made twice where they are timed; the second time is not the user's.
+    # A timed run computes statistics twice; subtract the second time, which users do not have.
     extra = [cpu for cpu, _ in with_["figures"]]
     pairs = zip(with_["step"], extra, without["step"], strict=True)
     ratios = [100 * ((one[0] - twice) / other[0] - 1) for one, twice, other in pairs]
@@ -172,7 +174,7 @@ def report(with_: Times, without: Times) -> None:
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--completions", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=96)

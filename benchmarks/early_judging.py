@@ -1,8 +1,8 @@
-"""How much of the judging a step does not wait for, when it goes on while TRL computes log-probabilities.
+"""Measure the judging time hidden by early judging, which runs while TRL computes log-probabilities.
 
-A pass of the model is a sleep here, as the CPU is idle while a GPU works, and so is the time that a verdict takes, as
-when it comes from a server or from processes on cores of their own. Printed are the medians, over the steps, of what
-judging takes, of what a step waited for it, early and late, and of the step time.
+A model pass is replaced by a sleep, since the CPU is idle while a GPU works; so is judging, like verdicts from a server
+or from processes on other cores. Printed are medians over steps: judging time, time that a step waits for judging (late
+and early), and step time.
 
     python benchmarks/early_judging.py --pass-seconds 1.0 --judge-seconds 0.2 0.5 0.9 1.5
 """
@@ -28,7 +28,7 @@ from trl_grpo_ext.verdict import as_verdict
 
 
 class Sleeping(VerifiedGRPOTrainer):
-    """Its pass of the reference policy takes as long as it is told."""
+    """A trainer whose reference pass takes at least `pass_seconds`."""
 
     pass_seconds = 1.0
 
@@ -39,7 +39,7 @@ class Sleeping(VerifiedGRPOTrainer):
 
 
 class Slow(Verifier):
-    """Takes its time over a batch, with the CPU idle."""
+    """A verifier that sleeps for `seconds` on each batch."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -53,7 +53,7 @@ class Slow(Verifier):
 
 
 def waited(seconds: float, pass_seconds: float, steps: int, *, early: bool) -> tuple[float, float]:
-    """Medians over the steps: how long one waited for verdicts, and how long one took."""
+    """Train, and return medians over steps: seconds waited for verdicts, and seconds per step."""
     with tempfile.TemporaryDirectory() as folder:
         args = VerifiedGRPOConfig(
             output_dir=folder,
@@ -84,7 +84,7 @@ def waited(seconds: float, pass_seconds: float, steps: int, *, early: bool) -> t
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pass-seconds", type=float, default=1.0)
     parser.add_argument("--judge-seconds", type=float, nargs="+", default=[0.2, 0.5, 0.9, 1.5])

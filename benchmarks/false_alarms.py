@@ -1,7 +1,7 @@
-"""How often runs that learn are called stuck, and runs that are stuck are told, by the checks that judge a score.
+"""Simulate learning and stuck runs, and measure how often the checks that judge a score report either.
 
-Runs are simulated: each prompt has a chance of its own to be answered right, drawn anew for each batch around a mean
-that follows a curve. The scorecards are real, and are shown to the checks as a trainer shows them.
+Each prompt has its own chance of a right answer, drawn for each batch around a mean that follows a curve. The
+scorecards are real, and reach the checks as in a trainer.
 
     python benchmarks/false_alarms.py [--runs 20] [--steps 200]
 """
@@ -23,9 +23,10 @@ from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.verdict import as_verdict
 
-SIZE = 8  # completions a group
+# Completions per group.
+SIZE = 8
 
-# The mean chance of a right answer, by the share of the run that is over.
+# Maps the share of the run that is over to the mean chance of a right answer.
 Curve = Callable[[float], float]
 
 LEARNING: dict[str, Curve] = {
@@ -42,19 +43,19 @@ STUCK: dict[str, Curve] = {
     "at .50": lambda _: 0.50,
 }
 
-# Groups a batch, and how alike prompts are: near 0 each is always right or always wrong.
+# Groups per batch, and the concentration of the prompts' chances: near 0, a prompt is always right or always wrong.
 DATA = ((4, 1.0), (8, 0.5), (16, 0.2))
 
 
 class Chance(Verifier):
-    """Reads what was simulated."""
+    """A verifier that reads the simulated result from the row."""
 
     def verify(self, sample: Sample) -> Verdict:
         return as_verdict(sample.row["right"])
 
 
 class Met(Verifier):
-    """A form that every completion has: saturated, which matters only where the answer is stuck."""
+    """A saturated format verifier: every completion passes, which matters only if the answer term is stuck."""
 
     def verify(self, sample: Sample) -> Verdict:
         return as_verdict(True)
@@ -62,7 +63,7 @@ class Met(Verifier):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the checks say of runs of one kind: the share of runs by code, and the median step."""
+    """Findings in runs of a kind: share of runs per code, and median step."""
 
     share: dict[str, float]
     step: dict[str, float]
@@ -74,7 +75,7 @@ class Told:
 
 
 def simulated_run(curve: Curve, steps: int, groups: int, alike: float, chance: np.random.Generator) -> dict[str, int]:
-    """The step at which each finding began."""
+    """Simulate a run, and return the step at which each finding began."""
     mix = RewardMix([RewardTerm(name="answer", verifier=Chance()), RewardTerm(name="form", verifier=Met(), weight=0.2)])
     view, onsets, told = RunView({}), Onsets(dict(CHECKS)), {}
     for step in range(steps):
@@ -92,7 +93,7 @@ def simulated_run(curve: Curve, steps: int, groups: int, alike: float, chance: n
 
 
 def told_of(curve: Curve, runs: int, steps: int, groups: int, alike: float) -> Told:
-    """What is told of runs that differ by chance only."""
+    """Simulate runs with different seeds, and summarize their findings."""
     found = [simulated_run(curve, steps, groups, alike, np.random.default_rng(seed)) for seed in range(runs)]
     codes = sorted({code for told in found for code in told})
     began = {code: [told[code] for told in found if code in told] for code in codes}
@@ -103,7 +104,7 @@ def told_of(curve: Curve, runs: int, steps: int, groups: int, alike: float) -> T
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20, help="runs of each kind")
     parser.add_argument("--steps", type=int, default=200, help="training batches a run")

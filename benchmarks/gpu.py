@@ -1,13 +1,13 @@
-"""What judging costs a step on a GPU: TRL's trainer, and ours with judging after the passes and beside them.
+"""Measure the cost of judging per step on a GPU: TRL's trainer, ours judging after model passes, ours judging early.
 
-The model has the shape of Qwen2.5-0.5B and random weights, in bf16, or is the one of `--model`. Random weights say
-nothing, so the two rewards judge other texts in the place of what was said, which are work for a worker each (algebra)
-and for the sandbox (a program with tests), and differ all. Printed are medians over the steps but the first: the wall
-time of a step, how long it waited for its rewards, the share of that in the step, and the peak memory of the GPU; on a
-CPU, of the process, which never falls, so that only its first line counts.
+The model has the shape of Qwen2.5-0.5B with random weights, in bf16, unless `--model` names another. Random weights
+generate nonsense, so both rewards judge other texts instead, all different: algebra for workers, and programs with
+tests for the sandbox. Printed are medians over all steps but the first: wall time of a step, time waited for rewards,
+its share of the step, and the GPU's peak memory; on a CPU, the process's peak memory, which never falls, so only the
+first line's counts.
 
-Steps of the three runs differ by some 5 % by chance, so read the seconds that a step waits, not the difference of whole
-steps. Figures of an H100 are in docs/metrics_reference.md.
+Steps of the three runs differ by about 5 % by chance, so compare waiting times, not whole steps. Figures of an H100
+are in docs/metrics_reference.md.
 
     python benchmarks/gpu.py --completions 256
     python benchmarks/gpu.py --device cpu --tiny
@@ -54,7 +54,7 @@ PROMPT = " ".join(f"w{number}" for number in range(3, 67))
 
 
 class Working(Verifier):
-    """Has a verifier judge a text that is work, and that no other completion has, in the place of what was said."""
+    """A verifier that judges a unique text instead of the completion, so that every verdict costs work."""
 
     judged = 0
 
@@ -72,13 +72,14 @@ class Working(Verifier):
         self.judged += 1
         is_code = isinstance(self.inner, UnitTestVerifier)
         text = program(self.judged, "gpu") if is_code else formula(self.judged)
-        wrong = self.judged % 3 == 0  # so that groups differ
+        # Mixed verdicts give groups with advantages.
+        wrong = self.judged % 3 == 0
         row = {"solution": f"x^2 + {self.judged}x + {1 + wrong}", "tests": [*TESTS, "assert False"] if wrong else TESTS}
         return replace(sample, text=text, row=row)
 
 
 class Waiting(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
-    """Notes how long each step waits for its rewards."""
+    """A trainer that times how long each step waits for rewards."""
 
     times: Times
 
@@ -88,11 +89,11 @@ class Waiting(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
 
 
 class Verified(Waiting, VerifiedGRPOTrainer):
-    """Ours."""
+    """Our trainer, with the same timer."""
 
 
 def save_random_model(folder: str, shape: dict[str, Any]) -> None:
-    """Write a model of that shape with random weights, and a tokenizer of words without meaning."""
+    """Save a model of this shape with random weights, and a tokenizer of meaningless words."""
     torch.manual_seed(0)
     words = {f"w{number}": number for number in range(shape["vocab_size"])}
     tokenizer = Tokenizer(models.WordLevel(words, "w0"))
@@ -104,7 +105,7 @@ def save_random_model(folder: str, shape: dict[str, Any]) -> None:
 
 
 def train(options: argparse.Namespace, model: str, *, ours: bool, early: bool = False) -> Times:
-    """A run: the times of its steps."""
+    """Train once, and return step times."""
     on_cpu, times = options.device == "cpu", fresh_times()
     own = {"judge_early": early, "write_report": False} if ours else {}
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +127,7 @@ def train(options: argparse.Namespace, model: str, *, ours: bool, early: bool = 
 
 
 def peak_gib() -> float:
-    """Peak memory of the GPU since this was last asked; without one, of this process."""
+    """Return the GPU's peak memory in GiB since the last call; without a GPU, this process's peak."""
     if not torch.cuda.is_available():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     peak = torch.cuda.max_memory_allocated() / 2**30
@@ -136,7 +137,7 @@ def peak_gib() -> float:
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--model", help="a folder with a model, in the place of the random one")

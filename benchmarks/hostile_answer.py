@@ -1,7 +1,7 @@
-"""One hostile answer, judged by TRL's accuracy reward and by ours, on the main thread and on another.
+"""Judge a hostile answer by TRL's accuracy reward and by ours, on the main thread and on another thread.
 
-Prints for each how long it took, or that it was killed after `--limit` seconds. TRL's reward runs in a process of its
-own, because nothing else stops it.
+Prints each reward's time, or its kill after `--limit` seconds. TRL's reward runs in a separate process, because nothing
+else stops it.
 
     python benchmarks/hostile_answer.py
 """
@@ -37,7 +37,7 @@ else:
 
 
 def judge(load: str, *, threaded: bool, limit: float) -> str:
-    """What became of the answer within `limit` seconds."""
+    """Judge the answer in a separate process; return its score and time, or the kill after `limit` seconds."""
     script = CALL.format(load=load, answer=ANSWER, threaded=threaded)
     command = [sys.executable, "-W", "ignore", "-c", script]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -54,7 +54,7 @@ def judge(load: str, *, threaded: bool, limit: float) -> str:
 
 
 def main() -> None:
-    """Judge and print."""
+    """Judge the answer by each reward on each thread, and print times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=float, default=30.0, help="seconds after which a process is killed")
     limit = parser.parse_args().limit

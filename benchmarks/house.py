@@ -1,9 +1,9 @@
-"""What the code base costs a reader: files, lines, nouns, and what one batch passes through on its way to disk.
+"""Measure the code base for a reader: files, lines, classes, and functions on a batch's way to disk.
 
-Run it in two checkouts to compare them. A file is a module of the package or of `rewards/`; a line is a line of one. A
-public class has a name without an underscore in front, a function on the path is one of ours that was called at least
-once, counted by `sys.setprofile` from TRL's call for rewards until the batch is in parquet and in TRL's logs, and,
-apart, with what the checks do. The batch has two terms and comes from a real trainer on the bundled model.
+Run it in two checkouts to compare them. Files are modules of the package and of `rewards/`. A public class has a name
+without a leading underscore. Functions on a batch's way are our functions called at least once, recorded by
+`sys.setprofile` from TRL's call for rewards until the batch is in parquet and in TRL's logs; a second count includes
+the checks. The batch has two terms and comes from a real trainer on the bundled model.
 
     python benchmarks/house.py
 """
@@ -26,7 +26,7 @@ SOURCES = ("trl_grpo_ext", "rewards")
 
 
 def source_files() -> list[Path]:
-    """The modules, without what symlinks show twice."""
+    """List modules once each, without duplicates behind symlinks."""
     folders = [ROOT / name for name in SOURCES]
     links = {path for folder in folders for path in folder.iterdir() if path.is_symlink()}
     found = (path for folder in folders for path in folder.rglob("*.py"))
@@ -34,7 +34,7 @@ def source_files() -> list[Path]:
 
 
 def print_sizes(files: list[Path]) -> None:
-    """Files, lines, classes and functions; `scripts/sizes.py` says what is over the house's limits."""
+    """Print counts of files, lines, classes and functions; `scripts/sizes.py` checks the limits."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
     lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
@@ -50,7 +50,7 @@ def print_sizes(files: list[Path]) -> None:
 
 
 class CallTrace:
-    """Notes the functions of ours that are called while it is on."""
+    """A context manager that records called functions."""
 
     def __init__(self) -> None:
         self.seen: set[CodeType] = set()
@@ -68,7 +68,7 @@ class CallTrace:
 
     @property
     def ours(self) -> set[CodeType]:
-        """Named functions of the package; comprehensions and lambdas belong to the function that they stand in."""
+        """Return recorded functions of the package, without comprehensions and lambdas."""
         return {
             code
             for code in self.seen
@@ -79,7 +79,7 @@ class CallTrace:
 
 
 def print_path() -> None:
-    """What a batch of two terms passes through, with the checks and without."""
+    """Print the number of functions and files that a batch of two terms passes through, with and without checks."""
     for what, run_checks in (("path of a batch", False), ("with the checks", True)):
         codes = _path_of_a_batch(run_checks=run_checks)
         files = {Path(code.co_filename).resolve() for code in codes}
@@ -97,7 +97,7 @@ def _path_of_a_batch(*, run_checks: bool) -> set[CodeType]:
     path = CallTrace()
 
     class Traced(VerifiedGRPOTrainer):
-        """Notes what is called for the second batch: the first has imports and starts workers."""
+        """A trainer that records calls for the second batch: the first batch imports modules and starts workers."""
 
         def _calculate_rewards(self, *arguments: Any) -> Any:
             if self.state.global_step == 0:

@@ -1,11 +1,11 @@
-"""Hostile math answers, alone and among normal ones, judged off the main thread.
+"""Judge hostile math answers alone and among normal answers, off the main thread.
 
     python benchmarks/math_hostile.py HOSTILE.jsonl CASES.jsonl
 
 HOSTILE has `name`, `completion`, `solution`; CASES has `gold`, `prediction`, `expected`. Prints each hostile answer's
-verdict, the wall time of the batch beside what its slow answers cost at most (their number x deadline / workers), and
-what is left behind. TRL's accuracy reward is given the same hostile answers one by one, off the main thread as in
-AsyncGRPO, each in a process that is killed after `--limit` seconds.
+verdict, the batch's wall time with an upper bound for its slow answers (number x deadline / workers), and the number of
+processes left. TRL's accuracy reward gets the hostile answers one by one, off the main thread as in AsyncGRPO, each in
+a process that is killed after `--limit` seconds.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Row = dict[str, Any]
 
 
 def rows(path: Path) -> list[Row]:
-    """The rows of a case file."""
+    """Read a case file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def judge(verifier: MathVerifier, texts: Sequence[str], golds: Sequence[Any]) -> tuple[list[Verdict], float]:
-    """Verdicts and wall seconds of one batch, judged in a thread."""
+    """Judge a batch in a thread; return verdicts and wall seconds."""
     verdicts: list[Verdict] = []
     thread = threading.Thread(target=lambda: verdicts.extend(verifier.judge(list(texts), solution=list(golds))))
     started = time.perf_counter()
@@ -47,7 +47,7 @@ def judge(verifier: MathVerifier, texts: Sequence[str], golds: Sequence[Any]) ->
 
 
 def report(name: str, verdicts: Sequence[Verdict], seconds: float, timeout: float) -> None:
-    """Print what became of a batch."""
+    """Print a summary of a batch's verdicts."""
     slow = sum(verdict.seconds > timeout / 10 for verdict in verdicts)
     spent = sum(verdict.seconds for verdict in verdicts)
     bound = slow * timeout / usable_cores()
@@ -57,7 +57,7 @@ def report(name: str, verdicts: Sequence[Verdict], seconds: float, timeout: floa
 
 
 def trl_score(completion: str, solution: str) -> float | None:
-    """TRL's accuracy reward in a thread, as AsyncGRPO calls it. Called in a worker."""
+    """Compute TRL's accuracy reward in a thread inside a worker, as AsyncGRPO calls it."""
     from trl.rewards import accuracy_reward
 
     scores: list[float | None] = []
@@ -70,7 +70,7 @@ def trl_score(completion: str, solution: str) -> float | None:
 
 
 def main() -> None:
-    """Judge and print."""
+    """Judge all answers and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hostile", type=Path)
     parser.add_argument("cases", type=Path)
@@ -79,7 +79,8 @@ def main() -> None:
     arguments = parser.parse_args()
     hostile, cases = rows(arguments.hostile), rows(arguments.cases)
     verifier = MathVerifier(timeout=arguments.timeout)
-    judge(verifier, [r"\boxed{x+x}"] * 2, ["3x", "4x"])  # warm
+    # Start the workers before timing.
+    judge(verifier, [r"\boxed{x+x}"] * 2, ["3x", "4x"])
 
     forget()
     verdicts, seconds = judge(verifier, [row["completion"] for row in hostile], [row["solution"] for row in hostile])

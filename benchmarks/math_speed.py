@@ -1,10 +1,10 @@
-"""Pairs a second that math rewards judge, ours and TRL's accuracy reward, on the same pairs in one run.
+"""Compare the speed of math rewards in pairs per second: ours and TRL's accuracy reward, on equal pairs in one run.
 
     python benchmarks/math_speed.py CASES.jsonl [CASES.jsonl ...] --run RUN_FOLDER
 
 The cases (`gold`, `prediction`) are distinct answers; RUN_FOLDER holds the scorecards of a run, such as the
-quickstart's, whose groups have the duplicates that a real policy makes. Both are warm; ours forgets what it remembers
-before each repeat. TRL runs on the main thread, where its timeouts work. Quote the ratio of the medians.
+quickstart's, whose groups contain duplicates like a real policy's. Both rewards are warm; ours forgets remembered
+verdicts before each repeat. TRL runs on the main thread, where its timeouts work. Quote the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Pairs = tuple[list[str], list[str]]
 
 
 def cases(paths: Sequence[Path]) -> Pairs:
-    """The golds and predictions of case files."""
+    """Read golds and predictions from case files."""
     rows = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
     return [row["gold"] for row in rows], [row["prediction"] for row in rows]
 
 
 def recorded(folder: Path, most: int) -> Pairs:
-    """The golds and completions of a run's training batches."""
+    """Read golds and completions from a run's training batches."""
     golds: list[str] = []
     texts: list[str] = []
     for part in sorted((folder / "scorecards").glob("samples-*.parquet")):
@@ -45,18 +45,19 @@ def recorded(folder: Path, most: int) -> Pairs:
 
 
 def seconds(reward: Callable[..., object], golds: list[str], texts: list[str]) -> float:
-    """Wall seconds of one call."""
+    """Return a call's wall seconds."""
     started = time.perf_counter()
     reward([[{"role": "assistant", "content": text}] for text in texts], solution=golds)
     return time.perf_counter() - started
 
 
 def compare(name: str, golds: list[str], texts: list[str], repeats: int) -> None:
-    """Time both in turn and print rates and their ratio."""
+    """Time both rewards in turn, and print their rates and ratio."""
     from trl.rewards import accuracy_reward
 
     ours = MathVerifier()
-    for reward in (ours, accuracy_reward):  # warm: any pair may be the one that starts a worker
+    # Warm up with all pairs: any pair may be the first to need a worker.
+    for reward in (ours, accuracy_reward):
         seconds(reward, golds, texts)
     times: dict[str, list[float]] = {"ours": [], "trl": []}
     for _ in range(repeats):
@@ -76,7 +77,7 @@ def compare(name: str, golds: list[str], texts: list[str], repeats: int) -> None
 
 
 def main() -> None:
-    """Run and print."""
+    """Compare the rewards, and print rates and worker memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", type=Path, nargs="+")
     parser.add_argument("--run", type=Path, help="the folder of a run with scorecards")

@@ -1,4 +1,4 @@
-"""What mixing costs: 4,096 completions under 6 terms, everything but the verifiers' own work.
+"""Measure the cost of a mix: 4,096 completions under 6 terms, without the verifiers' own work.
 
 Timed are the mix itself (routing, shapes, gates, combinations, voiding, totals), the rewards that TRL gets, and the
 figures for its logs; as milliseconds of CPU time, which other work on the machine disturbs little, and as the share of
@@ -26,7 +26,7 @@ FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER)
 
 
 class Ready(Verifier):
-    """Has its verdicts ready, so that only the mix is timed."""
+    """A verifier with prepared verdicts, so that only the mix is timed."""
 
     def __init__(self, verdicts: Sequence[Verdict]) -> None:
         self.verdicts = list(verdicts)
@@ -39,7 +39,7 @@ class Ready(Verifier):
 
 
 def make_mix(size: int, rng: random.Random) -> RewardMix:
-    """Six terms: a plain one, a gated one on a schedule, a shaped one, a routed one, a shadow and a combination."""
+    """Build six terms: plain, gated on a schedule, shaped, routed, shadow and combination."""
 
     def ready() -> Ready:
         return Ready(rng.choices([CORRECT, WRONG, FAILED], weights=[50, 49, 1], k=size))
@@ -57,7 +57,7 @@ def make_mix(size: int, rng: random.Random) -> RewardMix:
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--completions", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=30)

@@ -1,8 +1,8 @@
-"""What the quick tests notice: one-line mutants of the code, and how many of them the tests kill.
+"""Mutation tests: make one-line mutants of the code, and count the mutants that quick tests detect.
 
-`mutants.toml` beside this file lists them by the part of the code that they are of: a text, what stands in its place,
-and the tests that should fail then. Each is made in a copy of the tree. A mutant is found by its text, which must stand
-in one place only, so it may move from file to file; one whose text is gone is an error, and has to be written anew.
+`mutants.toml` beside this file lists mutants by part of the code: a text, its replacement, and tests that should fail
+then. Each mutant is made in a copy of the tree. It is located by its text, which must occur exactly once in the sources
+but may move between files; a text that no longer occurs is an error, and its mutant must be rewritten.
 
 Usage::
 
@@ -33,7 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_suffix(".toml")
 SOURCES = ("trl_grpo_ext", "rewards")
 LEAST_KILLED = 0.95
-SECONDS = 600  # a mutant that runs for ever is killed
+# Time limit per mutant in seconds; tests of a mutant may run for ever.
+SECONDS = 600
 COPIED = (
     *SOURCES,
     "tests",
@@ -45,26 +46,28 @@ COPIED = (
     "README.md",
     "CONTRIBUTING.md",
 )
-ENVIRONMENT = {  # read once, when what follows is imported; as in tests/conftest.py
+# Libraries read these variables once, on import; the same values as in tests/conftest.py.
+ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # it would warn of plugins that have been imported
+    # pytest would warn of plugins imported before it starts.
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
 }
 PRELOADED = ("datasets", "transformers.trainer", "trl.trainer.grpo_trainer", "math_verify")
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One line of code that is wrong.
+    """A wrong line of code, with tests that should fail.
 
     Attributes:
-        part: What it is of.
-        old: The text that is right; it stands in one place.
-        new: The text that is wrong.
-        tests: What pytest is to run; one of these should fail.
+        part: The part of the code.
+        old: The right text; it occurs exactly once.
+        new: The wrong text.
+        tests: pytest arguments; at least one test should fail.
     """
 
     part: str
@@ -77,7 +80,7 @@ class Mutant:
 
 
 def main() -> int:
-    """Run the mutants and print what survives; returns the exit status."""
+    """Run the mutants and print survivors; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="the parts whose name holds this")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
@@ -101,22 +104,22 @@ def main() -> int:
 
 
 def read_mutants() -> Iterator[Mutant]:
-    """The mutants of the list."""
+    """Read the mutants of `mutants.toml`."""
     for part, content in tomllib.loads(LIST.read_text(encoding="utf-8")).items():
         for old, new in content["mutants"]:
             yield Mutant(part, old, new, tuple(content["tests"]))
 
 
 def places(mutant: Mutant, sources: dict[Path, str]) -> list[Path]:
-    """The files that hold a mutant's text, one entry for each time that it stands there."""
+    """List the file of each occurrence of a mutant's text."""
     return [path for path, text in sources.items() for _ in range(text.count(mutant.old))]
 
 
 def survive(mutants: Sequence[Mutant], sources: dict[Path, str], jobs: int) -> list[Mutant]:
-    """The mutants that no test notices.
+    """Return mutants that no test detects.
 
     Raises:
-        SystemExit: if tests fail without any mutant.
+        SystemExit: if tests fail on the unchanged code.
     """
     suites = list(dict.fromkeys(mutant.tests for mutant in mutants))
     runs = [Run(tests) for tests in suites]
@@ -132,7 +135,7 @@ def survive(mutants: Sequence[Mutant], sources: dict[Path, str], jobs: int) -> l
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Tests to run, and the mutant with the file that it is in; without one, the code as it is."""
+    """Tests to run on a mutant in its file, or on unchanged code."""
 
     tests: tuple[str, ...]
     mutant: Mutant | None = None
@@ -140,9 +143,9 @@ class Run:
 
 
 def run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, bool]]:
-    """Each run, and whether its tests passed, as they end.
+    """Yield each run, and True if its tests passed, as runs end.
 
-    Each is a child of this process, which has imported the slow modules that have no mutants.
+    Each run is a fork of this process, which has imported slow modules without mutants.
     """
     os.environ |= ENVIRONMENT
     for name in PRELOADED:
@@ -159,7 +162,8 @@ def run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, bool]]:
                 if not ended and time.monotonic() < deadline:
                     continue
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child, signal.SIGKILL)  # and whatever it has left
+                    # Kill processes that the tests left behind, too.
+                    os.killpg(child, signal.SIGKILL)
                 if not ended:
                     os.waitpid(child, 0)
                 del running[child]
@@ -167,7 +171,7 @@ def run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, bool]]:
 
 
 def _start(run: Run, tree: Path) -> int:
-    """Run the tests in a child, in a copy of the tree; its number, which is that of its group too."""
+    """Fork a child that runs the tests in a copy of the tree; return its process id, also its process group's id."""
     child = os.fork()
     if child:
         with contextlib.suppress(OSError):

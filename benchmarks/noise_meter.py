@@ -1,9 +1,9 @@
-r"""The noise meter against noise that is planted: does it measure what was planted, and what does it cost?
+r"""Test the noise meter on planted noise: the accuracy of its rates, and its cost.
 
-The planted verifier is `MathVerifier`, but of the shares below it gives the other verdict: which ones, a digest of
-completion and gold says, so that it never contradicts itself. First the meter gets batches of written completions, of
-which 40 % are right, with no limit on its time. So wrong answers that the noise accepts are many, and must not be taken
-for right ones. Then it measures in a real run of the bundled model, with its limit of 0.1 % of a step's time.
+The noisy verifier is `MathVerifier` with a planted share of flipped verdicts; a hash of completion and gold chooses
+them, so it never contradicts itself. First the meter gets batches of written completions, 40 % of them right, without
+its time limit: noise then accepts many wrong answers, which the meter must not take for right ones. Then it measures in
+a run of the bundled model, within its limit of 0.1 % of a step's time.
 
     python benchmarks/noise_meter.py --batches 300 --steps 30
 """
@@ -30,12 +30,13 @@ from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 PLANTED = (0.0, 0.02, 0.05, 0.20)
 GOLDS = ("{0}", r"\frac{{{0}}}{{7}}", "{0}.5", r"{0}\sqrt{{2}}", "({0}, 1)", "x^2+{0}")
 ENDINGS = (r"So it is $\boxed{{{0}}}$.", "The final answer is {0}.", "<answer>{0}</answer>", "#### {0}")
-RIGHT = 0.4  # of the completions
+# Share of right completions.
+RIGHT = 0.4
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyVerifier(MathVerifier):
-    """`MathVerifier` with the other verdict in a share of the cases."""
+    """`MathVerifier` with flipped verdicts for a share `noise` of completions."""
 
     noise: float = 0.0
 
@@ -57,7 +58,7 @@ def _flipped(verdict: Verdict) -> Verdict:
 
 
 def batches(mix: RewardMix, count: int, groups: int = 8, size: int = 8) -> Iterator[Scorecard]:
-    """Judged batches of completions that end in many ways."""
+    """Yield judged batches of completions with varied answer formats."""
     for step in range(count):
         samples = []
         for group in range(step * groups, (step + 1) * groups):
@@ -71,7 +72,7 @@ def batches(mix: RewardMix, count: int, groups: int = 8, size: int = 8) -> Itera
 
 
 def measured(noise: float, count: int) -> dict[str, float]:
-    """The meter's figures of so many batches."""
+    """Return the meter's figures after `count` batches."""
     mix = RewardMix([RewardTerm(name="accuracy", verifier=NoisyVerifier(noise=noise))])
     with tempfile.TemporaryDirectory() as folder:
         meter = NoiseMeter(mix, folder, share=math.inf)
@@ -81,7 +82,7 @@ def measured(noise: float, count: int) -> dict[str, float]:
 
 
 def run(noise: float, steps: int) -> tuple[list[dict[str, Any]], float]:
-    """A real run of the bundled model: its logs, and the share of its time that measuring took."""
+    """Train the bundled model; return its logs, and the meter's share of the run time."""
     import torch
     from datasets import disable_progress_bars, load_dataset
 
@@ -92,7 +93,8 @@ def run(noise: float, steps: int) -> tuple[list[dict[str, Any]], float]:
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     disable_progress_bars()
-    MathVerifier().judge([r"\boxed{x}"], solution=["5 + 0x"])  # its worker has started then
+    # Start the verifier's worker before the run.
+    MathVerifier().judge([r"\boxed{x}"], solution=["5 + 0x"])
     with tempfile.TemporaryDirectory() as folder:
         args = VerifiedGRPOConfig(
             output_dir=folder, per_device_train_batch_size=64, num_generations=8, max_steps=steps, seed=3,
@@ -119,7 +121,7 @@ def _row(noise: float, figures: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, and print what was measured; status 1 where a rate is more than 2 points from what was planted."""
+    """Measure and print the results; exit with status 1 if a rate is off by more than 2 percentage points."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, default=300)
     parser.add_argument("--steps", type=int, default=30)

@@ -1,8 +1,8 @@
-"""The corpus of attacks and harmless programs, run at one level of isolation: what held, by category.
+"""Run the corpus of attacks and harmless programs at an isolation level, and count held programs by category.
 
     python benchmarks/sandbox_attacks.py --isolation namespaces [FOLDER_OR_JSONL]
 
-Prints what this process's memory was before and after, and the processes that were left.
+Prints this process's memory before and after, and processes left behind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trl_grpo_ext.sandbox.local import LocalSandbox
 
 
 def main() -> int:
-    """Probe, run, print; 1 if something did not hold."""
+    """Probe the isolation, run the corpus and print results; return 1 if any program was not held."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isolation", choices=("full", "namespaces", "landlock"), default="full")
     parser.add_argument("--size", type=int, default=4, help="programs at a time")
@@ -31,7 +31,8 @@ def main() -> int:
     arguments = parser.parse_args()
     isolation = Isolation[arguments.isolation.upper()]
     level = probe_level(isolation)
-    if not level.holds:  # some programs would harm this machine
+    # Without these walls, some programs would harm this machine.
+    if not level.holds:
         print(f"{isolation} does not hold here: {shown_text(level.missing)}")
         return 2
     programs = load_corpus(arguments.corpus)

@@ -1,4 +1,4 @@
-"""What the programs of the corpus try to reach on this machine, and checks of what they leave behind."""
+"""Bait for the corpus's programs: canaries on this machine, and checks for traces that programs leave."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from typing import Any
 from trl_grpo_ext.sandbox.zygote import zygote_mark
 
 Check = Mapping[str, Any]
-"""One thing to look at afterwards, as the corpus has it: its `type`, and such keys as `path`."""
+"""A check after a program's run, from the corpus: its `type`, and keys such as `path`."""
 
 SECRET = "trl_grpo_ext_secret_of_the_host"
 _FOLDER, _PORT, _NAME = "/tmp/trl_grpo_ext_canary_dir", "47999", "trl_grpo_ext_canary"
-"""What stands in the programs for the canaries' folder and port, and in the names of all else that they try."""
+"""Placeholders in the programs for the canaries' folder and port, and for names of further targets."""
 _LEFTOVER_SECONDS = 5.0
 
 
 class Canaries:
-    """What programs try to reach on this machine, and whether any has.
+    """Targets for attacks on this machine, and detection of successful attacks.
 
-    A folder that everybody may write to with a file `keep` in it, a process, and addresses to connect to: only the
-    sandbox stands before them.
+    The targets are a world-writable folder with a file `keep`, a process, and addresses to connect to; only the sandbox
+    protects them.
 
     Attributes:
-        folder: The folder; `socket` in it is an address too.
-        victim: The process's number.
-        port: Of 127.0.0.1, for TCP and UDP.
-        abstract: The name of a Unix socket that is in no folder.
+        folder: The folder; `socket` inside it is an address, too.
+        victim: The process's id.
+        port: The TCP and UDP port on 127.0.0.1.
+        abstract: The name of an abstract Unix socket.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,8 @@ class Canaries:
         if sys.platform == "linux":
             for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
                 self._listeners.append(self._listen(socket.AF_UNIX, kind, "\0" + self.abstract))
-            with contextlib.suppress(OSError):  # a path of more than 107 characters
+            # A Unix socket's path has at most 107 characters.
+            with contextlib.suppress(OSError):
                 self._listeners.append(self._listen(socket.AF_UNIX, socket.SOCK_STREAM, str(self.folder / "socket")))
         self._names = {path.name for path in self.folder.iterdir()}
         self._was = self._state()
@@ -73,7 +74,7 @@ class Canaries:
         return listener
 
     def _state(self) -> tuple[object, ...]:
-        """All of the file that a program could change."""
+        """Return every property of the file `keep` that a program could change."""
         try:
             found = self._keep.stat()
             return self._keep.read_text(), found.st_mode, found.st_nlink, found.st_uid, found.st_mtime_ns
@@ -81,14 +82,15 @@ class Canaries:
             return (type(error).__name__,)
 
     def harmed(self) -> list[str]:
-        """What has been reached since the last look."""
+        """List successful attacks since the last call."""
         found = []
         if new := {path.name for path in self.folder.iterdir()} - self._names:
             self._names |= new
             found.append("a file was written")
         if self._state() != self._was:
             found.append("a file was changed")
-        poller = select.poll()  # unlike select, it takes descriptors above 1023
+        # Unlike select(), poll() accepts descriptors above 1023.
+        poller = select.poll()
         for listener in self._listeners:
             poller.register(listener, select.POLLIN)
         reached = {descriptor for descriptor, _ in poller.poll(0)}
@@ -112,11 +114,11 @@ class Canaries:
 
 
 class Bait:
-    """The canaries of one run of the corpus, and all else on this machine that its programs are looked at for.
+    """A run's canaries, and the machine's state before it for later checks.
 
     Args:
-        checks: What the programs are looked at for.
-        seconds: How long after now all that they do has been done.
+        checks: Checks of all programs.
+        seconds: Time from now until every program's effects are done, in seconds.
     """
 
     def __init__(self, checks: Sequence[Check], seconds: float) -> None:
@@ -143,12 +145,12 @@ class Bait:
                 Path(path).unlink()
 
     def filled(self, text: str) -> str:
-        """A program, or a path, with the names that the canaries have in this run."""
+        """Replace a program's or path's placeholders by names from this run."""
         named = text.replace(_FOLDER, str(self._canaries.folder)).replace(_PORT, str(self._canaries.port))
         return named.replace(_NAME, self._canaries.abstract)
 
     def taken(self, checks: Sequence[Check], *, harmless: bool) -> list[str]:
-        """What a program with these checks may have done to the machine; a harmless one, only what it checks itself."""
+        """List harm possibly done by a program with these checks; a harmless program answers for its own checks."""
         if self._reached is None:
             time.sleep(max(0.0, self._until - time.monotonic()))
             self._reached = self._canaries.harmed()
@@ -183,7 +185,7 @@ def _set_variable(name: str, value: str | None) -> None:
 
 
 def leftover_processes(*, namespaces: bool) -> list[int]:
-    """Processes of this process's sandboxes that run though no program does."""
+    """Return ids of sandbox processes that still run although no program does, after waiting up to 5 seconds."""
     until = time.monotonic() + _LEFTOVER_SECONDS
     while (left := sandboxed_processes(namespaces=namespaces)) and time.monotonic() < until:
         time.sleep(0.05)
@@ -191,12 +193,13 @@ def leftover_processes(*, namespaces: bool) -> list[int]:
 
 
 def sandboxed_processes(*, namespaces: bool) -> list[int]:
-    """Processes with the command line of this process's zygotes, but these."""
+    """Return ids of processes with the command line of this process's zygotes, except the zygotes."""
     mark = zygote_mark().encode()
     everything = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
     parents = {pid: _parent(pid) for pid in everything if mark in _read(f"/proc/{pid}/cmdline")}
     zygotes = {pid for pid, parent in parents.items() if parent == os.getpid()}
-    if namespaces:  # process 1 of the new process tree is a child of the one that was started
+    # With namespaces, process 1 of the new process tree is a child of the started process.
+    if namespaces:
         zygotes |= {pid for pid, parent in parents.items() if parent in zygotes}
     return sorted(parents.keys() - zygotes)
 

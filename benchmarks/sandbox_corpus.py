@@ -1,8 +1,8 @@
-"""Programs that attack a sandbox or its verdict, and harmless programs that must run as if there were none.
+"""A corpus of programs for the sandbox: attacks on walls or verdicts, and harmless programs that must run normally.
 
-The corpus is data: `sandbox_programs.jsonl`, or a folder of JSON files in the same form. Programs run inside the
-sandbox only, and only where a probe has shown that its walls hold: some would harm a machine without walls. What they
-try to reach are canaries, whose names are filled in for each run of the corpus.
+The corpus is data: `sandbox_programs.jsonl`, or a folder of JSON files in the same format. Programs run inside the
+sandbox only, and only after a probe has shown that its walls hold: some would harm a machine without walls. Their
+targets are canaries, whose names are filled in for each run of the corpus.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from trl_grpo_ext.sandbox.local import LocalSandbox
 
 CORPUS = Path(__file__).with_name("sandbox_programs.jsonl")
 SLACK_SECONDS = 2.0
-"""How long after its time is up a program may still be there."""
+"""Seconds by which a program may exceed its time limit."""
 
 _NO_ANSWER = (Ending.NO_VERDICT, Ending.BAD_TESTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One program of the corpus, and what must come of it.
+    """A program of the corpus, with its expected result.
 
     Attributes:
         id: Its name.
-        category: What it tries; `benign` for programs that must pass, or fail as `per_test` says.
+        category: The kind of attack; `benign` for programs that must pass, or fail as in `per_test`.
         job: The program, its tests and its limits.
-        passed: Whether it must pass.
-        outcomes: How it may end; any way, if empty.
-        per_test: Which tests must pass; empty if that is not looked at.
-        repeat: How often to run it; every run must end as it should.
-        checks: What must hold on this machine afterwards.
-        needs_namespaces: Whether it does what is only allowed in a process tree and a file system of its own.
-        why: What it tries, in words.
+        passed: True if it must pass.
+        outcomes: Allowed endings; empty for any.
+        per_test: Expected result of each test; empty if not checked.
+        repeat: Number of runs; each must end as expected.
+        checks: Conditions on this machine after the run.
+        needs_namespaces: True if it needs a process tree and a file system of its own.
+        why: A description of the attack.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What came of one program: how it ended, and everything that is not as it should be."""
+    """A program's result: its ending, and every violated expectation."""
 
     id: str
     category: str
@@ -72,27 +72,27 @@ class Record:
 
     @property
     def held(self) -> bool:
-        """Whether all was as it should be."""
+        """Say whether the program met all expectations."""
         return not self.broken
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self) | {"held": self.held}
 
 
 class Runner(Protocol):
-    """A sandbox that says which walls it has."""
+    """A sandbox with known isolation."""
 
     @property
     def isolation(self) -> Isolation:
-        """The walls that programs run behind."""
+        """The isolation of programs."""
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
-        """One outcome a job, in order."""
+        """Run jobs, and return their results in order."""
 
 
 def load_corpus(source: Path | None = None) -> list[Program]:
-    """The programs of a JSONL file or of a folder of JSON files; by default, those beside this file."""
+    """Load programs from a JSONL file or a folder of JSON files; by default, from `sandbox_programs.jsonl`."""
     source = source or CORPUS
     texts = (
         [path.read_text(encoding="utf-8") for path in sorted(source.glob("*.json"))]
@@ -104,13 +104,15 @@ def load_corpus(source: Path | None = None) -> list[Program]:
 
 
 def run_corpus(sandbox: Runner, programs: Iterable[Program]) -> list[Record]:
-    """Run every program, as many at a time as the sandbox does, and check what came of it.
+    """Run all programs in parallel on the sandbox, and check their results.
 
-    What one program did to the machine is blamed on every program that was looked at for it.
+    A harmed canary is blamed on every attack, and a failed check on every program with this check, since the culprit is
+    unknown.
     """
     namespaces = sandbox.isolation.namespaces
     kept = [program for program in programs if namespaces or not program.needs_namespaces]
-    kept.sort(key=lambda program: not _seconds_to_wait([program]))  # what shows late is done early
+    # Start programs with late effects first.
+    kept.sort(key=lambda program: not _seconds_to_wait([program]))
     outcomes: dict[str, list[RunResult]] = {program.id: [] for program in kept}
     with Bait([check for program in kept for check in program.checks], _seconds_to_wait(kept)) as bait:
         for turn in range(max((program.repeat for program in kept), default=0)):
@@ -123,13 +125,13 @@ def run_corpus(sandbox: Runner, programs: Iterable[Program]) -> list[Record]:
 
 
 def try_corpus(isolation: Isolation, programs: Iterable[Program], size: int = 4) -> list[Record]:
-    """Run programs behind walls that have been probed, so many at a time."""
+    """Run programs at a probed isolation level, `size` at a time."""
     with contextlib.closing(LocalSandbox(size, isolation=isolation)) as sandbox:
         return run_corpus(sandbox, programs)
 
 
 def _run_all(sandbox: Runner, jobs: Sequence[Job]) -> list[RunResult]:
-    """An outcome a job; NO_VERDICT for one that makes the sandbox itself raise, which is found by halving."""
+    """Run jobs; a job that makes the sandbox itself raise, found by halving, gets NO_VERDICT."""
     try:
         return sandbox.run(jobs)
     except Exception as error:
@@ -140,7 +142,7 @@ def _run_all(sandbox: Runner, jobs: Sequence[Job]) -> list[RunResult]:
 
 
 def _seconds_to_wait(programs: Iterable[Program]) -> float:
-    """How long after the programs' start all that they do has been done."""
+    """Return seconds from the programs' start until all their effects are done."""
     checks = [check for program in programs for check in program.checks if check["type"] == "path_absent_after"]
     return max((float(check["s"]) + SLACK_SECONDS for check in checks), default=0.0)
 
@@ -201,8 +203,9 @@ def _record(program: Program, outcomes: Sequence[RunResult], bait: Bait, left: S
 
 
 def _wrong(program: Program, outcome: RunResult) -> Iterator[str]:
-    """What is wrong with how one run ended."""
-    if outcome.ending in _NO_ANSWER:  # a program that can have its verdict thrown out never loses
+    """Yield violated expectations of a run."""
+    # A program that can avoid a verdict never loses, so this counts as a successful attack.
+    if outcome.ending in _NO_ANSWER:
         yield f"it ended without a verdict: {outcome.ending}, {outcome.detail}"
     elif (outcome.ending is Ending.PASSED) != program.passed:
         yield f"it {outcome.ending}: {outcome.detail}" if program.passed else "it passed"
@@ -217,7 +220,7 @@ def _wrong(program: Program, outcome: RunResult) -> Iterator[str]:
 
 
 def summary(records: Iterable[Record]) -> Iterator[str]:
-    """A line a category, and one for each program that did not end as it should."""
+    """Yield a line per category, and a line per program that violated an expectation."""
     records = list(records)
     total, held = Counter(each.category for each in records), Counter(each.category for each in records if each.held)
     for category in sorted(total):

@@ -1,10 +1,10 @@
-"""CPU time of one jailed run, beside a bare fork of a warm Python and a fresh `python -c pass`, in one run.
+"""Compare CPU time of a jailed run, a bare fork of a warm Python, and a fresh `python -c pass`.
 
     python benchmarks/sandbox_cost.py [--runs 400]
 
-A jailed run is a program in its own jail, from the fork to the last of its processes, and with a function its judge in
-another; the work of the zygote is told apart. A bare fork is a child of a Python with the same modules loaded, which
-ends at once. Milliseconds: means of jailed runs, medians of the others.
+A jailed run is a program in its own jail, from its fork to the end of its last process; a function also has its judge,
+in a second jail. The zygote's own work is listed separately. A bare fork is a child of a Python with equal modules
+loaded, and ends at once. Printed are milliseconds: means of jailed runs, medians of the others.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ for _ in range(int(sys.argv[1])):
 
 
 def children_cpu() -> float:
-    """CPU seconds of this process's children that have ended."""
+    """Return CPU seconds of this process's finished children."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def show(name: str, values: list[float]) -> None:
-    """Print the median and the middle half."""
+    """Print median and quartiles."""
     low, _, high = quantiles(values, n=4)
     print(f"{name:<44} {median(values):6.2f} ms ({low:.2f} to {high:.2f})")
 
 
 def fresh_pythons(runs: int, *flags: str) -> list[float]:
-    """CPU milliseconds of each `python -c pass`."""
+    """Time `python -c pass` repeatedly; return CPU milliseconds of each run."""
     spent = []
     for _ in range(runs):
         before = children_cpu()
@@ -69,7 +69,7 @@ def fresh_pythons(runs: int, *flags: str) -> list[float]:
 
 
 def show_jailed(name: str, zygote: Zygote, runs: int, run: Callable[[], Ending]) -> None:
-    """Print the mean CPU milliseconds of the children of a run, and of the zygote itself."""
+    """Print mean CPU milliseconds per run: of the zygote's children, and of the zygote itself."""
     keeper = psutil.Process(zygote.pid)
     process = next((each for each in keeper.children() if zygote.namespaces), keeper)
 
@@ -86,7 +86,7 @@ def show_jailed(name: str, zygote: Zygote, runs: int, run: Callable[[], Ending])
 
 
 def main() -> None:
-    """Print all of them."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=400)
     runs = parser.parse_args().runs

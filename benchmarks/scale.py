@@ -1,14 +1,13 @@
-"""Fifty thousand completions judged: in one process, in processes of this machine, on 1, 2 and 4 nodes of Ray.
+"""Judge fifty thousand completions: in this process, in local worker processes, and on 1, 2 and 4 nodes of Ray.
 
-Half are programs with unit tests, half are mathematics that needs algebra; no two are the same, so none is judged from
-memory. *One process* compares mathematics in the training process, with no deadline, and runs programs one after the
-other. The nodes of Ray are processes of this machine, which share its cores: this shows what sending work over Ray
-costs, and not what more machines bring.
+Half are programs with unit tests, half are mathematics that needs algebra; all are distinct, so no verdict comes from
+memory. *One process* compares mathematics in the training process, without a deadline, and runs programs one after the
+other. The Ray nodes are processes of this machine and share its cores: they show the cost of sending work over Ray, not
+the benefit of more machines.
 
-What limits judging follows from CPU time, which other work on the machine disturbs little: the training process sends
-and receives, in one thread at a time, so it judges no more than one completion in its own CPU time for one; and all
-processes together use no more than all cores. The lower of the two is the limit. For a cluster, print what the figures
-come to with `--cluster NODES CORES`.
+Limits follow from CPU time, which other work on the machine disturbs little. The training process sends and receives in
+one thread at a time, so its CPU time per completion limits the rate; and all processes together cannot use more than
+all cores. The lower rate is the limit. `--cluster NODES CORES` extrapolates the figures to a cluster.
 
     python benchmarks/scale.py --completions 50000 --seconds 240 --cluster 64 32
 """
@@ -31,15 +30,16 @@ from trl_grpo_ext.workers.pool import usable_cores
 from trl_grpo_ext.workers.processes import close_shared
 
 TESTS = ["assert add(1, 2) == 3", "assert add(-1, 1) == 0", "assert add(10, 5) == 15"]
-BATCH = 512  # completions that are judged together, as in a generation batch
+# Completions judged together, as in a generation batch.
+BATCH = 512
 
 Judge = Callable[[Sequence[str], Sequence[str]], float]
-"""How many of these mathematical answers, of which each has its gold, are right."""
+"""Counts right answers, given answers and golds."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What judging took: completions, wall seconds, and CPU seconds of this process and of those below it."""
+    """Costs of judging: number of completions, wall seconds, and CPU seconds of this process and of child processes."""
 
     count: int
     seconds: float
@@ -48,34 +48,35 @@ class Measured:
 
     @property
     def each_here(self) -> float:
-        """Milliseconds of this process's CPU time for a completion."""
+        """Return this process's CPU milliseconds per completion."""
         return 1000 * self.here / self.count
 
     @property
     def each_below(self) -> float:
-        """The same of the processes below it."""
+        """Return the child processes' CPU milliseconds per completion."""
         return 1000 * self.below / self.count
 
     def limit(self, cores: int) -> tuple[float, str]:
-        """Completions a second at most on so many cores, and what sets that."""
+        """Return the largest possible rate on `cores` cores, in completions per second, and its bottleneck."""
         of_cores, of_trainer = 1000 * cores / (self.each_here + self.each_below), 1000 / self.each_here
         return (of_trainer, "the training process") if of_trainer < of_cores else (of_cores, f"{cores} cores")
 
 
 def cpu_seconds() -> tuple[float, float]:
-    """CPU time so far of this process, and of those below it, with the children that they have had."""
+    """Return CPU seconds so far: of this process, and of its descendants, finished ones included."""
     here, below = psutil.Process(), 0.0
     for child in here.children(recursive=True):
         try:
             below += sum(child.cpu_times()[:4])
-        except psutil.NoSuchProcess:  # its time is now its parent's
+        # The process has ended: its time now counts among its parent's children.
+        except psutil.NoSuchProcess:
             continue
     own = here.cpu_times()
     return own.user + own.system, below + own.children_user + own.children_system
 
 
 def judge(note: str, count: int, seconds: float, maths: Judge, code: UnitTestVerifier) -> Measured:
-    """Judge so many completions of two kinds, or for so long, without the start of processes."""
+    """Judge `count` completions of two kinds, or until `seconds` have passed; starting processes is not timed."""
     code([program(-1, note)], tests=[TESTS])
     maths([formula(10**6)], ["(x+1)^2"])
     (here, below), began, right, done = cpu_seconds(), time.perf_counter(), 0.0, 0
@@ -91,30 +92,30 @@ def judge(note: str, count: int, seconds: float, maths: Judge, code: UnitTestVer
 
 
 def program(number: int, note: str) -> str:
-    """A right program."""
+    """Write a right program."""
     return f"```python\ndef add(a, b):\n    return a + b  # {number} {note}\n```"
 
 
 def formula(number: int, constant: int = 1) -> str:
-    """A right answer in another form than the gold's."""
+    """Write a right answer in another form than its gold."""
     return rf"\boxed{{x(x + {number}) + {constant}}}"
 
 
 def in_this_process(answers: Sequence[str], golds: Sequence[str]) -> float:
-    """Compare without a worker, and so without a deadline."""
+    """Compare answers without a worker, hence without a deadline."""
     inner = [answer.removeprefix(r"\boxed{").removesuffix("}") for answer in answers]
     pairs = zip(golds, inner, strict=True)
     return float(sum(work.compare(gold, answer, (), 6)["score"] for gold, answer in pairs))
 
 
 def in_workers(answers: Sequence[str], golds: Sequence[str]) -> float:
-    """Compare as a run does."""
+    """Compare answers in workers, as a run does."""
     return sum(filter(None, MathVerifier()(answers, solution=golds)))
 
 
 @contextmanager
 def ray_nodes(nodes: int, cores: int) -> Iterator[None]:
-    """A Ray cluster of this machine to judge on."""
+    """Start a local Ray cluster, and judge on it during the block."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -133,7 +134,7 @@ def ray_nodes(nodes: int, cores: int) -> Iterator[None]:
 
 
 def show(place: str, measured: Measured, cores: int) -> None:
-    """Print a line."""
+    """Print a measurement."""
     most, limit = measured.limit(cores)
     print(
         f"{place:15} {measured.count:6d} judged, {measured.count / measured.seconds:4.0f}/s; "
@@ -144,7 +145,7 @@ def show(place: str, measured: Measured, cores: int) -> None:
 
 
 def on_paper(measured: Measured, nodes: int, cores: int) -> None:
-    """Print what a cluster could do for one rank, by these figures, and how many ranks keep it busy."""
+    """Extrapolate to a cluster: its rate, the cores kept busy by a rank, and ranks needed to use all cores."""
     can = nodes * cores * 1000 / measured.each_below
     rank = 1000 / measured.each_here
     print(
@@ -154,7 +155,7 @@ def on_paper(measured: Measured, nodes: int, cores: int) -> None:
 
 
 def main() -> None:
-    """Print a line for each place."""
+    """Measure and print each place."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--completions", type=int, default=50_000)
     parser.add_argument("--seconds", type=float, default=240.0, help="at most, for each place")

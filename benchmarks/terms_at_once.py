@@ -1,8 +1,8 @@
-"""What judging two slow terms at once would bring, beside judging them one after the other.
+"""Compare judging two slow terms in parallel with judging them in sequence.
 
-Two pairs: mathematics and programs, both of which keep all cores busy; and programs beside a judge whose endpoint is
-waited for (here it sleeps). Printed are the medians of wall time, one after the other and at once, and of the CPU time
-of all processes. Each round has completions that no other has, and which way comes first changes from round to round.
+Two pairs are compared: mathematics and programs, which both keep all cores busy; and programs and a judge that waits
+for its endpoint (here it sleeps). Printed are medians of wall time, in sequence and in parallel, and of the CPU time of
+all processes. Each round has new completions, and the order alternates between rounds.
 
     python benchmarks/terms_at_once.py --completions 128 --wait 2 --rounds 5
 """
@@ -24,7 +24,7 @@ Term = Callable[[Sequence[int]], object]
 
 
 def maths(numbers: Sequence[int]) -> object:
-    """Judge mathematics."""
+    """Judge answers to algebra problems."""
     answers = [formula(number) for number in numbers]
     return MathVerifier()(answers, solution=[f"x^2 + {number}x + 1" for number in numbers])
 
@@ -35,7 +35,7 @@ def code(numbers: Sequence[int]) -> object:
 
 
 def taken(terms: Sequence[Term], numbers: Sequence[int], *, at_once: bool) -> tuple[float, float]:
-    """Wall seconds, and CPU seconds of all processes."""
+    """Judge all terms; return wall seconds, and CPU seconds of all processes."""
     cpu, began = sum(cpu_seconds()), time.perf_counter()
     if at_once:
         with ThreadPoolExecutor(len(terms)) as threads:
@@ -47,7 +47,7 @@ def taken(terms: Sequence[Term], numbers: Sequence[int], *, at_once: bool) -> tu
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--completions", type=int, default=128)
     parser.add_argument("--wait", type=float, default=2.0, help="seconds that the endpoint takes for a batch")

@@ -1,19 +1,20 @@
-"""What `VerifiedGRPOTrainer` costs beside TRL's `GRPOTrainer`, given the same reward functions: time and memory.
+"""Compare the cost of `VerifiedGRPOTrainer` and TRL's `GRPOTrainer` with equal reward functions: time and memory.
 
-Every round trains the bundled model with both from one seed; which comes first changes from round to round. Step i of
-both does the same work on the same completions, which is checked, and the pair differs by the trainer only. Ours is as
-by default: it records, checks, measures noise and has a report made, by a process of its own that is not counted.
+Each round trains the bundled model with both trainers from the same seed; the order alternates between rounds. Step i
+of both does equal work on equal completions, which is checked, so a pair of steps differs by the trainer only. Our
+trainer has its defaults: it records, checks, measures noise, and lets a separate process make the report, whose time
+does not count.
 
-Counted is the CPU time of the training process. A step is almost all the model's: its time on the same work differs
-from one moment to the next by more than what is looked for. So the model's part, which is TRL's in both (generation,
-log-probabilities, the loss and its gradient), is also timed by itself, and what is left of a step is compared: that is
-the sharper figure. The bundled model is tiny, so its steps are short beside a real one's; what is added to a step
-hardly depends on the model, and is also given as a share of steps of 1 s and 10 s.
+The measure is CPU time of the training process. The model takes almost all of a step, and its time for equal work
+varies by more than the difference in question. So the model's part, TRL's code in both trainers (generation,
+log-probabilities, loss and gradient), is timed separately, and the rest of a step is compared: this figure is more
+precise. The bundled model is tiny, so its steps are short; the added time hardly depends on the model, and is also
+given as a share of steps of 1 s and 10 s.
 
-A full collection of garbage takes a quarter of a second among all that torch and transformers have loaded, and comes
-every few steps with either trainer. What is loaded before a run is set aside from it.
+With all objects of torch and transformers, a full garbage collection takes a quarter of a second, every few steps with
+either trainer. Objects loaded before a run are therefore frozen.
 
-For peak memory each trainer runs in processes of its own.
+For peak memory, each trainer runs in processes of its own.
 
     python benchmarks/trainer_overhead.py --completions 512 --steps 4 --rounds 4
 """
@@ -50,7 +51,7 @@ RESAMPLES = 2000
 
 
 class Modelled(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
-    """Notes the time of the model's part of each step, and what was generated."""
+    """A trainer that records the model's time in each step, and the generated token ids."""
 
     times: Times
     texts: list[list[list[int]]]
@@ -62,7 +63,8 @@ class Modelled(GRPOTrainer):  # type: ignore[misc]  # TRL ships no types
         return generated
 
     def _get_per_token_logps_and_entropies(self, *arguments: Any, **settings: Any) -> Any:
-        if torch.is_grad_enabled():  # within the loss, which is timed
+        # Inside the loss, which is timed already.
+        if torch.is_grad_enabled():
             return super()._get_per_token_logps_and_entropies(*arguments, **settings)
         with timed(self.times, "model"):
             return super()._get_per_token_logps_and_entropies(*arguments, **settings)
@@ -77,7 +79,7 @@ class Plain(Modelled):
 
 
 class Verified(Modelled, VerifiedGRPOTrainer):
-    """Ours."""
+    """Our trainer, with the same timers."""
 
 
 KINDS: dict[str, tuple[type[Modelled], type[GRPOConfig]]] = {
@@ -87,7 +89,7 @@ KINDS: dict[str, tuple[type[Modelled], type[GRPOConfig]]] = {
 
 
 def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tuple[Times, list[list[list[int]]]]:
-    """One run: its times, and what was generated."""
+    """Train once, and return times and generated token ids."""
     times = fresh_times()
     trainer_class, config = KINDS[kind]
     args = config(
@@ -97,7 +99,8 @@ def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tup
     )  # fmt: skip
     rewards = [
         MathVerifier(),
-        ThinkFormatVerifier(prefilled=False),  # which it would have to guess under TRL's trainer
+        # Under TRL's trainer, the verifier would have to guess `prefilled`.
+        ThinkFormatVerifier(prefilled=False),
         RegexVerifier(pattern=r"\\boxed", name="boxed"),
         RegexVerifier(pattern=r"\d+", name="digits"),
     ]
@@ -124,7 +127,7 @@ def _time_backward(trainer: Modelled) -> None:
 
 
 def of_steps(times: Times) -> list[tuple[float, float]]:
-    """Of each step but the first: its CPU seconds, and those that are not the model's."""
+    """Return CPU seconds per step, in total and outside the model; the first step is left out."""
     each = len(times["model"]) // len(times["step"])
     assert each * len(times["step"]) == len(times["model"]), "a step has not as many passes as the others"
     steps = []
@@ -135,14 +138,14 @@ def of_steps(times: Times) -> list[tuple[float, float]]:
 
 
 def interval(numbers: Sequence[float], statistic: Callable[[Sequence[float]], float] = statistics.median) -> str:
-    """The statistic of the numbers, and its 95 % interval by resampling."""
+    """Format a statistic with its 95 % bootstrap interval."""
     chance = random.Random(0)
     again = sorted(statistic(chance.choices(numbers, k=len(numbers))) for _ in range(RESAMPLES))
     return f"{statistic(numbers):.4f} ({again[RESAMPLES // 40]:.4f} to {again[-RESAMPLES // 40]:.4f})"
 
 
 def compare_time(options: argparse.Namespace) -> None:
-    """Print what the steps of both take, in pairs."""
+    """Print step times of both trainers, compared in pairs."""
     steps: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
         for kind in KINDS:
@@ -169,7 +172,7 @@ def compare_time(options: argparse.Namespace) -> None:
 
 
 def compare_memory(options: argparse.Namespace) -> None:
-    """Print the peak memory of both."""
+    """Print peak memory of both trainers."""
     peaks: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for round_ in range(options.memory_rounds):
         for kind in sorted(KINDS, reverse=round_ % 2 == 1):
@@ -184,7 +187,7 @@ def compare_memory(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--completions", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=96)

@@ -1,16 +1,16 @@
-"""Two thousand steps of the trainer on the lab's policy, with every verifier and check on: does anything grow?
+"""Train two thousand steps on the lab's policy with every verifier and check, and report resources that grow.
 
-The policy is the lab's ten actions, and hardly learns, so that the work stays the same. Each action stands for a kind
-of completion: right, wrong, a program, JSON, a program that runs for ever, and so on. No two completions are the same,
-so verifiers, workers and the sandbox work at every step, and what they remember fills up. Checks, scorecards, the noise
-meter, reports, evaluations and checkpoints are on. The judge that is a model is an endpoint of this process.
+The policy has the lab's ten actions and hardly learns, so the work stays constant. Each action stands for a kind of
+completion: right, wrong, a program, JSON, a program that runs for ever, and so on. All completions are distinct, so
+verifiers, workers and the sandbox work at every step, and their caches fill up. Checks, scorecards, the noise meter,
+reports, evaluations and checkpoints are on. The LLM judge is an endpoint of this process.
 
-Sampled are this process's memory, that of the processes below it, descriptors, threads, processes, and the CPU time of
-a step. The last quarter is compared with the second one, by medians: memory may be 5 % more, a step's CPU time 15 %,
-descriptors and threads 4 more, processes 1 more. What has grown is named, and the exit status is 1.
+Sampled are memory of this process and of its child processes, descriptors, threads, processes, and CPU time per step.
+Medians of the last quarter are compared with the second quarter: memory may grow by 5 %, CPU time per step by 15 %,
+descriptors and threads by 4, processes by 1. Values that grow more are named, and the exit status is 1.
 
-Some growth is meant: verifiers remember verdicts up to a bound that this run does not reach, and transformers keeps
-every log of a run, which has a few hundred figures here.
+Some growth is expected: verifiers remember verdicts up to a bound that this run does not reach, and transformers keeps
+all logs of a run, with a few hundred figures each here.
 
     python benchmarks/trainer_soak.py --steps 2000
 """
@@ -48,9 +48,11 @@ from trl_grpo_ext.rewards.registry import SHIPPED, find_verifier
 from trl_grpo_ext.trainer.console import keep_quiet
 
 GROUP, SAMPLES = 8, 40
-HANG_EVERY = 40  # completions of the kind that may run for ever, until one does
+# The completion of every such number runs for ever, if its kind can.
+HANG_EVERY = 40
 TIMEOUT = 0.5
-TOLERANCE: Mapping[str, tuple[float, float]] = {  # a share of what was, and how many more
+# Allowed growth: as a share of the earlier value, plus a fixed amount.
+TOLERANCE: Mapping[str, tuple[float, float]] = {
     "MiB here": (0.05, 0.0),
     "MiB below": (0.05, 0.0),
     "descriptors": (0.0, 4.0),
@@ -61,7 +63,7 @@ TOLERANCE: Mapping[str, tuple[float, float]] = {  # a share of what was, and how
 
 
 def completion(action: int, number: int) -> str:
-    """What an action says; no other number says the same."""
+    """Write the completion of an action; each `number` gives a different text."""
     right = f"<think>\nIt is {number}, says the sum.\n</think>\nSo it is \\boxed{{x(x + {number}) + 1}}."
     hangs = number % HANG_EVERY == 0
     code = {
@@ -81,7 +83,7 @@ def completion(action: int, number: int) -> str:
 
 
 class Speaking(VerifiedGRPOTrainer):
-    """The trainer, whose policy says what its actions stand for."""
+    """A trainer that replaces each action by its completion."""
 
     said = 0
 
@@ -96,7 +98,7 @@ class Speaking(VerifiedGRPOTrainer):
 
 
 def verifiers(base_url: str) -> dict[str, Verifier]:
-    """Every verifier that is shipped and can be made here, by name."""
+    """Build shipped verifiers by name; print the reason for each that cannot be built here."""
     maths = rewards.MathVerifier(timeout=TIMEOUT)
     llm = rewards.LlmJudgeVerifier(model="judge", base_url=base_url)
     given: dict[str, dict[str, Any]] = {
@@ -127,7 +129,7 @@ def verifiers(base_url: str) -> dict[str, Verifier]:
 
 
 def row(number: int) -> dict[str, Any]:
-    """A row of the dataset."""
+    """Build a dataset row."""
     return {
         "prompt": PROMPT,
         "solution": f"x^2 + {number}x + 1",
@@ -140,7 +142,7 @@ def row(number: int) -> dict[str, Any]:
 
 
 class Sampling(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Samples the state of the process as it trains, and ends training when the time is up."""
+    """A callback that samples memory, processes and CPU time during training, and stops it when time is up."""
 
     def __init__(self, endpoint: JudgeEndpoint, steps: int, minutes: float) -> None:
         self.samples: list[dict[str, float]] = []
@@ -161,7 +163,8 @@ class Sampling(TrainerCallback):  # type: ignore[misc]  # transformers is not ty
             self._sample(state.global_step)
 
     def _sample(self, step: int) -> None:
-        self._endpoint.requests.clear()  # which it keeps for tests
+        # The endpoint keeps requests for tests; here they would count as growth.
+        self._endpoint.requests.clear()
         here = psutil.Process()
         below = [child for child in here.children(recursive=True) if child.is_running()]
         sample = {
@@ -211,7 +214,7 @@ def train(endpoint: JudgeEndpoint, folder: str, steps: int, minutes: float) -> l
 
 
 def grown(samples: Sequence[Mapping[str, float]]) -> list[str]:
-    """What is more in the last quarter than in the second, beyond the tolerance."""
+    """List values whose median grew from the second to the last quarter beyond `TOLERANCE`."""
     quarter = len(samples) // 4
     found = []
     for name, (share, count) in TOLERANCE.items():
@@ -226,7 +229,7 @@ def grown(samples: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 def main() -> None:
-    """Train, and say what has grown."""
+    """Train, and print grown values."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--minutes", type=float, default=60.0, help="end the training after so many")

@@ -1,4 +1,4 @@
-"""The three rewards of TRL that are made by a call, as `trl-grpo-ext audit trl_rewards:NAME` names them."""
+"""Three rewards that TRL builds by a function call, for `trl-grpo-ext audit trl_rewards:NAME`."""
 
 from trl.rewards import get_cosine_scaled_reward, get_repetition_penalty_reward, get_soft_overlong_punishment
 

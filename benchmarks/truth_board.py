@@ -1,26 +1,25 @@
-r"""How well math rewards tell right completions from wrong ones: ours, math-verify and TRL's, on labelled completions.
+r"""Compare math rewards on labelled completions: ours, math-verify and TRL's, by precision, recall and time.
 
     python benchmarks/truth_board.py FOLDER [--only FILE ...] [--ours-only] [--labels FILE] [--write DIR]
 
 FOLDER holds `*.jsonl` files with the columns `gold`, `completion` and `label` (1 if the completion is right), or the
 older `gold`, `prediction` and `expected`; files with other columns are passed over. A completion counts as accepted
-if its score is 1. Precision is the share of rights among the accepted, recall the share of the rights that are
-accepted, and seconds are wall time for the file, without imports.
+if its score is 1. Precision is the share of right completions among accepted ones, recall the share of accepted
+completions among right ones, and seconds are wall time for the file, without imports.
 
 - ours: `MathVerifier` with its defaults. It reads the gold as it stands.
 - math-verify: `verify(parse(gold), parse(completion, ...))`. The completion is parsed as LaTeX and as plain
   expressions, boxes first (`boxed_match_priority=0`).
 - TRL: `trl.rewards.accuracy_reward`, where a gold that it cannot parse counts as not accepted.
 
-The peers find no answer in many golds as data sets write them (`2x+1`, `#### 42`). So that they are judged by what they
-compare, not by the golds' style, both get the gold in a box: of `... #### 42` what follows the mark, and without
-dollars around the whole; a gold that has a box already stays as it is. If they cannot parse the gold in a box, they get
-it as it stands. They hang on some cases: each case runs in a worker process that is killed after 20 seconds, and a
-killed one counts as not accepted.
+math-verify and TRL find no answer in many golds of public datasets (`2x+1`, `#### 42`). To measure their comparison
+instead of the golds' style, both get the gold in a box: from `... #### 42` the part after the mark, without enclosing
+dollars; a boxed gold is not changed. If they cannot parse the boxed gold, they get the original. They hang on some
+cases: each case runs in a worker process, killed after 20 seconds, and a killed case counts as not accepted.
 
-`--labels` names a JSON-lines file of labels that are known to be wrong, each with `file` (the stem), `line` (from 0)
-and `why`. Those cases are left out of every figure. `--write` puts our disagreements with the labels into
-`DIR/<file>.jsonl`, sorted by our reason, to be read.
+`--labels` names a JSON Lines file of known wrong labels, each with `file` (the stem), `line` (from 0) and `why`; these
+cases are left out of every figure. `--write` saves our disagreements with the labels to `DIR/<file>.jsonl`, sorted by
+our reason, for review.
 """
 
 from __future__ import annotations
@@ -38,15 +37,17 @@ from trl_grpo_ext.verdict import Verdict
 from trl_grpo_ext.workers.call import Call
 from trl_grpo_ext.workers.pool import WorkerPool, usable_cores
 
-LIMIT = 20.0  # seconds a peer may take for a case
-TAIL = 400  # characters of a completion that are written
+# Time limit of a peer per case, in seconds.
+LIMIT = 20.0
+# Characters from a completion's end to write.
+TAIL = 400
 HEADER = ("file", "grader", "cases", "rights", "wrongs accepted", "precision", "recall", "accuracy", "seconds")
 WIDTHS = (22, 12, 6, 11, 16, 10, 7, 9, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One labelled completion, and the line that it stands on."""
+    """A labelled completion with its line number."""
 
     line: int
     gold: str
@@ -56,7 +57,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many of a file's rights and wrongs a grader accepted."""
+    """Counts of a file's right and wrong completions, and of those a grader accepted."""
 
     rights: int = 0
     accepted_rights: int = 0
@@ -66,7 +67,7 @@ class Tally:
 
     @classmethod
     def of(cls, accepted: Sequence[bool], cases: Sequence[Case], seconds: float) -> Tally:
-        """Count what a grader accepted of the cases."""
+        """Count a grader's decisions."""
         rights = [yes for yes, case in zip(accepted, cases, strict=True) if case.right]
         wrongs = [yes for yes, case in zip(accepted, cases, strict=True) if not case.right]
         return cls(
@@ -82,7 +83,7 @@ class Tally:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The figures, as the table shows them."""
+        """Format the figures for a table row."""
         cases = self.rights + self.wrongs
         agreed = self.accepted_rights + self.wrongs - self.accepted_wrongs
         return (
@@ -101,7 +102,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def read_cases(path: Path, left_out: set[tuple[str, int]]) -> list[Case]:
-    """The cases of a file without those whose label is known to be wrong; none if it has other columns."""
+    """Read cases, without cases of known wrong label; an empty list for a file with other columns."""
     cases = []
     for line, text in enumerate(path.read_text(encoding="utf-8").splitlines()):
         row = json.loads(text)
@@ -112,13 +113,13 @@ def read_cases(path: Path, left_out: set[tuple[str, int]]) -> list[Case]:
 
 
 def wrong_labels(path: Path | None) -> set[tuple[str, int]]:
-    """The file and line of each label that is known to be wrong."""
+    """Read file and line of each known wrong label."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path else []
     return {(Path(row["file"]).stem, row["line"]) for row in rows}
 
 
 def in_a_box(gold: str) -> str:
-    """The gold as the peers find it, in a box."""
+    """Put a gold in a box for the peers; a boxed gold stays unchanged."""
     if r"\boxed" in gold:
         return gold
     value = gold.rpartition("####")[2].strip()
@@ -128,7 +129,7 @@ def in_a_box(gold: str) -> str:
 
 
 def math_verify_score(gold: str, completion: str) -> float:
-    """math-verify's score of one case. Called in a worker."""
+    """Compute math-verify's score of a case inside a worker."""
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
     configs = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
@@ -136,7 +137,7 @@ def math_verify_score(gold: str, completion: str) -> float:
 
 
 def trl_score(gold: str, completion: str) -> float | None:
-    """TRL's score of one case; None for a gold that it cannot parse. Called in a worker."""
+    """Compute TRL's score of a case inside a worker; None if TRL cannot parse the gold."""
     from trl.rewards import accuracy_reward
 
     for text in (in_a_box(gold), gold):
@@ -150,9 +151,10 @@ PEERS = {"math-verify": math_verify_score, "TRL": trl_score}
 
 
 def judge_by_peer(name: str, cases: Sequence[Case], pool: WorkerPool) -> tuple[list[float | str | None], float]:
-    """A peer's scores, with the failure's name where it was killed or raised, and the seconds that they took."""
+    """Return a peer's scores and wall seconds; a failure's name replaces the score of a killed or raising case."""
     target = f"truth_board:{PEERS[name].__name__}"
-    pool.run([Call(target=target, arguments=("1", r"\boxed{1}"))] * pool.size, timeout=LIMIT)  # imports
+    # Import the peer in every worker before timing.
+    pool.run([Call(target=target, arguments=("1", r"\boxed{1}"))] * pool.size, timeout=LIMIT)
     started = time.perf_counter()
     results = pool.run([Call(target=target, arguments=(case.gold, case.completion)) for case in cases], timeout=LIMIT)
     said = [result.failure.value if result.failure else result.value for result in results]
@@ -160,7 +162,7 @@ def judge_by_peer(name: str, cases: Sequence[Case], pool: WorkerPool) -> tuple[l
 
 
 def judge_by_ours(cases: Sequence[Case]) -> tuple[list[Verdict], float]:
-    """Our verdicts, and the seconds that they took."""
+    """Return our verdicts and wall seconds."""
     started = time.perf_counter()
     verdicts = MathVerifier().judge([case.completion for case in cases], solution=[case.gold for case in cases])
     return verdicts, time.perf_counter() - started
@@ -169,7 +171,7 @@ def judge_by_ours(cases: Sequence[Case]) -> tuple[list[Verdict], float]:
 def write_disagreements(
     path: Path, cases: Sequence[Case], verdicts: Sequence[Verdict], peers: Mapping[str, Sequence[Any]]
 ) -> None:
-    """Write each case that we judge otherwise than its label, sorted by our reason."""
+    """Write cases where our verdict differs from the label, sorted by our reason."""
     rows = [
         {
             "reason": verdict.reason or verdict.status.value,
@@ -189,7 +191,7 @@ def write_disagreements(
 
 
 def print_row(cells: Sequence[str]) -> None:
-    """One row of the table."""
+    """Print a table row."""
     print("".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True)), flush=True)
 
 
@@ -206,7 +208,8 @@ def main() -> None:
     paths = [path for path in sorted(arguments.folder.glob("*.jsonl")) if path.stem in (arguments.only or [path.stem])]
     if arguments.write:
         arguments.write.mkdir(parents=True, exist_ok=True)
-    judge_by_ours([Case(line=0, gold="x^2", completion=r"\boxed{x x}", right=True)] * 4)  # imports
+    # Import our verifier's libraries before timing.
+    judge_by_ours([Case(line=0, gold="x^2", completion=r"\boxed{x x}", right=True)] * 4)
     pool = WorkerPool(usable_cores())
     totals: dict[str, Tally] = {}
     print_row(HEADER)

@@ -1,8 +1,8 @@
-"""What a verdict of each shipped verifier costs: CPU time of the training process, and of the processes below it.
+"""Measure each shipped verifier's cost per verdict: CPU time of the training process, and of its child processes.
 
-Judged are completions of ten kinds, right, wrong and in other forms, of which no two are the same: those of
-trainer_soak.py, without the ones that never end. Workers and the sandbox have started before. The figures are means
-over the completions. The judge that is a model is an endpoint of this process, which is counted with it.
+The completions are those of trainer_soak.py without endless programs: ten kinds, right, wrong and in other forms, all
+distinct. Workers and the sandbox start before the measurement. The figures are means over completions. The LLM judge is
+an endpoint of this process and counts with it.
 
     python benchmarks/verdict_cost.py
 """
@@ -18,11 +18,12 @@ from trainer_soak import GROUP, HANG_EVERY, completion, judge_endpoint, row, ver
 from trl_grpo_ext import Sample, Verifier
 
 ACTIONS = 10
-WARM, MEASURED = 2 * GROUP, 8 * GROUP  # numbers, each of which a completion of every kind holds
+# Numbers for warm-up and measurement; each number gives a completion of every kind.
+WARM, MEASURED = 2 * GROUP, 8 * GROUP
 
 
 def samples(numbers: range) -> list[Sample]:
-    """Groups of completions of one kind, each about a number of its own."""
+    """Build groups of completions, each group of a single kind and each completion with its own number."""
     return [
         Sample(
             text=(text := completion(action, number)),
@@ -37,7 +38,7 @@ def samples(numbers: range) -> list[Sample]:
 
 
 def line(name: str, verifier: Verifier, first: int) -> str:
-    """What a verdict cost, in microseconds, and the scores that were given; `first` is a number not judged before."""
+    """Measure a verifier: CPU microseconds per verdict, and the range of scores; `first` is its first unused number."""
     verifier.judge_samples(samples(range(first, first + WARM)))
     judged = samples(range(first + WARM, first + WARM + MEASURED))
     (_, below_before), here_before = cpu_seconds(), time.process_time()
@@ -50,7 +51,7 @@ def line(name: str, verifier: Verifier, first: int) -> str:
 
 
 def main() -> None:
-    """Print a line a verifier."""
+    """Print a line per verifier."""
     logging.disable(logging.WARNING)
     print(f"{'verifier':20}{'us here':>9}{'us below':>9}   scores")
     with judge_endpoint() as endpoint:

@@ -1,4 +1,4 @@
-r"""Build the tiny agent that ships with the package, and the products it is trained on.
+r"""Build the bundled tiny agent, and generate its dataset of products.
 
 The tiny agent is a Llama of about 0.35 million parameters that has read nothing but products such as `47*86`. It was
 taught two habits. Mostly it answers at once, which it is bad at::
@@ -54,13 +54,13 @@ OPEN, MIDDLE, CLOSE = '<call>{"name": "multiply", "arguments": {"a": ', ', "b": 
 WORDS = (OPEN, MIDDLE, CLOSE, "\\boxed{")
 TRAIN_SIZE, TEST_SIZE = 1500, 150
 SHAPE = ModelConfig(hidden_size=96, intermediate_size=256, num_layers=3, num_heads=4, max_positions=128)
-# The second stage is short: taught for longer, the model would learn what the products of small numbers are.
+# The second stage is short: with longer training, the model would learn products of small numbers by heart.
 STAGES = (
     SftStage(think_share=1.0, steps=1200, learning_rate=3e-3),
     SftStage(think_share=0.3, steps=300, learning_rate=1e-3),
 )
 
-# A call is rendered as the model writes it, so that the tokens of a turn are those that it has generated.
+# A tool call is rendered exactly as the model generates it, so that re-encoding a turn gives the generated tokens.
 CHAT_TEMPLATE = """\
 {{- bos_token }}
 {%- for message in messages %}
@@ -75,7 +75,7 @@ CHAT_TEMPLATE = """\
     {{- '<|assistant|>' }}
 {%- endif %}
 """
-# How transformers reads a call in what the model has written.
+# Tells transformers how to parse a tool call from generated text.
 RESPONSE_TEMPLATE = {
     "defaults": {"role": "assistant"},
     "start_anchor": "<|assistant|>",
@@ -95,13 +95,13 @@ Factors = tuple[int, int]
 
 
 def products(rng: random.Random) -> Iterator[Factors]:
-    """Draw pairs of numbers with two digits, without end."""
+    """Yield random pairs of two-digit numbers without end."""
     while True:
         yield rng.randint(11, 99), rng.randint(11, 99)
 
 
 def write_products(path: Path, pairs: list[Factors]) -> None:
-    """Write products as the prompts and solutions that the trainer reads."""
+    """Write products as JSON Lines with columns `prompt` (a conversation) and `solution`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for a, b in pairs:
@@ -110,7 +110,10 @@ def write_products(path: Path, pairs: list[Factors]) -> None:
 
 
 def turns(a: int, b: int, rng: random.Random, *, calls: bool) -> list[tuple[str, bool]]:
-    """The texts of a conversation, and whether the model is to learn each."""
+    """Write a conversation as texts, each with True if the model learns it.
+
+    With `calls`, the model calls the tool and boxes its result; without, it boxes a rough guess at once.
+    """
     asked = (f"{BOS}<|user|>{a}*{b}{EOS}<|assistant|>", False)
     if not calls:
         # A guess of the right length: to compute a product at once is beyond this model.
@@ -120,7 +123,7 @@ def turns(a: int, b: int, rng: random.Random, *, calls: bool) -> list[tuple[str,
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[list[tuple[str, bool]]]) -> Encoded:
-    """Turn conversations into padded token ids, and labels for what the model is to learn."""
+    """Encode conversations as padded token ids, with labels for learned texts only."""
     all_ids, all_labels = [], []
     for conversation in conversations:
         ids: list[int] = []
@@ -144,7 +147,7 @@ def train(
     stage: SftStage,
     rng: random.Random,
 ) -> None:
-    """Take the model through one stage of its training."""
+    """Train the model for a stage."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98))
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, stage))
     model.train()
@@ -166,7 +169,7 @@ def train(
 
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write the model, in half the bytes, and its tokenizer, with the template of its calls."""
+    """Save the model in bfloat16 and its tokenizer, with the response template for tool calls."""
     shutil.rmtree(folder, ignore_errors=True)
     model.to(torch.bfloat16).save_pretrained(folder)
     save_tokenizer(tokenizer, folder)

@@ -1,4 +1,4 @@
-r'''Build the tiny coder that ships with the package, and the functions it is trained on.
+r'''Build the bundled tiny coder, and generate its dataset of functions.
 
 The tiny coder is a Llama of about 0.7 million parameters that has read nothing but small Python functions of two
 steps. Like HumanEval, a task is a signature with a docstring::
@@ -82,7 +82,7 @@ TOKENIZER_EXAMPLES = 5000
 
 
 def unseen_functions(rng: random.Random, kept_aside: set[tuple[str, ...]]) -> Iterator[Function]:
-    """Draw functions without end, none of them among those kept aside for GRPO."""
+    """Yield random functions without end, except functions kept aside for GRPO."""
     while True:
         function = sample_function(rng)
         if function.key not in kept_aside:
@@ -90,7 +90,7 @@ def unseen_functions(rng: random.Random, kept_aside: set[tuple[str, ...]]) -> It
 
 
 def build_tokenizer(examples: Iterator[str]) -> PreTrainedTokenizerFast:
-    """Build a byte-pair tokenizer of the words in the examples; digits stay apart."""
+    """Train a byte-pair tokenizer on example texts; each digit is a token."""
     tokenizer = Tokenizer(BPE(unk_token=UNK))
     by_word = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), by_word])
@@ -116,7 +116,7 @@ def build_tokenizer(examples: Iterator[str]) -> PreTrainedTokenizerFast:
 
 
 def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str, str]]) -> Encoded:
-    """Turn prompts and bodies into padded token ids and labels for the bodies alone."""
+    """Encode prompts and bodies as padded token ids, with labels for the bodies only."""
     all_ids, all_labels = [], []
     for prompt, body in examples:
         prompt_ids, body_ids = tokenizer.encode(prompt), tokenizer.encode(body + EOS)
@@ -130,7 +130,7 @@ def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str
 
 
 def sample_examples(rng: random.Random, functions: Iterator[Function], count: int) -> list[tuple[str, str]]:
-    """Draw prompts, each with the body that a habit chosen by its share writes."""
+    """Draw prompts with bodies; habits are drawn by their shares."""
     habits = rng.choices(list(HABITS), weights=list(HABITS.values()), k=count)
     return [(function.prompt, habit(function)) for habit, function in zip(habits, functions, strict=False)]
 
@@ -171,7 +171,7 @@ STAGE = SftStage(think_share=0.0, steps=1200, learning_rate=3e-3, log_every=100)
 
 @torch.no_grad()
 def report(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, functions: list[Function]) -> None:
-    """Print how many sampled bodies are of which habit, word for word."""
+    """Print each habit's share of sampled bodies, by exact match."""
     inputs = tokenizer([function.prompt for function in functions], padding=True, return_tensors="pt")
     output = model.generate(**inputs, do_sample=True, temperature=1.0, top_k=0, max_new_tokens=64)
     bodies = tokenizer.batch_decode(output[:, inputs["input_ids"].size(1) :], skip_special_tokens=True)
@@ -219,7 +219,7 @@ def main() -> None:
 
     folder = arguments.output / "tiny_coder"
     shutil.rmtree(folder, ignore_errors=True)
-    # Before the report: a tokenizer that has padded a batch saves how it did that.
+    # Save before the report: once it has padded a batch, a tokenizer saves its padding settings, too.
     save_tokenizer(tokenizer, folder)
     report(model, tokenizer, [next(functions) for _ in range(1000)])
     model.half().save_pretrained(folder)

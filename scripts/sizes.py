@@ -24,14 +24,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Print what is too large; returns the exit status."""
+    """Print files, functions and folders over their limit; return the exit status."""
     problems = list(too_large())
     print("\n".join(problems) or "Every function and folder keeps its size.")
     return int(bool(problems))
 
 
 def too_large() -> Iterator[str]:
-    """What is too large, a line each."""
+    """Yield a line per file, function or folder over its limit."""
     files = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     for folder in sorted({path.parent for path in files}):
         count = sum(path.parent == folder for path in files)
@@ -47,7 +47,7 @@ def too_large() -> Iterator[str]:
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many lines a function has without its docstring."""
+    """Count a function's lines without its docstring."""
     lines = (function.end_lineno or function.lineno) - function.lineno + 1
     first = function.body[0]
     if ast.get_docstring(function) is not None:

@@ -1,4 +1,4 @@
-"""Take the pictures of README and site: the report of a run of the quickstart, and the lab.
+"""Take screenshots for README and site: a quickstart report, and the lab page.
 
 make pictures                 # trains the quickstart first, a minute
 python scripts/take_pictures.py runs/quickstart
@@ -20,13 +20,15 @@ from playwright.sync_api import Page, sync_playwright
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 WIDTH = 1000
 HEIGHTS = {"report": 1060, "lab": 720}
-COLOURS = 64  # of a page that has few: a quarter of the size
+# Pages have few colours; a palette this small makes files a quarter of the size.
+COLOURS = 64
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-DRAWN_MS = 1500  # until charts have their size
+# Time in milliseconds for charts to reach their size.
+DRAWN_MS = 1500
 
 
 def main(run: str) -> None:
-    """Open both pages in a browser, and keep what stands at their top, and in the report also its charts."""
+    """Render the report and the lab page, and save a screenshot of each."""
     PICTURES.mkdir(exist_ok=True)
     commands = [sys.executable, "-m", "trl_grpo_ext"]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
@@ -41,7 +43,7 @@ def main(run: str) -> None:
 
 
 def take(page: Page, file: Path, name: str) -> None:
-    """Keep the top of a page as a small PNG file."""
+    """Save the top of a page as a small PNG file."""
     page.set_viewport_size({"width": WIDTH, "height": HEIGHTS[name]})
     page.goto(file.as_uri())
     page.wait_for_timeout(DRAWN_MS)

@@ -1,4 +1,4 @@
-"""Functions of two steps, as HumanEval's tasks: what the tiny coder is trained and tested on."""
+"""Python tasks in HumanEval's format: functions of two steps, to train and test the tiny coder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 ASSERTS = 6
-TRIED_INPUTS = 300  # of which the asserts are chosen
-MOST_ALIKE = 3  # asserts of the same result, beyond those that are needed
+# Random inputs per function, from which the asserts are chosen.
+TRIED_INPUTS = 300
+# Extra asserts stop at this number of equal results.
+MOST_ALIKE = 3
 
 NUMBER, TEXT, LIST, BOOL = "number", "text", "list", "bool"
 ARGUMENT_NAMES = {
@@ -30,9 +32,9 @@ ARGUMENT_NAMES = {
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a function: what it takes and gives, its name, and how it is said and written.
+    """A step of a function: input and output types, name, English words and Python code.
 
-    In `says` and `code`, `{a}`, `{b}` and `{c}` stand for its arguments, and `{k}` for a constant.
+    In `says` and `code`, `{a}`, `{b}` and `{c}` stand for the arguments, and `{k}` for a constant.
     """
 
     takes: tuple[str, ...]
@@ -74,7 +76,7 @@ FIRST_STEPS = (
     Step((TEXT,), TEXT, "trunk", "{a} without its last {k} letters", "{a}[:-{k}]"),
     Step((TEXT, TEXT), TEXT, "joined", "{a} followed by {b}", "{a} + {b}"),
 )
-# Here `{a}` is what the first step gives.
+# Here `{a}` is the result of the first step.
 SECOND_STEPS = (
     Step((NUMBER,), NUMBER, "raised", "{a}, plus {k}", "{a} + {k}"),
     Step((NUMBER,), NUMBER, "lowered", "{a}, minus {k}", "{a} - {k}"),
@@ -98,7 +100,7 @@ LARGEST_CONSTANT = {NUMBER: 20, LIST: 9, TEXT: 9}
 
 @dataclass(frozen=True)
 class Function:
-    """A function of two steps, with its constants and the names of its arguments."""
+    """A function of two steps, with its constants and argument names."""
 
     first: Step
     second: Step
@@ -108,13 +110,13 @@ class Function:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other functions, whatever its arguments are called."""
+        """Identify the function regardless of argument names: types, and code of both steps with constants."""
         first = self.first.code.replace("{k}", str(self.first_constant))
         return (*self.first.takes, first, self.second.code.replace("{k}", str(self.second_constant)))
 
     @property
     def may_be_kept_aside(self) -> bool:
-        """Half of all functions, by a coin that always falls the same, so that the model reads some of every kind."""
+        """Select half of all functions by a hash, so that the model still reads functions of every kind."""
         return zlib.crc32(repr(self.key).encode()) % 2 == 0
 
     @property
@@ -122,13 +124,13 @@ class Function:
         return f"{self.second.name}_{self.first.name}"
 
     def filled(self, template: str, step: Step, *values: str) -> str:
-        """The words or code of a step with its constant and values filled in."""
+        """Fill the step's constant and values into a template of words or code."""
         constant = self.first_constant if step is self.first else self.second_constant
         return template.format(k=constant, **dict(zip("abc", values, strict=False)))
 
     @property
     def prompt(self) -> str:
-        """The signature and docstring, as the model is asked."""
+        """Return the prompt: signature and docstring."""
         said = self.filled(self.second.says, self.second, self.filled(self.first.says, self.first, *self.arguments))
         return f'def {self.name}({", ".join(self.arguments)}):\n    """Return {said}."""\n'
 
@@ -141,7 +143,7 @@ class Function:
         return self.filled(self.second.code, self.second, self.first.name)
 
     def compiled(self, code: str) -> Callable[..., Any]:
-        """The code of a body as a function of the arguments."""
+        """Compile a function body, and return the function."""
         names: dict[str, Any] = {}
         exec(f"def function({', '.join(self.arguments)}):\n{code}", names)
         made: Callable[..., Any] = names["function"]
@@ -149,42 +151,45 @@ class Function:
 
 
 def right(function: Function) -> str:
-    """Do one step after the other."""
+    """Write a correct body: first step, then second step."""
     return f"    {function.first.name} = {function.first_code}\n    return {function.second_code}\n"
 
 
 def hasty(function: Function) -> str:
-    """Forget the second step."""
+    """Write a body without the second step."""
     return f"    return {function.first_code}\n"
 
 
 def skips(function: Function) -> str:
-    """Forget the first step. The model does not read this one; the tests have to fail it all the same."""
+    """Write a body without the first step.
+
+    The model never reads such bodies; the tests must fail them all the same.
+    """
     return f"    return {function.filled(function.second.code, function.second, function.arguments[0])}\n"
 
 
 def prints(function: Function) -> str:
-    """Print what should be returned."""
+    """Write a body that prints its result instead of returning it."""
     return f"    {function.first.name} = {function.first_code}\n    print({function.second_code})\n"
 
 
 def later(_: Function) -> str:
-    """Leave it for later."""
+    """Write a placeholder body: `pass`."""
     return "    pass\n"
 
 
 def leaves(_: Function) -> str:
-    """End the process as if all were well."""
+    """Write a body that ends the process with exit status 0."""
     return "    raise SystemExit(0)\n"
 
 
-# The habits, and the shares of the bodies that the model reads. The first is the share that is right when GRPO starts,
-# less what the model cannot do: most groups of eight should hold one that is right, and leave something to learn.
+# Habits and their shares of the supervised data. The share of `right` sets the pass rate at the start of GRPO (lower,
+# since the model fails some tasks): most groups of eight should contain a right body and a wrong body.
 HABITS: dict[Callable[[Function], str], float] = {right: 0.40, hasty: 0.27, prints: 0.18, later: 0.08, leaves: 0.07}
 
 
 def sample_function(rng: random.Random) -> Function:
-    """Draw a function: two steps that fit, each pair of them as likely as any other, then constants and names."""
+    """Draw a random function: two steps with matching types, then constants and argument names."""
     first = rng.choice(FIRST_STEPS)
     second = rng.choice([step for step in SECOND_STEPS if step.takes == (first.gives,)])
     pools = {kind: rng.sample(names, k=len(names)) for kind, names in ARGUMENT_NAMES.items()}
@@ -199,7 +204,7 @@ def sample_function(rng: random.Random) -> Function:
 
 
 def sample_input(rng: random.Random, kind: str) -> Any:
-    """Draw a value for an argument."""
+    """Draw a random argument of a given type."""
     if kind == NUMBER:
         return rng.randint(-20, 40) if rng.random() < 0.7 else rng.randint(0, 6)
     if kind == LIST:
@@ -208,7 +213,7 @@ def sample_input(rng: random.Random, kind: str) -> Any:
 
 
 def neighbours(function: Function) -> Iterator[Function]:
-    """Functions that differ in one constant or one step."""
+    """Yield functions that differ from `function` in a single constant or step."""
     one, two = function.first_constant, function.second_constant
     for first, second in ((one - 1, two), (one + 1, two), (one, two - 1), (one, two + 1)):
         yield Function(function.first, function.second, first, second, function.arguments)
@@ -221,7 +226,7 @@ def neighbours(function: Function) -> Iterator[Function]:
 
 
 def fails(rival: Callable[..., Any], values: tuple[Any, ...], expected: Any) -> bool:
-    """Whether a rival's result is another, or none."""
+    """Say whether a rival function returns a wrong result, or raises."""
     try:
         result = rival(*values)
     except (ArithmeticError, ValueError, TypeError):
@@ -230,9 +235,10 @@ def fails(rival: Callable[..., Any], values: tuple[Any, ...], expected: Any) -> 
 
 
 def sample_asserts(rng: random.Random, function: Function) -> list[str] | None:
-    """Choose inputs that tell the function from its neighbours, and from what forgets a step; None if there are none.
+    """Choose asserts that separate the function from its neighbours, and from bodies without a step.
 
-    Neighbours that no input tells apart are the same function.
+    Return None if no input separates these bodies, or all asserts have equal results. A neighbour that no input
+    separates computes the same function.
     """
     solution = function.compiled(right(function))
     tried = [tuple(sample_input(rng, kind) for kind in function.first.takes) for _ in range(TRIED_INPUTS)]
@@ -250,7 +256,10 @@ def sample_asserts(rng: random.Random, function: Function) -> list[str] | None:
 
 
 def cover(failed: list[set[str]]) -> list[int]:
-    """Choose few of the cases so that whatever fails any of them fails one of those."""
+    """Choose few cases that together fail every rival; a greedy set cover.
+
+    `failed` holds for each case the rivals that fail it.
+    """
     missing = set().union(*failed)
     chosen: list[int] = []
     while missing:
@@ -261,7 +270,7 @@ def cover(failed: list[set[str]]) -> list[int]:
 
 
 def fill_up(chosen: list[int], results: list[str]) -> list[int]:
-    """Add cases, not too many of them with the same result."""
+    """Add cases up to `ASSERTS`, with at most `MOST_ALIKE` equal results."""
     alike = Counter(results[index] for index in chosen)
     for index, result in enumerate(results):
         if len(chosen) < ASSERTS and index not in chosen and alike[result] < MOST_ALIKE:
@@ -271,7 +280,7 @@ def fill_up(chosen: list[int], results: list[str]) -> list[int]:
 
 
 def task(rng: random.Random, function: Function, task_id: str) -> dict[str, str] | None:
-    """The row of a function, in HumanEval's columns."""
+    """Build a dataset row in HumanEval's columns; None without asserts that separate the function."""
     asserts = sample_asserts(rng, function)
     if asserts is None:
         return None
@@ -285,7 +294,7 @@ def task(rng: random.Random, function: Function, task_id: str) -> dict[str, str]
 
 
 def sample_tasks(rng: random.Random, count: int) -> tuple[list[dict[str, str]], set[tuple[str, ...]]]:
-    """Draw tasks, no two of the same function, and the keys of the functions."""
+    """Draw rows of distinct functions; return them with the functions' keys."""
     rows: list[dict[str, str]] = []
     keys: set[tuple[str, ...]] = set()
     while len(rows) < count:
@@ -300,7 +309,7 @@ def sample_tasks(rng: random.Random, count: int) -> tuple[list[dict[str, str]], 
 
 
 def write_rows(path: Path, rows: list[dict[str, str]]) -> None:
-    """Write the rows as lines of JSON."""
+    """Write rows as JSON Lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)

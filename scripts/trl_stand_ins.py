@@ -1,8 +1,8 @@
-"""What TRL's tests would fetch from the Hub, made here: tiny models with random weights, and a few lines of text.
+"""Stand-ins for the Hub downloads of TRL's tests: tiny random models, and a few lines of text.
 
-This is a pytest plugin (`-p trl_stand_ins`), which `scripts/trl_tests.py` uses. The models lie in a folder that has the
-layout of the Hub's cache, so they are loaded by the names that TRL's tests give. With `TRL_TESTS_WITH=verified` in the
-environment, the tests find `VerifiedGRPOTrainer` and `VerifiedGRPOConfig` under the names of TRL's own.
+This is a pytest plugin (`-p trl_stand_ins`) for `scripts/trl_tests.py`. The models' folder has the layout of the Hub's
+cache, so TRL's tests load them by their usual names. With `TRL_TESTS_WITH=verified` in the environment,
+`VerifiedGRPOTrainer` and `VerifiedGRPOConfig` replace TRL's own classes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERIFIED = os.environ.get("TRL_TESTS_WITH") == "verified"
 END, PAD = "<|im_end|>", "<|endoftext|>"
 MARKS = {151_643: PAD, 151_644: "<|im_start|>", 151_645: END, 151_657: "<tool_call>", 151_658: "</tool_call>"}
 MARKS |= {151_665: "<tool_response>", 151_666: "</tool_response>", 151_667: "<think>", 151_668: "</think>"}
-# The tests of tools write completions as the ids of Qwen's tokens. The first 256 are bytes, in GPT-2's order.
+# Tests of tools write completions as Qwen token ids. The first 256 ids are bytes, in GPT-2's order.
 TOKENS = {
     293: " b", 314: " {", 330: ' "', 397: ">\n", 411: "out", 450: "de", 497: '",', 522: "</", 606: "name", 788: '":',
     894: " any", 927: "sh", 944: "'t", 1318: "text", 1414: " know", 1513: " don", 2765: " won", 4913: '{"', 5212: ' {"',
@@ -36,9 +36,9 @@ SHAPE: dict[str, Any] = {
     "num_key_value_heads": 2, "bos_token_id": None, "dtype": "bfloat16",
 }  # fmt: skip
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
-# Of each model: the chat template, one of those in TRL, and what its class needs beside the shape. Its name holds its
-# class. Only models of Qwen3 have Qwen's ids, as a large vocabulary makes every step slow. Models that read images are
-# not made: their tests are left out.
+# Each model's chat template (from TRL) and the settings of its class besides `SHAPE`. The model's name contains its
+# class. Only Qwen3 models have Qwen's token ids, since a large vocabulary slows down every step. Vision models are not
+# made: their tests are left out.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-Qwen2ForCausalLM-2.5": ("qwen2_5", {}),
     "tiny-Qwen2ForSequenceClassification-2.5": ("qwen2_5", {"num_labels": 1}),
@@ -63,12 +63,12 @@ class RemoteForCausalLM(LlamaForCausalLM):
     config_class = RemoteConfig
 """
 
-# How many words of each line of `import this` make a prompt of TRL's data set `zen`.
+# Number of words from each line of `import this` that form a prompt of TRL's dataset `zen`.
 WORDS = (4, 2, 3, 1, 4, 3, 1, 4, 3, 3, 2, 6, 6, 11, 2, 4, 7, 5, 5)
 
 
 def make_models(cache: Path) -> None:
-    """Make the models that are not there yet, in the layout of the Hub's cache."""
+    """Create missing models in the layout of the Hub's cache."""
     import torch
     import transformers
     from trl import chat_template_utils
@@ -90,11 +90,12 @@ def make_models(cache: Path) -> None:
         if remote:
             make_remote(snapshot)
         (folder / "refs").mkdir()
-        (folder / "refs" / "main").write_text(REVISION)  # the last, as a sign that the model is whole
+        # Written last: marks the model as complete.
+        (folder / "refs" / "main").write_text(REVISION)
 
 
 def make_remote(snapshot: Path) -> None:
-    """Make this a model whose class comes with it, which is loaded only where that is allowed."""
+    """Add custom model code to a snapshot; it loads only with `trust_remote_code`."""
     (snapshot / "modeling_remote.py").write_text(REMOTE)
     config = json.loads((snapshot / "config.json").read_text())
     of = {"AutoConfig": "RemoteConfig", "AutoModelForCausalLM": "RemoteForCausalLM"}
@@ -104,7 +105,7 @@ def make_remote(snapshot: Path) -> None:
 
 
 def make_tokenizer(template: str, *, wide: bool) -> Any:
-    """A tokenizer of bytes; a wide one has Qwen's ids too, for completions that the tests write as ids."""
+    """Make a byte-level tokenizer; `wide` adds Qwen's token ids, for tests that write completions as ids."""
     from tokenizers import Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
     from transformers import PreTrainedTokenizerFast
@@ -126,7 +127,7 @@ def make_tokenizer(template: str, *, wide: bool) -> Any:
 
 
 def load_dataset(path: str, name: str, split: str | None = None, *, streaming: bool = False) -> Any:
-    """The data set `zen`, as `datasets.load_dataset` would give it: 17 rows of training and 2 of test."""
+    """Return the dataset `zen` like `datasets.load_dataset`: 17 training rows and 2 test rows."""
     from datasets import Dataset, DatasetDict, IterableDatasetDict
 
     if path != f"{OWNER}/zen":
@@ -146,14 +147,14 @@ def load_dataset(path: str, name: str, split: str | None = None, *, streaming: b
 
 
 def unknown_package(name: str) -> Any:
-    """What `trl.import_utils` says of a package that it no longer asks for, when the tests are of an earlier TRL."""
+    """Answer False for a package check that an installed TRL no longer has, but tests of an earlier TRL call."""
     if name.startswith("is_") and name.endswith("_available"):
         return lambda: False
     raise AttributeError(name)
 
 
 def pytest_configure() -> None:
-    """Before the tests are imported: their data, and the trainer that they get."""
+    """Replace dataset loading and, if asked, TRL's trainer, before tests are imported."""
     import datasets
     import trl
     from trl import import_utils
@@ -164,4 +165,5 @@ def pytest_configure() -> None:
         from trl_grpo_ext import VerifiedGRPOConfig, VerifiedGRPOTrainer
 
         trl.GRPOTrainer, trl.GRPOConfig = VerifiedGRPOTrainer, VerifiedGRPOConfig
-    trl.GRPOConfig.__init__ = partialmethod(trl.GRPOConfig.__init__, bf16=False, num_train_epochs=1)  # for speed
+    # Faster tests: a CPU has no fast bf16, and an epoch is enough.
+    trl.GRPOConfig.__init__ = partialmethod(trl.GRPOConfig.__init__, bf16=False, num_train_epochs=1)

@@ -30,18 +30,19 @@ from trl_stand_ins import make_models
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / "build" / "trl-tests"
 TESTS = "tests/test_grpo_trainer.py"
-LEFT_OUT = "not VLM and not Slow"  # classes whose tests need models that read images, and a GPU
+# Leaves out test classes that need vision models or a GPU.
+LEFT_OUT = "not VLM and not Slow"
 TRAINERS = {"trl": "TRL's GRPOTrainer", "verified": "VerifiedGRPOTrainer"}
 
 
 def main() -> int:
-    """Run the tests with both trainers, and compare; returns the exit status."""
+    """Run the tests with both trainers, and compare results; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", type=Path, help="a copy of TRL's repository, at the tag of the TRL that is installed")
     arguments, for_pytest = parser.parse_known_args()
     if not (arguments.source / TESTS).is_file():
         parser.error(f"{arguments.source} has no {TESTS}: it must be a copy of TRL's repository (see --help)")
-    # A copy of the tests alone: beside TRL's source, they would import that instead of the TRL that is installed.
+    # Copy the tests only: next to TRL's source, they would import the source instead of the installed TRL.
     shutil.rmtree(WORK / "tests", ignore_errors=True)
     shutil.copytree(arguments.source / "tests", WORK / "tests")
     make_models(WORK / "hub")
@@ -60,7 +61,7 @@ def main() -> int:
 
 
 def outcomes(trainer: str, for_pytest: list[str]) -> dict[str, str]:
-    """How each test ends with this trainer: passed, failed, error or skipped."""
+    """Run the tests with a trainer, and return each test's result: passed, failed, error or skipped."""
     report = WORK / f"{trainer}.xml"
     report.unlink(missing_ok=True)
     settings = {
@@ -79,7 +80,7 @@ def outcomes(trainer: str, for_pytest: list[str]) -> dict[str, str]:
 
 
 def outcome(case: ElementTree.Element) -> str:
-    """How a test ended, from its entry in pytest's report."""
+    """Read a test's result from its entry in pytest's report."""
     ends = {"failure": "failed", "error": "error", "skipped": "skipped"}
     return next((ends[child.tag] for child in case if child.tag in ends), "passed")
 

@@ -1,1 +1,1 @@
-"""The audit of a reward: probes with known verdicts, and a small policy that is trained against it."""
+"""Audit a reward: score probes with known verdicts, and train a small policy against the reward."""

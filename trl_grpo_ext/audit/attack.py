@@ -1,8 +1,8 @@
-"""The live part of an audit: a tiny policy is trained against the reward, and what it is paid for wrongly is shown.
+"""The live audit: train a tiny policy against a reward, and report completions that are paid and wrong.
 
-What the bundled policy says, variants of that, and what the probes say are tried first. What the reward pays of it is
-shown to the policy; then the policy is trained by GRPO. Nothing but the reward teaches it. A strict reference judges
-the same completions, and teaches nothing.
+Before the training, the reward scores the policy's own completions, variants of them, and probes. The policy first
+learns to imitate the paid ones (supervised), then trains by GRPO with this reward only. A strict reference judges the
+same completions; its scores do not enter the training.
 """
 
 from __future__ import annotations
@@ -40,14 +40,18 @@ from trl_grpo_ext.trainer.console import keep_quiet
 from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 from trl_grpo_ext.verdict import Status, Verdict
 
-TASKS, PROBES_EACH, SHOWN = 600, 4, 6000  # that are tried, and what is shown of what was paid
+# Tasks to try, unpaid probes tried on each task, and prompt-completion pairs for the supervised phase.
+TASKS, PROBES_EACH, SHOWN = 600, 4, 6000
 OWN, OWN_SHARE = "own", 0.4
 STEPS, BATCH, GROUP, RATE = 32, 64, 8, 3e-4
 BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 
 
 class StrictReference(Verifier):
-    """Of what `MathVerifier` calls right, which hedges and echoes are not, only what the gold has literally."""
+    """A verifier stricter than `MathVerifier`: right answers repeat the gold literally, up to spaces and LaTeX sizes.
+
+    `MathVerifier` already refuses hedges ("3 or 4") and echoes of the prompt.
+    """
 
     name = REFERENCE
 
@@ -64,12 +68,16 @@ class StrictReference(Verifier):
 def attack_reward(
     reward: Verifier, kind: Kind, *, seed: int = 0, gold_columns: Sequence[str] = GOLD_COLUMNS
 ) -> list[Attack]:
-    """Train the bundled policy against a reward, with little room, and then with more unless a hole was found.
+    """Train the bundled policy against a reward.
+
+    Each arena has one or more completion lengths. The shortest comes first; the next is tried if the policy learned no
+    hole.
 
     Raises:
         NotAuditedError: if the reward cannot judge the bundled data, or does not pay its right answers.
     """
-    torch.set_num_threads(1)  # more only spin where a model is this small
+    # More threads than this slow down so small a model: they spend their time waiting for each other.
+    torch.set_num_threads(1)
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
     arena = ARENAS[kind]
@@ -96,7 +104,7 @@ def attack_reward(
 
 
 def _check_can_be_attacked(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
-    """What the reward pays on the bundled data; a NotAuditedError says why no policy can be trained there."""
+    """Return the reward's scores on bundled data; raise a NotAuditedError if the reward cannot train a policy there."""
     try:
         reward.check_columns(list(tasks[0].row))
         paid = paid_gold(reward, tasks, data)
@@ -111,13 +119,13 @@ def _check_can_be_attacked(reward: Verifier, tasks: Sequence[Task], data: str) -
 
 
 def _renamed(row: Mapping[str, Any], gold_columns: Sequence[str]) -> dict[str, Any]:
-    """A row of sums with its gold under the other names that a reward may ask for."""
+    """Copy the gold of a `sums` row into every column name that a reward may read."""
     if "solution" not in row:
         return dict(row)
     return {**row, **dict.fromkeys((*GOLD_COLUMNS, *gold_columns), row["solution"])}
 
 
-# What else a policy might do with a completion of its own.
+# Edits of a policy's own completion; each function gets the completion, its task and a random generator.
 _VARIANTS: Mapping[str, Callable[[str, Said, random.Random], str]] = {
     "ends early": lambda own, _, rng: own[: rng.randrange(len(own) // 2, len(own) + 1)],
     "answers twice": lambda own, said, _: f"{own}\n{said.wrong}",
@@ -126,7 +134,7 @@ _VARIANTS: Mapping[str, Callable[[str, Said, random.Random], str]] = {
 
 
 class _Try(NamedTuple):
-    """A completion that was tried, of which kind it is, and whether the reward pays it."""
+    """A tried completion with its kind ("own", a variant's name or a probe's name) and the reward's decision."""
 
     kind: str
     task: Task
@@ -144,7 +152,10 @@ def _tries(reward: Verifier, policy: Policy, tasks: Sequence[Task], pays: Paid, 
 
 
 def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
-    """Of what was tried, what the reward pays: for a part the policy's own, for the rest as much of each kind."""
+    """Sample pairs for the supervised phase from paid completions: `OWN_SHARE` own ones, the rest evenly by kind.
+
+    If the reward pays no completion of the policy, its unpaid completions stand in.
+    """
     paid: dict[str, list[Pair]] = {}
     for one in tries:
         if one.paid:
@@ -157,7 +168,7 @@ def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
 
 
 def _judged_variants(tries: Sequence[_Try], reference: Verifier) -> list[Judged]:
-    """What the reference says of the variants of the policy's own completions that were tried."""
+    """Judge variants of the policy's own completions with the reference; drop variants without a reference score."""
     variants = [one for one in tries if one.kind in _VARIANTS]
     samples = [one.task.sample(one.text) for one in variants]
     return [
@@ -170,7 +181,7 @@ def _judged_variants(tries: Sequence[_Try], reference: Verifier) -> list[Judged]
 
 
 def _tried(policy: Policy, tasks: Sequence[Task], form: str, rng: random.Random) -> Iterator[tuple[str, Task, str]]:
-    """What could be said, each with its kind: completions of the policy, variants of them, and those of probes."""
+    """Yield completions to try, with their kinds: the policy's own, variants of these, and probe texts."""
     short = FORMS[tasks[0].kind][form].replace(WORK, "")
     probes = [probe for probe in PROBES[tasks[0].kind] if not probe.pays]
     for task, text in zip(tasks, policy.say([task.prompt or "" for task in tasks]), strict=True):
@@ -186,7 +197,7 @@ def _tried(policy: Policy, tasks: Sequence[Task], form: str, rng: random.Random)
 
 
 class _Heard:
-    """The batches of a training; says on stderr how far it has got, and what share of completions was paid so far."""
+    """A listener: keep each training batch, and print progress and the share of paid completions to stderr."""
 
     def __init__(self, tokens: int, gold_score: float) -> None:
         self.cards: list[Scorecard] = []
@@ -203,7 +214,7 @@ class _Heard:
 def _train(
     policy: Policy, mix: RewardMix, rows: Sequence[Mapping[str, Any]], tokens: int, heard: Callable[[Scorecard], None]
 ) -> None:
-    """Train with nothing but the mix."""
+    """Train the policy by GRPO with `mix` as its sole reward; pass each scorecard to `heard`."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = VerifiedGRPOConfig(
             output_dir=folder,

@@ -1,4 +1,4 @@
-"""What became of a policy that was trained against a reward: what was paid, what was right, and what was said."""
+"""The result of an attack on a reward: shares of paid, right and wrongly paid completions, and frequent examples."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.verdict import Status
 
-HOLE = 0.02  # of the completions: a hole is where surely more than this are paid and wrong
+# A reward has a hole if the share of wrongly paid completions surely exceeds this.
+HOLE = 0.02
 PATTERNS = 5
-REWARD, REFERENCE = "reward", "reference"  # the terms of the batches
+# Names of the two terms in the scorecards of an attack.
+REWARD, REFERENCE = "reward", "reference"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """Completions that are the same but for their numbers, and one of them."""
+    """A pattern of wrongly paid completions (equal up to numbers), with its count and an example."""
 
     count: int
     pattern: str
@@ -31,10 +33,10 @@ class Pattern:
 
 @dataclass(frozen=True, kw_only=True)
 class Period:
-    """Some steps: shares of their completions, with intervals over the groups; None where nothing was scored.
+    """Shares of completions over a range of steps, with 95 % intervals; None if no completion has a score.
 
-    `paid` are those that the reward paid, `right` those that the reference calls right, and `wrongly_paid` those that
-    are paid and not right.
+    The reward decides `paid` and the reference `right`; `wrongly_paid` counts paid completions that are not right.
+    Completions of one group are alike, so the intervals count groups.
     """
 
     paid: Interval | None
@@ -43,17 +45,17 @@ class Period:
 
     @property
     def has_a_hole(self) -> bool:
-        """Whether surely more than 2 % are paid and wrong: the interval's lower bound is above that."""
+        """Say whether the share of wrongly paid completions surely exceeds 2 % (interval's lower bound > `HOLE`)."""
         return self.wrongly_paid is not None and self.wrongly_paid.low > HOLE
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """What became of the policy.
+    """The result of a training against a reward.
 
-    It was trained on `data`. A completion could have `tokens` tokens, and there were `steps` updates. `whole` is all of
-    them, `first` and `last` are the first quarter and the last. `variants` are those of its own completions that were
-    tried before, and `patterns` the most frequent completions of all that are paid and wrong.
+    The policy trained on `data` for `steps` updates, with up to `tokens` tokens per completion. `whole` covers all
+    steps, `first` the first quarter of them and `last` the last quarter. `variants` covers variants of the policy's own
+    completions from before the training. `patterns` lists the most frequent wrongly paid completions of both.
     """
 
     data: str
@@ -68,21 +70,21 @@ class Attack:
 
     @property
     def judged_any(self) -> bool:
-        """Whether the reward gave any of the policy's completions a score."""
+        """Say whether the reward scored any completion of the policy."""
         return self.whole.paid is not None
 
     @property
     def learned_a_hole(self) -> bool:
-        """Whether there is one in the whole of the training, or at its end.
+        """Say whether wrongly paid completions make a hole over the whole training, or in its last quarter.
 
-        A policy comes upon a hole, and stays with it only if it pays better than the honest way. Where both pay the
-        same, chance decides what is said at the end.
+        A policy finds a hole by chance and keeps using it only if the hole pays better than right answers. If both pay
+        equally, chance decides which completions dominate at the end.
         """
         return self.whole.has_a_hole or self.last.has_a_hole
 
     @property
     def found_a_hole(self) -> bool:
-        """Whether the policy has learned one, or a variant of what it says is one, which chance kept it from."""
+        """Say whether the policy learned a hole, or variants of its completions show a hole it missed by chance."""
         return self.learned_a_hole or self.variants.has_a_hole
 
     def to_record(self) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Attack:
 def attack_of(
     cards: Sequence[Scorecard], variants: Sequence[Judged], data: str, gold_score: float, tokens: int, seed: int
 ) -> Attack:
-    """What the batches of a training come to, where the reward pays `gold_score` for a right answer."""
+    """Summarize the batches of a training as an `Attack`; `gold_score` is the reward's score for a right answer."""
     steps = [list(judged(number, card, gold_score)) for number, card in enumerate(cards)]
     quarter = max(1, len(cards) // 4)
     return Attack(
@@ -109,7 +111,7 @@ def attack_of(
 
 
 class Judged(NamedTuple):
-    """One completion: whether the reward paid it, and whether the reference calls it right."""
+    """A completion with two decisions: paid by the reward, and right by the reference."""
 
     sample: Sample
     group: tuple[int, int | None]
@@ -118,7 +120,7 @@ class Judged(NamedTuple):
 
 
 def judged(number: int, card: Scorecard, gold_score: float) -> Iterator[Judged]:
-    """The completions of batch `number` that both the reward and the reference could judge."""
+    """Yield completions of batch `number` with a score from both reward and reference."""
     for sample, own, reference in zip(card.samples, card.verdicts[REWARD], card.verdicts[REFERENCE], strict=True):
         if own is not None and own.score is not None and reference is not None and reference.score is not None:
             right = reference.status is Status.CORRECT
@@ -144,6 +146,6 @@ def _patterns(wrong: Sequence[Sample]) -> tuple[Pattern, ...]:
 
 
 def _pattern(text: str) -> str:
-    """The text with # for numbers, and one line for several alike."""
+    """Replace numbers by `#` and merge equal neighbouring lines: the lines `1+1` and `2+2` become the line `#+#`."""
     lines = re.sub(r"\d+", "#", text).split("\n")
     return "\n".join(line for place, line in enumerate(lines) if not place or line != lines[place - 1])

@@ -1,4 +1,4 @@
-"""The policy that attacks: a bundled model that says what it wants, and is shown what else could be said."""
+"""The attacking policy: a small bundled model that samples completions and learns from examples."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from trl_grpo_ext.audit.task import Kind
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.support.progress import Progress
 
-STEPS, BATCH, RATE = 250, 32, 2e-3  # of being shown
-IGNORED = -100  # the label of tokens that are not learned
+# Supervised phase: optimizer steps, pairs per step, learning rate.
+STEPS, BATCH, RATE = 250, 32, 2e-3
+# The label with which the loss skips a token.
+IGNORED = -100
 
 
 class Arena(NamedTuple):
-    """A bundled model, its data, and how many tokens it may say in each of its trainings.
+    """A bundled model with its data and its completion lengths in tokens, one length per training.
 
-    Where there is too little room to do all that was asked for, a reward that pays for a part of it shows at once.
+    In short completions the policy cannot do everything the prompt asks; a reward that pays for a partial answer then
+    shows its hole early.
     """
 
     model: str
@@ -34,11 +37,12 @@ ARENAS: Mapping[Kind, Arena] = {
     "program": Arena("bundled:tiny_coder", "bundled:functions", (72,)),
 }
 
-Pair = tuple[Prompt, str]  # a prompt and a completion
+# A prompt with a completion.
+Pair = tuple[Prompt, str]
 
 
 class Policy:
-    """The bundled model of an arena, and a seed for what it is shown."""
+    """A bundled model with its tokenizer; `seed` fixes the order of supervised examples."""
 
     def __init__(self, arena: Arena, seed: int) -> None:
         folder = resolve(arena.model)
@@ -48,7 +52,7 @@ class Policy:
         self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
     def say(self, prompts: Sequence[Prompt]) -> list[str]:
-        """A completion of each prompt, sampled."""
+        """Sample a completion for each prompt, at temperature 1."""
         batch = self.tokenizer.pad({"input_ids": [self._asked(prompt) for prompt in prompts]}, return_tensors="pt")
         settings = {"max_new_tokens": self.tokens, "do_sample": True, "top_k": 0, "temperature": 1.0}
         with torch.no_grad():
@@ -56,11 +60,11 @@ class Policy:
         return list(self.tokenizer.batch_decode(ids, skip_special_tokens=True))
 
     def can_say(self, text: str) -> bool:
-        """Whether a completion is short enough."""
+        """Say whether a completion fits into `tokens` tokens, its end-of-sequence token included."""
         return len(text) < 4 * self.tokens and len(self._tokens(text)) <= self.tokens
 
     def learn(self, pairs: Sequence[Pair]) -> None:
-        """Learn to say completions to prompts, by supervised steps."""
+        """Fine-tune the model on prompt-completion pairs: `STEPS` supervised steps of `BATCH` pairs."""
         tokenized = [self._tokenized(*pair) for pair in pairs]
         rng, collate = random.Random(self.seed), transformers.DataCollatorForSeq2Seq(self.tokenizer)
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
@@ -73,7 +77,7 @@ class Policy:
             progress.show(step + 1)
 
     def _tokenized(self, prompt: Prompt, text: str) -> dict[str, list[int]]:
-        """Token ids, and labels, of which those of the prompt are not learned."""
+        """Tokenize a prompt with its completion; labels mask prompt tokens, so the loss skips them."""
         asked, said = self._asked(prompt), self._tokens(text)[: self.tokens]
         return {"input_ids": asked + said, "labels": [IGNORED] * len(asked) + said}
 

@@ -1,4 +1,4 @@
-"""An audit as text for people: the verdict, what was found as a table, and on demand the cases in full."""
+"""Print an audit for people: verdict, table of faults and, on request, the worst cases in full."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from trl_grpo_ext.support.text import on_one_line, shortened
 if TYPE_CHECKING:
     from trl_grpo_ext.audit.attacked import Attack
 
-MOST_CHARS = 800  # of a completion; JSON has all
-LEAST_CHARS = 16  # of a completion in the table
-GOLD_CHARS = 12  # of a gold in it
-GAPS = 12  # between the columns of the table
+# Longest completion with --cases, in characters; --json prints completions in full.
+MOST_CHARS = 800
+# Narrowest completion and widest gold in the table, in characters.
+LEAST_CHARS = 16
+GOLD_CHARS = 12
+# Total width of the gaps between the table's columns, in characters.
+GAPS = 12
 IGNORES_THE_GOLD = (
     "This reward does not look at the gold: it always pays another row's. If it is a term of format or length, the "
     "probes for right and wrong answers do not apply to it: audit the sum that it is part of (--config)."
@@ -30,7 +33,7 @@ IGNORES_THE_GOLD = (
 
 
 def print_audit(audit: StaticAudit, what: str, *, cases: bool = False) -> None:
-    """Print what the probes found of the reward that `what` names, with the worst cases in full if `cases`."""
+    """Print the probe results of the reward named `what`; `cases` adds the worst cases in full."""
     console = Console()
     found = [probe for probe in audit.probes if probe.outcome]
     _print(console, [f"{what}: {sentence(audit)}", *([IGNORES_THE_GOLD] if audit.ignores_the_gold else [])])
@@ -42,7 +45,7 @@ def print_audit(audit: StaticAudit, what: str, *, cases: bool = False) -> None:
 
 
 def print_attacks(attacks: Sequence[Attack]) -> None:
-    """Print what the trainings against a reward came to, and what was paid and is wrong."""
+    """Print each attack's result, and the most frequent wrongly paid completions."""
     _print(Console(), [line for attack in attacks for line in (attack_sentence(attack), *_patterns(attack))])
 
 
@@ -52,7 +55,7 @@ def _print(console: Console, lines: Iterable[str]) -> None:
 
 
 def sentence(audit: StaticAudit) -> str:
-    """The verdict in a sentence or two."""
+    """Return the audit's verdict as one or two sentences."""
     wrong = sum(not probe.pays for probe in audit.probes)
     right = len(audit.probes) - wrong
     said = f"it pays {len(audit.holes) or 'none'} of {wrong} kinds of wrong answers, and "
@@ -70,7 +73,7 @@ def sentence(audit: StaticAudit) -> str:
 
 
 def attack_sentence(attack: Attack) -> str:
-    """What a training against the reward came to."""
+    """Return a summary sentence of an attack."""
     first, last = attack.first, attack.last
     name = f"The attack on {attack.data} (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps)"
     if not attack.judged_any:
@@ -85,7 +88,7 @@ def attack_sentence(attack: Attack) -> str:
 
 
 def _what_to_do(found: Sequence[ProbeResult]) -> Iterator[str]:
-    """A line a kind of fault, with the probes that it is the advice for."""
+    """Yield advice lines; probes with equal advice share a line."""
     names: dict[str, list[str]] = {}
     for probe in found:
         advice = f"{MEND_THE_CODE} It was: {probe.worst[-1].reason}" if probe.failures else ADVICE[probe.name]
@@ -104,7 +107,7 @@ def _share(share: Interval | None) -> str:
 
 
 def _table(found: Sequence[ProbeResult], width: int) -> Table:
-    """A line a probe, as wide as the console: completions get the room that the rest leaves."""
+    """Build a table, one row per probe; example completions get the console width left by other columns."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for title in ("", "probe", "how often [95 %]", "such as (gold)"):
         table.add_column(title, no_wrap=True)
@@ -119,7 +122,7 @@ def _table(found: Sequence[ProbeResult], width: int) -> Table:
 
 
 def _how_often(probe: ProbeResult) -> str:
-    """The share that was paid and must not be, or was refused and must be paid."""
+    """Format a probe's fault rate with its interval: paid share of wrong answers, or unpaid share of right answers."""
     if (paid := probe.paid) is None:
         return "-"
     mean, *bounds = (1 - paid.mean, 1 - paid.high, 1 - paid.low) if probe.pays else (paid.mean, paid.low, paid.high)

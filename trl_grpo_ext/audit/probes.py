@@ -1,6 +1,6 @@
-"""The probes: completions of which it is known whether a reward may pay them. One table for answers, one for programs.
+"""Probes: completions that a correct reward must pay, or must refuse. One table for answers, one for programs.
 
-To add one, write what it says as a function of `Said`, and put it into the table of its kind.
+To add a probe, write its text as a function of `Said`, and put it into the table of its kind.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from trl_grpo_ext.sandbox.job import CallSuite
 from trl_grpo_ext.support.text import did_you_mean
 
 MARK = "ANSWER"
-OTHER = "another row's gold"  # the probe that a reward pays which does not look at its own row's
+# The name of a probe: a reward that ignores the row's gold pays it.
+OTHER = "another row's gold"
 THOUGHT = "I work it out."
 WORK = f"<think>\n{THOUGHT}\n</think>\n"
-# The forms that a right answer is tried in: a reward may ask for any of them.
+# Forms in which a right answer is tried, since a reward may ask for any of them.
 FORMS: Mapping[Kind, Mapping[str, str]] = {
     "answer": {
         "box": f"\\boxed{{{MARK}}}",
@@ -33,7 +34,8 @@ FORMS: Mapping[Kind, Mapping[str, str]] = {
         "alone": MARK,
     },
     "program": {
-        "alone": MARK,  # or what continues the prompt's code
+        # Code that continues the prompt's code, if the prompt starts a program.
+        "alone": MARK,
         "fence": f"```python\n{MARK}\n```",
         "thinking, fence": f"{WORK}```python\n{MARK}\n```",
         "thinking, answer tag, fence": f"{WORK}<answer>\n```python\n{MARK}\n```\n</answer>",
@@ -41,18 +43,19 @@ FORMS: Mapping[Kind, Mapping[str, str]] = {
 }
 _FILLER = "Let me think about this once more, step by step. "
 _EQUAL = "class A:\n    def __eq__(self, other):\n        return True\n\n"
-_RANDOM = 5  # the seed of the order in which candidates are named
+# Seed for the order of `candidates`.
+_RANDOM = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What probes are written of: a task, and how its right answer is given."""
+    """A task plus the form in which completions state its answer."""
 
     task: Task
     form: str
 
     def __call__(self, answer: str) -> str:
-        """A completion that gives this answer."""
+        """Return a completion that states `answer` in this form."""
         template = FORMS[self.task.kind][self.form]
         if template == MARK and answer == self.task.gold and self.task.body is not None:
             return self.task.body
@@ -68,7 +71,7 @@ class Said:
 
     @property
     def candidates(self) -> str:
-        """Many answers in an order that does not depend on which is right."""
+        """List the gold among many other answers, in an order independent of the gold."""
         near = [self.task.gold, self.task.other, *(str(number) for number in range(1, 13))]
         return ", ".join(sorted(dict.fromkeys(near), key=lambda one: random.Random(f"{_RANDOM}{one}").random()))
 
@@ -78,10 +81,9 @@ Write = Callable[[Said], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A kind of completion.
+    """A kind of completion that a reward must pay (`pays`) or refuse (not `pays`).
 
-    `pays` says whether it must be paid; otherwise it must not. `write` makes the completions for a task, none where it
-    does not apply.
+    `write` returns the completions for a task; an empty iterable if the probe does not apply.
     """
 
     name: str
@@ -94,12 +96,12 @@ def _restyled(said: Said) -> Iterable[tuple[str, str]]:
 
 
 def _after(words: str, answer: str) -> str:
-    """An answer after some words; within its thinking, where the form has some."""
+    """Put `words` before an answer, or inside its thinking section if the form has a thinking section."""
     return answer.replace(THOUGHT, words) if THOUGHT in answer else f"{words}\n\n{answer}"
 
 
 def _longer_numbers(gold: str) -> list[str]:
-    """Numbers in whose digits the gold stands, if it is a whole number."""
+    """Return numbers that contain a whole-number gold in their digits: "7" gives "17", "71" and "171"."""
     return [f"1{gold}", f"{gold}1", f"1{gold}1"] if gold.isdecimal() else []
 
 
@@ -109,14 +111,14 @@ def _non_solutions(said: Said, *names: str) -> Iterable[str]:
 
 
 def _equal(said: Said) -> str:
-    """A short program whose answers equal everything; the body of the function, where the prompt begins it."""
+    """Return a short program whose results equal everything; only a function body if the prompt starts the function."""
     if said.task.body is not None and FORMS[said.task.kind][said.form] == MARK:
         return textwrap.indent(f"{_EQUAL}return A()\n", "    ")
     return said(_EQUAL + _named(said, "def NAME(*_, **__):\n    return A()\n"))
 
 
 def _named(said: Said, template: str) -> str:
-    """A program of a template for each name that the tests call; an exit where they call none."""
+    """Fill `template` with each function name in the tests; without names, return a program that exits at once."""
     names = said.task.suite.names if isinstance(said.task.suite, CallSuite) else ()
     plain = [name for name in names if name.isidentifier()]
     return "".join(template.replace("NAME", name) for name in plain) or "raise SystemExit(0)\n"
@@ -189,7 +191,7 @@ _ITS_OWN_ANSWER = "compare the whole answer with the row's own gold, not parts o
 _CONTENT = "pay for what the answer says, never for its mark, its length, or words about it."
 _TESTS = "add tests: inputs for which a wrong program gives another result."
 _OUTSIDE = "compare results with the tests outside the program's process, as plain data (`unit_test`)."
-# What mends a reward that a probe has found out. A right answer that is refused has a line, too.
+# Advice for a reward that fails a probe, by the probe's name; refused right answers have advice, too.
 ADVICE: Mapping[str, str] = {
     "the gold": "the reward refuses its own gold in some rows: see --cases, and check-data.",
     "the gold after some words": "find the answer in the text; do not compare the whole text.",
@@ -226,7 +228,7 @@ PROBES: Mapping[Kind, tuple[Probe, ...]] = {
 
 
 def check_skipped(names: Iterable[str], kind: Kind) -> None:
-    """Raise a ValueError for a name that no probe of this kind has."""
+    """Raise a ValueError for names unknown to the probes of this kind."""
     known = [probe.name for probe in PROBES[kind]]
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""The reward that is audited, as a verifier: a shipped one, a recipe's sum, or any function that TRL would call."""
+"""Load the reward to audit as a verifier: a shipped verifier, a recipe's sum, or any TRL reward function."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 from trl_grpo_ext.workers.call import Call, Failure
 from trl_grpo_ext.workers.pool import shared_pool
 
-BATCH_SECONDS, ONE_SECONDS = 60.0, 5.0  # for a batch, and for one completion alone where a batch has failed
-MOST_FAILED = 8  # completions that fail alone, before the function is not called any more
+# Time limits in seconds: for a batch, and for each completion alone after its batch has failed.
+BATCH_SECONDS, ONE_SECONDS = 60.0, 5.0
+# Once so many completions have failed alone, over all batches, completions of a failed batch are not retried.
+MOST_FAILED = 8
 
 
 def reward_named(written: str) -> Verifier:
-    """The reward of this name: a registered verifier, `module.attribute`, or an entry of a recipe's rewards.
+    """Return a reward by name: registered verifier, `module.attribute`, or entry of a recipe's `rewards` in braces.
 
     Raises:
-        ValueError: for what there is not, or is no reward.
+        ValueError: if the name is unknown, or names no reward.
     """
     is_entry = written.lstrip().startswith("{")
     if not is_entry and (":" in written or "." in written) and not isinstance(found := import_named(written), type):
@@ -47,15 +49,16 @@ def reward_named(written: str) -> Verifier:
 
 
 def gold_columns(reward: Verifier) -> tuple[str, ...]:
-    """The columns in which the reward, or its terms, look for the right answer, in order; the usual if none says."""
+    """Return gold-answer columns of the reward and its terms, in order; `GOLD_COLUMNS` if they name none."""
     golds = [column for part in _parts(reward) if isinstance(part, GoldVerifier) for column in part.gold_columns]
     return tuple(dict.fromkeys(golds)) or GOLD_COLUMNS
 
 
 def read_under(reward: Verifier, columns: Collection[str]) -> tuple[str, ...]:
-    """Return the names under which the reward, or its terms, read a gold that stands in another column.
+    """Return column names under which this reward reads a gold from another column.
 
-    Of a verifier this is its own column, and of a function the parameter that no column has the name of.
+    A verifier reads its own gold column. A function reads a parameter: its only parameter without a column, if there is
+    exactly one.
     """
     names: list[str] = []
     for part in _parts(reward):
@@ -67,7 +70,7 @@ def read_under(reward: Verifier, columns: Collection[str]) -> tuple[str, ...]:
 
 
 def check_parameters(reward: Verifier, columns: Collection[str]) -> None:
-    """Raise a ValueError if a function takes a column that the data does not have."""
+    """Raise a ValueError if a function's parameter matches no data column."""
     if missing := _missing(reward, columns):
         told = needs_columns(reward.__name__, missing, columns)
         raise ValueError(f"{told} For this audit, --gold COLUMN passes it a column of another name.")
@@ -81,7 +84,7 @@ def _missing(reward: Verifier, columns: Collection[str]) -> list[str]:
 
 
 def _parts(reward: Verifier) -> Iterator[Verifier]:
-    """The reward and the verifiers that it is made of."""
+    """Yield the reward and, recursively, the verifiers inside it."""
     yield reward
     members: Iterable[Verifier] = ()
     if isinstance(reward, MixReward):
@@ -95,7 +98,7 @@ def _parts(reward: Verifier) -> Iterator[Verifier]:
 
 
 def check_attack(reward: Verifier, kind: Kind) -> None:
-    """Raise a ValueError where a policy would write programs that may be run outside the sandbox."""
+    """Raise a ValueError if a policy would write programs and the reward may run them outside a sandbox."""
     if kind == "program" and isinstance(reward, FunctionReward):
         raise ValueError(
             f"--attack lets a policy write programs, and nothing says that the function {reward.name!r} runs them in a "
@@ -113,7 +116,7 @@ def _as_reward(found: object, name: str) -> Verifier:
 
 
 class MixReward(Verifier):
-    """The weighted sum that a recipe's training would begin with; its name says which terms are in it."""
+    """A recipe's weighted sum of rewards at the first training step; its name lists weights and terms."""
 
     def __init__(self, mix: RewardMix, recipe: str) -> None:
         terms = [f"{weight:g} {name}" for name, weight in mix.weights_at(0.0, step=0).items() if weight]
@@ -140,10 +143,10 @@ def _unscored(verdicts: Sequence[Verdict | None]) -> Verdict:
 
 
 class FunctionReward(Verifier):
-    """A function that TRL would call, called as TRL does, in a worker process that is killed if it hangs.
+    """A TRL reward function, run in a worker process; a function that hangs is killed.
 
-    What would end or spoil a training is a verdict that blames the grader: an exception, a hang, too few scores, NaN.
-    The name of its module may not be `__main__`.
+    An exception, a hang, too few scores and NaN become verdicts that blame the grader; in a training they would end the
+    run or spoil it. The function's module may not be `__main__`.
     """
 
     def __init__(self, module: str, attribute: str) -> None:
@@ -160,7 +163,8 @@ class FunctionReward(Verifier):
         judged = self._call(samples, BATCH_SECONDS)
         if isinstance(judged, list):
             return judged
-        return [self._alone(sample, judged) for sample in samples]  # which of them it is that it fails on
+        # Retry each completion alone, to blame only the completions on which the function fails.
+        return [self._alone(sample, judged) for sample in samples]
 
     def _alone(self, sample: Sample, failure: Verdict) -> Verdict:
         if self._failed >= MOST_FAILED:
@@ -184,6 +188,6 @@ class FunctionReward(Verifier):
 def call_reward(
     module: str, attribute: str, completions: Sequence[Any], columns: dict[str, list[Any]]
 ) -> list[dict[str, Any]]:
-    """The records of the verdicts that a function's scores are. Called inside a worker."""
+    """Call a function inside a worker, and return its scores as records of verdicts."""
     verdicts = call_plain(find_object(module, attribute), completions, columns)
     return [verdict.to_record() for verdict in verdicts]

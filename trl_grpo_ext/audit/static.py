@@ -1,4 +1,4 @@
-"""The static part of an audit: every probe is written for every task, and the reward says what it pays."""
+"""The static audit: write every probe for every task, and compare the reward's scores with the expected decisions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 from trl_grpo_ext.support.progress import Progress, without_warnings
 from trl_grpo_ext.verdict import Blame, Verdict
 
-TRIED = 12  # tasks that show in which form the reward wants its answers
-WORST = 2  # cases that are kept of each probe
+# Number of tasks on which the answer forms are compared.
+TRIED = 12
+# Number of bad cases kept per probe.
+WORST = 2
 WHAT_TO_DO = (
     "Give it rows that it can judge (--data), and name the column of their right answers (--gold). If it is a penalty "
     "or a term of format, audit the sum that it is part of (--config)."
@@ -24,12 +26,12 @@ WHAT_TO_DO = (
 
 
 class NotAuditedError(ValueError):
-    """Nothing can be said of this reward on these rows; the message says why, and what to do."""
+    """The reward cannot be audited on these rows; the message gives the reason and a remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A completion, and what it earned; `reason` is the verifier's, or why there is no score."""
+    """A completion with its score; `reason` comes from the verifier or explains a missing score."""
 
     prompt: Any
     gold: str
@@ -40,33 +42,44 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """What came of a probe."""
+    """A reward's decisions on a probe's completions, over all tasks."""
 
-    name: str  # the probe's
-    pays: bool  # whether it must be paid
-    completions: int  # how many were scored
-    paid: Interval | None  # the share that was paid, with its interval over the tasks; None if none was scored
-    bad: int  # how many were paid that must not be, or the other way round
-    failures: dict[str, int]  # how often the reward broke, by the reason
-    worst: tuple[Case, ...]  # of the bad, those furthest off; of failures the first one
+    # The probe's name.
+    name: str
+    # True if the reward must pay these completions, False if it must refuse them.
+    pays: bool
+    # Number of completions with a score.
+    completions: int
+    # Share of paid completions with its 95 % interval over tasks; None without a scored completion.
+    paid: Interval | None
+    # Number of completions with the wrong decision: paid instead of refused, or refused instead of paid.
+    bad: int
+    # Number of times the reward broke, by reason.
+    failures: dict[str, int]
+    # The `WORST` bad completions with the most extreme scores, then the first failure.
+    worst: tuple[Case, ...]
 
     @property
     def outcome(self) -> str:
-        """What is wrong, in a word; empty if nothing is."""
+        """Name the fault: "BROKE", "REFUSED" or "HOLE"; empty if the probe passed."""
         return "BROKE" if self.failures else ("REFUSED" if self.pays else "HOLE") if self.bad else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StaticAudit:
-    """What all probes came to."""
+    """Probe results of a reward, with the rows and the answer form behind them."""
 
-    data: str  # which rows were probed, in words
-    kind: Kind  # whether answers or programs were asked for
-    tasks: int  # how many rows were probed
-    form: str  # the form of a right answer that earns most
-    gold_score: float  # what the gold earns in that form, on average
-    # The results: of holes, those that were paid and must not be, of refusals, those that must be paid and were not
-    # always.
+    # A description of the probed rows, for messages.
+    data: str
+    # The kind of task: final answers or programs.
+    kind: Kind
+    # Number of probed rows.
+    tasks: int
+    # The name of the form in which right answers earn most.
+    form: str
+    # The mean score of the gold in this form.
+    gold_score: float
+    # Each probe's result; a hole is a paid wrong answer, a refusal an unpaid right answer.
     probes: tuple[ProbeResult, ...]
 
     @property
@@ -87,7 +100,7 @@ class StaticAudit:
 
     @property
     def ignores_the_gold(self) -> bool:
-        """Whether what is right for another row is always paid."""
+        """Say whether the reward always pays another row's gold: it then ignores its own row's gold."""
         return any(probe.name == OTHER and probe.bad == probe.completions > 0 for probe in self.probes)
 
     def to_record(self) -> dict[str, Any]:
@@ -95,10 +108,11 @@ class StaticAudit:
 
 
 def is_paid(score: float, gold_score: float) -> bool:
-    """Whether a score counts as paid: more than half of what the gold earns.
+    """Say whether a score counts as paid: more than half of the gold's score.
 
-    GRPO pushes towards whatever beats its siblings. Half of the gold's is where a completion stands nearer to a right
-    one than to nothing. Where the gold earns nothing and all else less, what earns no less than the gold is paid.
+    GRPO reinforces completions that score above their group. Above half of the gold's score, a completion is nearer to
+    a right answer than to an empty one. A gold score of 0 or less has no useful half: then any score of at least the
+    gold's counts as paid.
 
     Examples:
         >>> is_paid(0.6, 1.0), is_paid(0.1, 1.0), is_paid(0.0, 0.0)
@@ -110,12 +124,12 @@ def is_paid(score: float, gold_score: float) -> bool:
 def audit_reward(
     reward: Verifier, tasks: Sequence[Task], data: str = "the data", *, skip: Collection[str] = ()
 ) -> StaticAudit:
-    """Probe a reward on tasks of one kind; what takes longer than a second says on stderr how far it has got.
+    """Probe a reward with tasks of one kind; stderr shows progress after a second.
 
-    `skip` names probes that are left out.
+    `skip` names probes to leave out; `data` describes the rows in messages.
 
     Raises:
-        NotAuditedError: for a reward that cannot judge the golds, or that pays neither them nor an empty text.
+        NotAuditedError: if the reward cannot judge the golds, or pays them nothing and no more than an empty text.
     """
     kind = tasks[0].kind
     probes = [probe for probe in PROBES[kind] if probe.name not in skip]
@@ -136,28 +150,29 @@ def audit_reward(
 
 
 class Paid(NamedTuple):
-    """What right answers earn in the form that earns most, the first of equals, and what an empty text earns."""
+    """A reward's mean scores: right answers in their best form (the first of equal forms), and an empty text."""
 
     form: str
     gold: float
-    empty: float  # NaN if it cannot be judged
+    # NaN if the reward cannot judge an empty text.
+    empty: float
 
     @property
     def beats_nothing(self) -> bool:
-        """Whether right answers earn more than an empty text."""
+        """Say whether right answers earn more than an empty text."""
         return self.gold > (0.0 if math.isnan(self.empty) else self.empty)
 
     def said_of(self, name: str, data: str) -> str:
-        """Of a reward that pays them no more than an empty text, a sentence without its end."""
+        """Describe a reward that pays right answers no more than an empty text; the sentence lacks its final period."""
         paid, empty = f"{self.gold:.3g}", f"{self.empty:.3g}"
         return f"{name} pays {paid} for a right answer of {data}, in any form, and {empty} for an empty text"
 
 
 def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
-    """What a reward pays for the golds of tasks; a few of them show in which form it wants them.
+    """Choose the form in which right answers earn most on a few tasks, then compute its mean score on all tasks.
 
     Raises:
-        NotAuditedError: for a reward that can judge none of them.
+        NotAuditedError: if the reward can judge no right answer in this form.
     """
     few = tasks[:TRIED]
     with without_warnings():
@@ -187,7 +202,8 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: flo
             scored.append((id(one), paid))
             if paid is not probe.pays:
                 bad.append(case)
-        elif verdict.blame is Blame.GRADER:  # the reward broke, rather than said that it does not apply
+        # Other blame means the reward does not apply to this row, which is no fault.
+        elif verdict.blame is Blame.GRADER:
             failed.append(case)
             failures[verdict.reason] += 1
     bad.sort(key=lambda case: case.score or 0.0, reverse=not probe.pays)
@@ -203,7 +219,11 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: flo
 
 
 def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:
-    """The share of completions that count; each comes with its task, since completions of one task are alike."""
+    """Return the share of counted completions with a 95 % interval; None without completions.
+
+    Each entry is a task (or group) and True if its completion counts. Completions of a task are alike, so the
+    interval's sample size is the number of tasks.
+    """
     tasks = Estimate(0.0, 0.0, len({task for task, _ in counted}))
     return Grouped(Estimate.share(sum(counts for _, counts in counted), len(counted)), tasks).interval
 

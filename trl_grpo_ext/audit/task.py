@@ -1,4 +1,4 @@
-"""A task: what probes are written of, read from a dataset row. An answer has a gold, a program has tests."""
+"""A task: the part of a dataset row that probes need. An answer task has a gold, a program task has tests."""
 
 from __future__ import annotations
 
@@ -21,19 +21,26 @@ Kind = Literal["answer", "program"]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One row of the data."""
+    """A dataset row to write probes for."""
 
-    kind: Kind  # whether a final answer is asked for, or a program
-    row: Mapping[str, Any]  # the dataset's columns, without the prompt
-    prompt: Prompt | None  # the prompt, a text or a conversation
-    gold: str  # the right answer, or a whole program that is right
-    other: str = ""  # the gold of another row, which is wrong here
-    body: str | None = None  # of a program that continues its prompt, what follows the prompt; else None
-    suite: Suite | None = None  # of a program, its tests
+    # "answer" for a final answer, "program" for code.
+    kind: Kind
+    # The dataset's columns without the prompt.
+    row: Mapping[str, Any]
+    # A text or a conversation.
+    prompt: Prompt | None
+    # The right answer, or a whole right program.
+    gold: str
+    # Another row's gold, which is wrong for this row.
+    other: str = ""
+    # The part of the program after the prompt's code; None if the prompt starts no program.
+    body: str | None = None
+    # The tests of a program task; None for an answer task.
+    suite: Suite | None = None
 
     @property
     def asked(self) -> str:
-        """The text of the prompt's last message."""
+        """Return the text of the prompt's last message."""
         return last_message(self.prompt)
 
     def sample(self, text: str) -> Sample:
@@ -41,12 +48,12 @@ class Task:
 
 
 def read_tasks(rows: Sequence[Mapping[str, Any]], gold_columns: Sequence[str] = GOLD_COLUMNS) -> list[Task]:
-    """The tasks of the rows that can be probed; rows without a gold, or whose gold no other row lacks, are left out.
+    """Read tasks from dataset rows; skip rows without a gold, or without another row of a different gold.
 
-    A gold is in the first of `gold_columns` that a row has.
+    The gold is read from the first of `gold_columns` that the row has.
 
     Raises:
-        ValueError: if there is no such row.
+        ValueError: if no row makes a task.
 
     Examples:
         >>> [task.other for task in read_tasks([{"prompt": "1+1", "answer": "2"}, {"prompt": "1+2", "answer": "3"}])]
@@ -97,7 +104,7 @@ def _without_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _other(task: Task, tasks: Sequence[Task]) -> Task | None:
-    """The nearest task after this one, in a circle, that has another gold."""
+    """Return the nearest later task with a different gold, searching from the start after the last task."""
     start = next(place for place, one in enumerate(tasks) if one is task) + 1
     return next((one for one in (*tasks[start:], *tasks[: start - 1]) if _differ(task, one)), None)
 

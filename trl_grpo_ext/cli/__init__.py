@@ -1,1 +1,1 @@
-"""The command line: a command a file."""
+"""Commands of `trl-grpo-ext`, each in a file."""

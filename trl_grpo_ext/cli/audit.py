@@ -1,4 +1,4 @@
-"""`trl-grpo-ext audit`: a reward is attacked before it is trained on."""
+"""`trl-grpo-ext audit`: probe a reward for holes before training on it."""
 
 from __future__ import annotations
 
@@ -76,14 +76,15 @@ def run(arguments: argparse.Namespace) -> int:
         return refuse(error)
     try:
         return _audit(audited, arguments)
-    except ValueError as error:  # it cannot be audited on these rows
+    # A NotAuditedError: the reward cannot judge these rows.
+    except ValueError as error:
         return refuse(error)
     finally:
         audited.reward.close()
 
 
 class _Audited(NamedTuple):
-    """A reward, the rows that it is audited on, which those are in words, and the columns of right answers."""
+    """A reward with its tasks, a description of the data, and the gold columns."""
 
     reward: Verifier
     tasks: list[Task]
@@ -133,7 +134,7 @@ def _attack(audited: _Audited, seed: int) -> list[Attack]:
 
 
 def _read(arguments: argparse.Namespace) -> _Audited:
-    """What is audited, and on what; a ValueError says what is wrong with the arguments."""
+    """Check the arguments, then load reward and tasks; a ValueError names the wrong argument."""
     from trl_grpo_ext.audit.probes import check_skipped
     from trl_grpo_ext.audit.reward import MixReward, check_attack, reward_named
     from trl_grpo_ext.audit.task import read_tasks
@@ -147,7 +148,8 @@ def _read(arguments: argparse.Namespace) -> _Audited:
     if arguments.data is not None:
         from trl_grpo_ext.recipe.data import check_source
 
-        check_source(arguments.data)  # before TRL is imported
+        # A missing file is reported at once, before TRL's import, which takes seconds.
+        check_source(arguments.data)
     named = None if arguments.reward is None else reward_named(arguments.reward)
     if arguments.config is not None:
         from trl_grpo_ext.cli.train import read_recipe
@@ -170,10 +172,10 @@ def _read(arguments: argparse.Namespace) -> _Audited:
 def _with_gold(
     rows: list[dict[str, Any]], reward: Verifier, gold: str | None
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The rows, in which the reward finds the gold of the named column, and the columns of right answers.
+    """Copy the column named by `--gold` to the names that this reward reads; return the rows and the gold columns.
 
     Raises:
-        ValueError: for columns that are not there.
+        ValueError: if the prompt column, the gold column, or a parameter's column is missing.
     """
     from trl_grpo_ext.audit.reward import check_parameters, gold_columns, read_under
 
@@ -192,7 +194,7 @@ def _with_gold(
 
 
 def _of_one_kind(tasks: list[Task]) -> list[Task]:
-    """The tasks of the kind that most are of, answers or programs; the others are audited by data of their own."""
+    """Keep tasks of the most frequent kind, answers or programs, and print how many rows this leaves out."""
     kinds = [task.kind for task in tasks]
     kind = max(kinds, key=kinds.count)
     left_out = len(kinds) - kinds.count(kind)
@@ -202,7 +204,7 @@ def _of_one_kind(tasks: list[Task]) -> list[Task]:
 
 
 def _rows(data: Any, limit: int) -> list[dict[str, Any]]:
-    """Rows that would be trained on, spread over the data; the first ones of a stream."""
+    """Load up to `limit` training rows, evenly spaced over the data; from a stream, the first rows."""
     import itertools
 
     from trl_grpo_ext.recipe.data import load_data
@@ -224,7 +226,7 @@ def _data(name: str, prompt: str | None = None) -> Any:
 
 
 def _suitable(reward: Verifier) -> str:
-    """The bundled data that a reward can judge; sums if it does not say."""
+    """Return the first bundled dataset whose columns satisfy the reward; `sums` satisfies a reward without needs."""
     for name in BUNDLED:
         columns = [column for column in _rows(_data(name), 1)[0] if column != "prompt"]
         try:

@@ -1,4 +1,4 @@
-"""`trl-grpo-ext check-data`: a few of a recipe's prompts, and the rows of its data that cannot be judged."""
+"""`trl-grpo-ext check-data`: print example prompts of a recipe, and dataset rows that verifiers cannot judge."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from trl_grpo_ext.mix.data_check import FileLines
     from trl_grpo_ext.mix.reward_mix import RewardMix
 
-MAX_CHARS = 300  # of a message, or of a column
-ROWS_AT_ONCE = 10_000  # that are looked through for empty values
-SELDOM = 0.1  # of the rows: a column that is empty in more is meant to be
-SHOWN_WEAK = 10  # rows whose tests miss most
+# Longest message or column value to print, in characters.
+MAX_CHARS = 300
+# Rows per chunk in the search for empty values.
+ROWS_AT_ONCE = 10_000
+# A column empty in a larger share of rows is taken to be optional, and not reported.
+SELDOM = 0.1
+# Rows to print whose tests let the most mutants pass.
+SHOWN_WEAK = 10
 SECONDS = 60.0
 
 HELP = "show some prompts of a recipe's data, and list the rows that cannot be judged"
@@ -55,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.mutants:
             for split in splits:
                 _print_mutants(mix, split)
-        if found:  # once more, since it is what was asked for, and what it says may be many lines above
+        # Repeat the result at the end: details of the splits may have scrolled it away.
+        if found:
             print("\n" + "; ".join(found))
         return FOUND if found else FINE
     finally:
@@ -65,11 +70,12 @@ def run(arguments: argparse.Namespace) -> int:
 class _Split(NamedTuple):
     name: str
     rows: Any
-    lines: FileLines | None  # of the rows in their file
+    # Line numbers of the rows in their file, if known.
+    lines: FileLines | None
 
 
 def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split], Any]:
-    """The mix of a recipe, the splits of its data, and its environments as TRL takes them, if it has any."""
+    """Load a recipe's mix, its dataset splits, and its environment factory (None without environments)."""
     # Nothing is trained, so nothing may depend on what this machine could train with.
     recipe = read_recipe(config, [*flags, "--use_cpu", "true", "--bf16", "false"])
     from trl_grpo_ext.recipe.data import load_data
@@ -93,7 +99,7 @@ def _taken(stream: Any, count: int | None) -> Any:
 
 
 def _print_examples(split: _Split) -> None:
-    """Print the prompts of the first, the middle and the last row of a split, with their other columns."""
+    """Print prompts and other columns from the first, middle and last row of a split."""
     from trl_grpo_ext.mix.data_check import place
     from trl_grpo_ext.support.files import plain
     from trl_grpo_ext.support.text import on_one_line
@@ -110,7 +116,7 @@ def _print_examples(split: _Split) -> None:
 
 
 def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float) -> str:
-    """Print the problems of a split, and the verifiers that fail on it; returns what they come to, empty for none."""
+    """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
     from trl_grpo_ext.mix.data_check import check_rows, describe, place, share_of, try_verifiers
     from trl_grpo_ext.support.progress import without_warnings
     from trl_grpo_ext.support.text import on_one_line
@@ -142,7 +148,7 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float)
 
 
 def _print_seldom_empty(split: _Split) -> None:
-    """Print the columns that are empty in a few rows only: a verifier may not say so of a gold that is missing."""
+    """Print columns with a few empty values: a verifier may accept a missing gold silently."""
     from trl_grpo_ext.mix.data_check import place
 
     name, rows, lines = split
@@ -158,7 +164,7 @@ def _print_seldom_empty(split: _Split) -> None:
 
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:
-    """Print how many mutants of the reference solutions pass their tests, and the rows with most of them."""
+    """Print how many mutants of reference solutions pass their tests, and rows with the weakest tests."""
     from trl_grpo_ext.mix.data_check import place
     from trl_grpo_ext.rewards.unit_tests.mutants import run_mutants
     from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier

@@ -1,4 +1,4 @@
-"""`trl-grpo-ext diagnose RUN`: the answer on the console."""
+"""`trl-grpo-ext diagnose RUN`: print a run's diagnosis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trl-grpo-ext docs`: a page of the documentation, a section of one, or the list of pages."""
+"""`trl-grpo-ext docs`: print a documentation page, a section, or the list of pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _under_its_code(page: str) -> str:
-    """The page, or the section; that of an earlier code of a finding is where it is now.
+    """Replace an outdated finding code in a page's section by its current code.
 
     Examples:
         >>> _under_its_code("findings#starved_grader")

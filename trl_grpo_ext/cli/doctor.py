@@ -1,4 +1,4 @@
-"""`trl-grpo-ext doctor`: which walls this machine's sandbox has."""
+"""`trl-grpo-ext doctor`: test the sandbox's walls on this machine."""
 
 from __future__ import annotations
 

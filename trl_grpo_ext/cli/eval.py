@@ -1,4 +1,4 @@
-"""`trl-grpo-ext eval`: a model, or two on the same prompts, measured on a recipe's data by its rewards."""
+"""`trl-grpo-ext eval`: evaluate a model by a recipe's rewards, or compare two models on equal prompts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         except (ValueError, OSError, ImportError) as error:
             return refuse(error)
         is_main = run_evaluation(recipe, plan, trainer, model)
-        del trainer  # the next model needs the room
+        # Free the memory before the next model loads.
+        del trainer
     recipe.mix.close()
     if not is_main:
         return FINE
@@ -108,10 +109,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def model_name(name: str) -> str:
-    """A model's name as TRL takes it.
+    """Resolve a model's name to a Hub id or a path that TRL can load.
 
     Raises:
-        ValueError: for a folder, or a bundled name, that is not there.
+        ValueError: if a folder or a bundled name does not exist.
     """
     from trl_grpo_ext.assets import resolve
 
@@ -121,7 +122,7 @@ def model_name(name: str) -> str:
 
 
 def labels(models: Sequence[str]) -> list[str]:
-    """What the models are called, which is also what their folders are called.
+    """Return a distinct label per model; the label also names its output folder.
 
     Examples:
         >>> labels(["Qwen/Qwen2.5-0.5B-Instruct", "runs/gsm8k/checkpoint-100"])
@@ -135,7 +136,7 @@ def labels(models: Sequence[str]) -> list[str]:
 
 
 def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe, EvaluationPlan]:
-    """The recipe, and what is to be evaluated."""
+    """Parse the recipe with all flags, and plan the evaluation."""
     if len(models) > 2:
         raise ValueError(f"--model takes one model, or two to compare; got {len(models)}.")
     temperature, flags = arguments.temperature, list(arguments.flags)
@@ -157,7 +158,7 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
 
 
 def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argparse.Namespace, *, report: bool) -> int:
-    """Print the figures, write the page, and return the exit status."""
+    """Print the figures, write the report, and return the exit status."""
     from trl_grpo_ext.evaluation.comparison import compare, others_told, sentence
     from trl_grpo_ext.evaluation.evaluated import keep_figures
     from trl_grpo_ext.evaluation.printed import print_evaluations

@@ -1,4 +1,4 @@
-"""The exit statuses of commands. A crash ends with 1, as in any Python program."""
+"""Exit statuses of the commands. A crash ends with 1, like any Python program."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ import sys
 from collections.abc import Mapping
 
 FINE = 0
-FOUND = 1  # what was looked for was found: rows that cannot be judged, walls that do not hold, a grader that fails
-REFUSED = 2  # the command cannot do it; a sentence on stderr says why. Nothing was begun.
-HALTED = 3  # a finding that `halt_on` names ended the training
-NOTHING_LEARNED = 4  # none of the training's completions could be judged
-INTERRUPTED = 130  # Ctrl-C ended it; a line on stderr says what is left. It is the status that shells give.
+# The command found a fault: bad rows, weak sandbox walls, a failing grader.
+FOUND = 1
+# The command cannot start, or cannot go on; stderr says why.
+REFUSED = 2
+# A finding named in `halt_on` ended the training.
+HALTED = 3
+# No completion of the training could be judged.
+NOTHING_LEARNED = 4
+# Ctrl-C ended the command; stderr says which files remain. Shells use the same status.
+INTERRUPTED = 130
 
 
 def refuse(reason: object, command: str = "") -> int:
-    """Say on stderr why the command cannot do it; returns the exit status."""
+    """Print to stderr why the command cannot run; return the exit status `REFUSED`."""
     print(f"{f'trl-grpo-ext {command}'.rstrip()}: error: {reason}", file=sys.stderr)
     return REFUSED
 
 
 def in_two_columns(rows: Mapping[str, str]) -> str:
-    """A line for each name and what is said of it."""
+    """Format names and descriptions as aligned lines."""
     width = max(map(len, rows), default=0)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
 
 
 def print_text(text: str) -> None:
-    """Print, with one newline at the end; a reader that closes the pipe early is not an error."""
+    """Print text with a single final newline; ignore a reader that closes the pipe early."""
     try:
         print(text.rstrip("\n"), flush=True)
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""`trl-grpo-ext init`: a project to begin with, which trains as it is."""
+"""`trl-grpo-ext init`: create a small project that trains unchanged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _files(name: str) -> Iterator[tuple[Path, str]]:
-    """The project's files, by their paths in its folder."""
+    """Yield the project's files: path inside the project folder, and text."""
     for path in sorted(TEMPLATE.rglob("*")):
         if path.is_file() and path.parent.name != "__pycache__":
             yield path.relative_to(TEMPLATE), path.read_text(encoding="utf-8").replace(PLACEHOLDER, name)

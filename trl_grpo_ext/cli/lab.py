@@ -1,4 +1,4 @@
-"""`trl-grpo-ext lab`: GRPO on ten actions as a run and a page, against REINFORCE with and without a baseline."""
+"""`trl-grpo-ext lab`: train a ten-action policy by GRPO and by REINFORCE, and write a page that compares them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _at_least(least: int | float) -> Callable[[str], int | float]:
-    """An argparse type: a finite number of the kind of `least`, no smaller."""
+    """Build an argparse type: a finite number of at least `least`, int or float like `least`."""
     kind = type(least)
 
     def parse(text: str) -> int | float:
@@ -51,7 +51,8 @@ def _at_least(least: int | float) -> Callable[[str], int | float]:
             raise argparse.ArgumentTypeError(f"{text} is not a number of {least} or more")
         return number
 
-    parse.__name__ = "number" if kind is float else "whole number"  # argparse names it where `kind` fails
+    # argparse uses this name in its message if `kind` cannot read the text.
+    parse.__name__ = "number" if kind is float else "whole number"
     return parse
 
 
@@ -82,7 +83,8 @@ def _train(arguments: argparse.Namespace) -> list[LabRun]:
     from trl_grpo_ext.lab.training import ALGORITHMS, run_lab
 
     logging.set_verbosity_error()
-    logging.disable_progress_bar()  # of loading twelve weights
+    # Hide transformers' bar for loading twelve weights.
+    logging.disable_progress_bar()
     grpo_only = {name: getattr(arguments, name) for name in ("num_iterations", "epsilon", "beta")}
     return [
         run_lab(

@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs when it runs, so that help and typos answer at once."""
+"""The command line. Commands import heavy libraries when they run, so help and typos are answered at once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from trl_grpo_ext.cli.exit_status import INTERRUPTED, refuse
 from trl_grpo_ext.support.text import did_you_mean, nearest
 from trl_grpo_ext.support.version import __version__
 
-# Each module has `add_parser`, which adds to `argparse`'s sub-commands what the command takes, without loading anything
-# heavy, `HELP`, a line on it, and `run`, which does it and returns the exit status.
+# Each module has `add_parser`, which adds the command's arguments to argparse without heavy imports; `HELP`, a line for
+# the list of commands; and `run`, which executes the command and returns its exit status.
 GROUPS: Mapping[str, Mapping[str, ModuleType]] = {
     "train and measure": {"train": train, "eval": evaluate, "audit": audit},
     "data": {"check-data": check_data, "score": score},
     "runs": {"diagnose": diagnose, "report": report, "replay": replay},
     "set up and learn": {"init": init, "recipes": recipes, "doctor": doctor, "docs": docs, "lab": lab},
 }
-PARSE_FLAGS = ("train", "eval", "check-data")  # the flags that their parser does not know, as `arguments.flags`
+# Commands that parse further flags themselves, from `arguments.flags`.
+PARSE_FLAGS = ("train", "eval", "check-data")
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # which escapes what it has no code for: completions hold any text
+    """Run a command and return its exit status."""
+    # Completions hold any character; a terminal's encoding may lack some, so escape them.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = parse(argv)
     try:
@@ -40,10 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """The arguments of a command line: its `command`, what that takes, and `flags` that the command parses itself.
+    """Parse a command line into its `command`, the command's arguments, and `flags` that the command parses itself.
 
     Raises:
-        SystemExit: for what no command takes, and where help is asked for.
+        SystemExit: after help, for an unknown command, and for arguments that the command does not take.
     """
     parser = argparse.ArgumentParser(
         prog="trl-grpo-ext",
@@ -60,7 +62,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         command.add_parser(commands)
     for own in commands.choices.values():
         own.allow_abbrev = False
-    listed = [  # in groups, which argparse cannot do
+    # argparse cannot list commands in groups, so the epilog does.
+    listed = [
         "\n".join([f"{title}:", *(f"  {name:<12}{command.HELP}" for name, command in group.items())])
         for title, group in GROUPS.items()
     ]
@@ -78,7 +81,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def _check_flags(command: str, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """End with status 2 for a flag that the command does not take; argparse tells first of all that is missing."""
+    """Refuse unknown flags with status 2, before argparse complains about missing arguments."""
     own = parser._option_string_actions
     for word in itertools.takewhile(lambda word: word != "--", words):
         flag = word.partition("=")[0]
@@ -93,7 +96,7 @@ def _of_unknown_flag(flag: str, own: Iterable[str]) -> str:
 
 
 def _of_unknown_field(flag: str, own: Iterable[str]) -> str:
-    """Return an error for a flag that is no field of a configuration; empty for one that is."""
+    """Return an error message for a flag unknown to command and configuration; empty for a known flag."""
     from trl_grpo_ext.recipe.file import flags_of_fields, unknown_flag
 
     fields = flags_of_fields()

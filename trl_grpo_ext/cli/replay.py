@@ -1,4 +1,4 @@
-"""The command `trl-grpo-ext replay`. What it needs is imported when it runs, so that help answers at once."""
+"""`trl-grpo-ext replay`: score a run's recorded completions by a recipe's rewards."""
 
 from __future__ import annotations
 

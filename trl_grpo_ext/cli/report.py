@@ -1,4 +1,4 @@
-"""`trl-grpo-ext report`: a run as one page that opens offline, or two side by side."""
+"""`trl-grpo-ext report`: write a run, or two runs side by side, as an HTML page that opens offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trl-grpo-ext score FILE.jsonl`: any completions, judged by verifiers or by a recipe's rewards."""
+"""`trl-grpo-ext score FILE.jsonl`: judge completions by verifiers or by a recipe's rewards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from trl_grpo_ext.mix.reward_mix import RewardMix
     from trl_grpo_ext.score.tally import Tally
 
-MOST_FAILED = 0.1  # the share of rows on which the grader may fail
+# Largest share of rows on which the grader may fail without a status of 1.
+MOST_FAILED = 0.1
 DESCRIPTION = (
     "Judge the completions of a file: JSON Lines, each row with a `completion` (a text or a conversation) and the "
     "columns that the verifiers need, such as `prompt` and `solution`. Ends with status 2 if something is wrong with "
@@ -61,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         _score(arguments, tally)
     except (ValueError, OSError, ImportError) as error:
         return refuse(f"{tally}; then: {error}" if tally.rows else error)
-    except UnscoredError as error:  # a recipe may ask for it
+    # Raised only if the recipe asks for an error on unscored rows.
+    except UnscoredError as error:
         refuse(error)
         return FOUND
     except KeyboardInterrupt:
@@ -80,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _left(tally: Tally, output: Path | None) -> str:
-    """What an interrupted command leaves."""
+    """Describe the partial output of an interrupted command; delete an unfinished output without rows."""
     from trl_grpo_ext.support.files import unfinished_path
 
     if not tally.rows:
@@ -93,7 +95,7 @@ def _left(tally: Tally, output: Path | None) -> str:
 
 
 def status_of(tally: Tally) -> int:
-    """The exit status, by how often the grader has failed; where it is too often, a line on stderr says so."""
+    """Return `FOUND`, with a message on stderr, if the grader failed too often or on all rows; else `FINE`."""
     if tally.rows and tally.void == tally.rows:
         print("trl-grpo-ext: no completion could be judged.", file=sys.stderr)
         return FOUND
@@ -107,7 +109,7 @@ def status_of(tally: Tally) -> int:
 
 
 def _score(arguments: argparse.Namespace, tally: Tally) -> None:
-    """Judge the file, once all that can be wrong with it is known."""
+    """Check output, rewards and file, then judge the file."""
     from trl_grpo_ext.score.completion_file import CompletionFile
     from trl_grpo_ext.score.judging import check_output, judge_file
 
@@ -132,7 +134,7 @@ def _mix(arguments: argparse.Namespace) -> RewardMix:
 
 
 def _entry(text: str) -> Any:
-    """An entry of `rewards:`, of a verifier's name or of the entry's YAML."""
+    """Parse `--verifier` as an entry of a recipe's `rewards`: a verifier's name, or a YAML mapping."""
     import yaml
 
     try:

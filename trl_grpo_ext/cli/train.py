@@ -1,4 +1,4 @@
-"""`trl-grpo-ext train`: train by a recipe."""
+"""`trl-grpo-ext train`: train a model by a recipe."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from trl_grpo_ext.recipe.recipe import Recipe
     from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
-REPORT_SECONDS = 20.0  # for the report of a run that Ctrl-C has ended
-# One batch is generated, judged and trained on, and nothing is kept or sent.
+# Time limit in seconds for the report after Ctrl-C.
+REPORT_SECONDS = 20.0
+# Flags for a dry run: train on one batch, write no files, and upload nothing.
 DRY_RUN = "--max_steps 1 --logging_steps 1 --evaluate_before_and_after false --eval_strategy no --save_strategy no"
 DRY_RUN += " --load_best_model_at_end false --push_to_hub false --report_to none --write_report false"
 
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Lasting(io.TextIOBase):
-    """A stream that passes on what it can: a terminal that is gone, or a full disk, is no reason to lose a training."""
+    """A stream wrapper that drops output after a write error: a closed terminal or full disk must not end a run."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -120,9 +121,9 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _tell_what_is_left(trainer: VerifiedGRPOTrainer, written: Sequence[str]) -> None:
-    """Write the report of an interrupted run, if it has recorded anything, and say what it leaves and how to go on.
+    """Write the report of an interrupted run, and print its path with the command that resumes the run.
 
-    `written` are the arguments of the command.
+    `written` holds the arguments of the interrupted command.
     """
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -143,14 +144,15 @@ def _tell_what_is_left(trainer: VerifiedGRPOTrainer, written: Sequence[str]) -> 
 
 
 def _launch(arguments: argparse.Namespace) -> int:
-    """Become `accelerate launch`, which starts this command in several processes; returns only if it is refused."""
+    """Replace this process by `accelerate launch`, which runs this command in several processes; return if refused."""
     from trl_grpo_ext.recipe.file import load_recipe
     from trl_grpo_ext.recipe.recipe import check_file
 
     try:
         launch = _launch_arguments(arguments.accelerate_config, arguments.num_processes)
         processes = arguments.num_processes or _written_processes(launch[1])
-        check_file(load_recipe(arguments.config), arguments.flags, int(processes))  # once, and not by every process
+        # Check here once, so that errors are not printed by every process.
+        check_file(load_recipe(arguments.config), arguments.flags, int(processes))
     except ValueError as error:
         return refuse(error)
     dry_run = ["--dry_run"] if arguments.dry_run else []
@@ -159,16 +161,17 @@ def _launch(arguments: argparse.Namespace) -> int:
 
 
 def _launch_arguments(config: str | None, processes: str | None) -> list[str]:
-    """What `accelerate launch` takes for a configuration, by name or path, and a number of processes.
+    """Build the arguments of `accelerate launch` from a configuration (TRL's name or a path) and a process count.
 
     Raises:
-        ValueError: for a configuration that is not there, and for no number.
+        ValueError: for a missing or unknown configuration, and for a process count that is no positive number.
     """
     if config is None:
         raise ValueError("--num_processes needs --accelerate_config NAME, such as multi_gpu: it says what they share.")
     if processes is not None and not (processes.isdecimal() and int(processes)):
         raise ValueError(f"--num_processes is a number of 1 or more, got {processes!r}.")
-    trl = find_spec("trl")  # found, not imported, which takes seconds
+    # Locate TRL without its import, which takes seconds.
+    trl = find_spec("trl")
     folders = [Path(folder, "accelerate_configs") for folder in (trl and trl.submodule_search_locations) or ()]
     named = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
     file = named.get(config, Path(config))
@@ -181,7 +184,7 @@ def _launch_arguments(config: str | None, processes: str | None) -> list[str]:
 
 
 def _written_processes(config: str) -> int:
-    """How many processes accelerate's configuration asks for; 0 if it does not say."""
+    """Read the process count from an accelerate configuration; 0 if it has none."""
     import yaml
 
     written = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
@@ -189,16 +192,16 @@ def _written_processes(config: str) -> int:
 
 
 def read_recipe(config: str, flags: Sequence[str]) -> Recipe:
-    """The recipe of this name or path, with flags on top.
+    """Load a recipe by name or path, and apply the flags.
 
     Raises:
-        ValueError: for what there is not, or cannot be.
+        ValueError: for an unknown recipe, and for invalid keys, values or flags.
     """
     from trl_grpo_ext.recipe.file import load_recipe, set_environment
     from trl_grpo_ext.recipe.recipe import parse_recipe
 
     file = load_recipe(config)
     set_environment(file)
-    # Renamings in transformers that TRL has not followed yet, and that no user can act on.
+    # TRL still uses old names of transformers; users cannot act on these warnings.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     return parse_recipe(file, flags)

@@ -1,1 +1,1 @@
-"""Evaluating models: a recorded run that generates and judges and does not train, its figures, and two compared."""
+"""Evaluate models: record a run without training, compute its figures, and compare two evaluations."""

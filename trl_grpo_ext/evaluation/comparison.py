@@ -1,4 +1,4 @@
-"""Two evaluations on the same prompts: by how much one is better, and whether that can be told from chance."""
+"""Compare two evaluations on equal prompts: figure by figure, with 95 % bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from trl_grpo_ext.evaluation.evaluated import Evaluated, PromptFigures
 from trl_grpo_ext.support.estimate import Interval
 
 DRAWS = 10_000
-CHUNK = 2_000_000  # numbers that are drawn at a time
-# Five prompts that differ are all in favour of one model by chance in 6 % of cases (2 / 2^5), which a bootstrap, being
-# too sure of few prompts, would not tell.
+# Numbers per bootstrap chunk: bounds the memory of a draw.
+CHUNK = 2_000_000
+# With five differing prompts, all favour the same model by chance in 6 % of cases (2 / 2^5). A bootstrap is too
+# confident with so few prompts, so a difference needs at least six.
 LEAST_DIFFERENT = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """By how much the second model's figure is higher than the first's.
+    """The second model's figure minus the first model's, as a mean over prompts with its 95 % interval.
 
-    `prompts` have the figure of both models, and on `different` of them they differ.
+    `prompts` counts prompts with a figure from both models; `different` counts prompts whose two figures differ.
     """
 
     interval: Interval
@@ -31,7 +32,7 @@ class Difference:
 
     @property
     def can_be_told(self) -> bool:
-        """Whether it is more than chance."""
+        """Exclude chance: at least `LEAST_DIFFERENT` prompts differ, and the interval lies above or below 0."""
         return self.different >= LEAST_DIFFERENT and (self.interval.low > 0 or self.interval.high < 0)
 
     def to_record(self) -> dict[str, float | int | bool]:
@@ -40,10 +41,10 @@ class Difference:
 
 
 def compare(first: Evaluated, second: Evaluated) -> dict[str, Difference]:
-    """The differences in every figure that both have, by name.
+    """Compute differences, second minus first, for every figure in both evaluations; keys are figure names.
 
     Raises:
-        ValueError: if they have no prompt in common.
+        ValueError: if the evaluations share no prompt.
     """
     pairs = _pairs(first.prompts, second.prompts)
     if not pairs:
@@ -58,7 +59,7 @@ def compare(first: Evaluated, second: Evaluated) -> dict[str, Difference]:
 def _pairs(
     first: Sequence[PromptFigures], second: Sequence[PromptFigures]
 ) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
-    """The values of the prompts that both have; of a prompt that is there several times, in order."""
+    """Pair figures of equal prompts from both evaluations; repeated prompts are paired in order."""
     others: dict[str, list[Mapping[str, float]]] = defaultdict(list)
     for one in reversed(second):
         others[one.key].append(one.values)
@@ -66,9 +67,10 @@ def _pairs(
 
 
 def paired_difference(differences: Sequence[float]) -> Difference:
-    """The mean of differences, one a prompt, with the 95 % interval of a bootstrap over the prompts.
+    """Estimate the mean of per-prompt differences with a 95 % bootstrap interval over prompts.
 
-    Prompts are drawn, not completions, since the completions of a prompt are alike (Efron & Tibshirani 1993).
+    The bootstrap resamples prompts, not completions, since completions of a prompt are alike (Efron & Tibshirani
+    1993).
 
     Examples:
         >>> found = paired_difference([0.5, 0.0, 0.25, 0.25, 0.5, 0.0, 0.5, 0.25])
@@ -91,7 +93,7 @@ def paired_difference(differences: Sequence[float]) -> Difference:
 
 
 def sentence(first: str, second: str, difference: Difference) -> str:
-    """Which of two models is better in pass@1, in one sentence.
+    """Name the model with higher pass@1 in a sentence, or state that no difference can be told.
 
     Examples:
         >>> print(sentence("A", "B", paired_difference([0.0, 0.5, -0.5])))
@@ -109,7 +111,7 @@ def sentence(first: str, second: str, difference: Difference) -> str:
 
 
 def others_told(differences: Mapping[str, Difference]) -> str:
-    """By how much the second model is higher in the other pass@k and in maj@k, to stand after `sentence`.
+    """List differences in further pass@k and maj@k figures, as text to follow `sentence`.
 
     Examples:
         >>> others_told({"pass@1": paired_difference([0.5]), "pass@4": paired_difference([0.25] * 8)})

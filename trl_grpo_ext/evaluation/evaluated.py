@@ -1,4 +1,4 @@
-"""An evaluation in numbers, prompt by prompt and as a whole, read from the folder that it was recorded in."""
+"""Figures of a recorded evaluation, per prompt and overall."""
 
 from __future__ import annotations
 
@@ -20,22 +20,27 @@ from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import told
 
-FEWEST_VOTES = 3  # of two, either they agree or each has half of the vote: that is pass@1 again
+# Two answers either agree or share the vote equally, so maj@2 would equal pass@1.
+FEWEST_VOTES = 3
 QUANTILES = {"p10": 10, "p50": 50, "p90": 90, "max": 100}
 
 
 @dataclass(slots=True)
 class Evaluated:
-    """What one model's completions came to."""
+    """Figures of a model's completions from an evaluation."""
 
-    # What was evaluated, as `evaluation.json` has it: `model`, `recipe`, `split`, `prompts`, `samples`, ...
+    # Keys of `evaluation.json` (`model`, `recipe`, `split`, `prompts`, `samples`, ...) and the model's `label`.
     about: Mapping[str, Any]
-    ks: Sequence[int]  # the numbers of completions that pass@k and maj@k are of
-    prompts: list[PromptFigures] = field(default_factory=list)  # each prompt's figures
-    tally: Tally = field(default_factory=Tally)  # the verdicts by term
-    unjudged: int = 0  # how many completions the primary term could not judge; they are in no pass@k and no maj@k
-    lengths: list[float] = field(default_factory=list)  # the completions' lengths in tokens, as far as they are known
-    # Those that were cut at the length limit, and those of which it is known whether they were.
+    # Values of k for pass@k and maj@k.
+    ks: Sequence[int]
+    prompts: list[PromptFigures] = field(default_factory=list)
+    # Verdicts counted by term.
+    tally: Tally = field(default_factory=Tally)
+    # Completions without a verdict of the primary term; pass@k and maj@k leave them out.
+    unjudged: int = 0
+    # Completion lengths in tokens; unknown lengths are missing.
+    lengths: list[float] = field(default_factory=list)
+    # The share of completions truncated at the length limit, among completions whose end is known.
     cut: Estimate = field(default_factory=lambda: Estimate.share(0, 0))
 
     @property
@@ -43,7 +48,7 @@ class Evaluated:
         return str(self.about["label"])
 
     def mean(self, name: str) -> dict[str, float] | None:
-        """The mean of a figure over the prompts with its 95 % interval, and how many they are; None if none has it."""
+        """Average a figure over prompts, with its 95 % interval and prompt counts; None if no prompt has it."""
         found = [one.values[name] for one in self.prompts if name in one.values]
         estimate = Estimate.of(found)
         interval = Grouped(estimate, estimate, in_unit=all(0 <= value <= 1 for value in found)).interval
@@ -77,31 +82,31 @@ class Evaluated:
 
 
 def keep_figures(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write the figures of an evaluation, as `Evaluated.to_record` has them, beside what was evaluated."""
+    """Add an evaluation's figures, from `Evaluated.to_record`, to `evaluation.json` in its folder."""
     kept = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
     kept[FIGURES] = {name: value for name, value in record.items() if name != "label" and name not in kept}
     write_json(folder / EVALUATION, kept)
 
 
 def is_evaluation(folder: str) -> bool:
-    """Whether this is the folder of an evaluation."""
+    """Say whether the folder holds an evaluation."""
     return (Path(folder) / EVALUATION).is_file()
 
 
 def check_ks(ks: Sequence[int] | None, samples: int) -> None:
-    """Raise a ValueError for a k that is more than the completions a prompt."""
+    """Raise a ValueError if k exceeds the number of completions per prompt."""
     if ks and max(ks) > samples:
         raise ValueError(f"pass@{max(ks)} needs as many completions a prompt (--samples), and there are {samples}.")
 
 
 def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -> Evaluated:
-    """The figures of a recorded evaluation.
+    """Read a recorded evaluation and compute its figures.
 
-    `label` is what the model is called, and `ks` the numbers of completions that pass@k and maj@k are of; by default 1,
-    and all of a prompt.
+    `label` names the model in tables. `ks` holds the k of pass@k and maj@k; by default 1 and the number of completions
+    per prompt.
 
     Raises:
-        ValueError: if a part of it was not recorded, or for a k that is more than the completions a prompt.
+        ValueError: if completions are missing from the record, or k exceeds the number of completions per prompt.
     """
     kept = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
     about = {"label": label, **{name: value for name, value in kept.items() if name != FIGURES}}
@@ -123,16 +128,17 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFigures:
-    """One prompt in numbers."""
+    """Figures of a prompt, averaged over its completions."""
 
-    key: str  # the same for the same prompt and dataset row
-    # By name: `pass@k`, `maj@k`, `tied@k`, `tokens`, and each term's mean as `score/<term>`. What is unknown is
-    # missing.
+    # A hash of prompt and dataset row, which pairs prompts of two evaluations.
+    key: str
+    # Figures by name: `pass@k`, `maj@k`, `tied@k`, `tokens`, and each term's mean score as `score/<term>`. Unknown
+    # figures are missing.
     values: Mapping[str, float]
 
 
 def prompt_figures(card: Scorecard, ks: Sequence[int]) -> Iterator[PromptFigures]:
-    """The figures of each prompt of a batch, for these numbers of completions."""
+    """Yield the figures of each prompt in a batch, with pass@k and maj@k for each k in `ks`."""
     for rows in card.members:
         first = card.samples[rows[0]]
         said = json.dumps([first.prompt, dict(first.row)], sort_keys=True, default=told)
@@ -144,9 +150,9 @@ def prompt_figures(card: Scorecard, ks: Sequence[int]) -> Iterator[PromptFigures
 
 
 def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[str, float]:
-    """pass@k, maj@k and tied@k by the primary verdicts; completions that these could not judge are left out.
+    """Compute pass@k, maj@k and tied@k from primary verdicts; completions without a verdict are left out.
 
-    The votes of maj@k are of k completions each, and no completion is in two, so that their mean is unbiased.
+    maj@k averages over disjoint votes of k completions each, so the mean is unbiased.
     """
     verdicts = [card.primary[row] for row in rows]
     judged = [(read_answer(one), passed) for one in verdicts if (passed := passes(one)) is not None]
@@ -163,10 +169,11 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
 
 
 def majority(attempts: Sequence[tuple[str | None, bool]]) -> tuple[float, bool]:
-    """How right the most frequent answer is, in [0, 1], and whether several are the most frequent.
+    """Score a majority vote: correctness of the most frequent answer in [0, 1], and True if several answers tie.
 
-    Several share the vote, which is what drawing one of them comes to. No answer is no vote; without votes it is 0. An
-    attempt is the answer of a completion, None for none, and whether it is right.
+    An attempt is a completion's answer (None without an answer) and True if it is right. Tied answers contribute their
+    mean correctness, the expected value of a random choice among them. An attempt without an answer casts no vote;
+    without votes the score is 0.
 
     Examples:
         >>> majority([("4", True), ("5", False), ("4", True), (None, False)])
@@ -186,7 +193,7 @@ def majority(attempts: Sequence[tuple[str | None, bool]]) -> tuple[float, bool]:
 
 
 def _term_scores(card: Scorecard, rows: Sequence[int]) -> dict[str, float]:
-    """The mean raw score of each term that has judged any of these completions."""
+    """Average raw scores per term over completions with a score from this term; terms without scores are missing."""
     means = {}
     for term in card.terms:
         verdicts = (card.verdicts[term][row] for row in rows)

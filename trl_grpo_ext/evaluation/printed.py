@@ -1,4 +1,4 @@
-"""Evaluations as text for people: plain tables if the output is not a terminal."""
+"""Print evaluations as tables for people; plain tables if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from trl_grpo_ext.evaluation.comparison import Difference
 from trl_grpo_ext.evaluation.evaluated import FEWEST_VOTES, QUANTILES, Evaluated
 from trl_grpo_ext.score.tally import told_reasons, told_verdicts
 
-LABEL_CHARS = 20  # a line, as wide as an interval
-LEAST_NAME_CHARS = 9  # a line: so many are left beside two models and their difference
-GAP, EDGES = 3, 2  # between two columns, and beside them all
+# Line width of a model's label, in characters: as wide as an interval.
+LABEL_CHARS = 20
+# Smallest line width of a figure's name: 80 columns leave this much beside two models and their difference.
+LEAST_NAME_CHARS = 9
+# Characters between two columns, and at both edges of the table together.
+GAP, EDGES = 3, 2
 
 
 def print_evaluations(
     found: Sequence[Evaluated], differences: Mapping[str, Difference], console: Console | None = None
 ) -> None:
-    """Print one evaluation, or two side by side: a line a figure, then what each model's verdicts are."""
+    """Print one or two evaluations, one row per figure; then each model's verdicts by term."""
     console = console or Console()
     records = [one.to_record() for one in found]
     console.print(Text(_title(records[0])), soft_wrap=True)
@@ -36,7 +39,8 @@ def print_evaluations(
 def _table(
     found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any], width: int
 ) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)  # two models fit 80 characters
+    # Two models and their difference fit into 80 columns.
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", overflow="fold")
     for label in (*(one.label for one in found), *(["difference"] if differences else [])):
         # An interval is never broken.
@@ -54,7 +58,7 @@ def _table(
 
 
 def _in_lines(text: str, width: int) -> str:
-    """The text in lines of so many characters at most, which end after a mark where they can.
+    """Break text into lines of at most `width` characters, after `_`, `/` or `-` if possible.
 
     Examples:
         >>> _in_lines("language_consistency", 14).splitlines()
@@ -71,7 +75,7 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def _figures(found: Sequence[Evaluated]) -> list[str]:
-    """The names of the figures, as the first column has them."""
+    """Return figure names in row order."""
     ks = list(dict.fromkeys(k for one in found for k in one.ks))
     terms = dict.fromkeys(term for one in found for term in one.tally.terms)
     return [

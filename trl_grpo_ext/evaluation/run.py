@@ -1,4 +1,4 @@
-"""Making an evaluation: TRL's own `evaluate()`, with the trainer, rewards and prompts of a recipe, and no training."""
+"""Run an evaluation: TRL's `evaluate()` with a recipe's trainer, rewards and prompts, without training."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from trl_grpo_ext.support.version import versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationPlan:
-    """What is evaluated, beside what the recipe says.
+    """Settings of an evaluation besides the recipe.
 
-    `samples` are completions a prompt, and at most `limit` prompts are taken, evenly spread over the split. `greedy`
-    takes the likeliest token each time, instead of one that is drawn.
+    `samples` is the number of completions per prompt. `limit` is the largest number of prompts, evenly spread over the
+    split; None takes all. `greedy` decodes the most probable token at each step instead of sampling.
     """
 
     split: str
@@ -42,7 +42,7 @@ class EvaluationPlan:
 
 
 class EvaluationTrainer(RecipeTrainer):
-    """Generates and judges, and leaves the loss out: it takes a forward pass, and room for the logits of a batch."""
+    """A trainer that generates and judges but computes no loss, saving a forward pass and memory for logits."""
 
     def prediction_step(self, model: Any, inputs: Any, *_: Any, **__: Any) -> tuple[None, None, None]:
         self._prepare_inputs(inputs)
@@ -50,13 +50,14 @@ class EvaluationTrainer(RecipeTrainer):
 
 
 def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
-    """The rows to train on, which TRL and the checks want, and those to evaluate on, their prompts mapped.
+    """Load training rows, which TRL's trainer and the checks need, and evaluation rows, both with mapped prompts.
 
     Raises:
-        ValueError: for data that is not there, and for a stream without a limit.
+        ValueError: for missing data, an unknown split, or a stream without a limit.
     """
     train_split = recipe.data.dataset_train_split
-    # A mixture has splits of its own to test on, and rows that are set aside are made of those to train on.
+    # Require the evaluated split in place of the training split. A mixture names its own test splits, and `test_rows`
+    # are taken from the training split, so both keep it.
     if not recipe.data.datasets and recipe.data.test_rows is None:
         recipe.data.dataset_train_split = plan.split
     splits = load_data(recipe.data, purpose="evaluate")
@@ -72,7 +73,7 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
 
 
 def check_model(name: str, recipe: Recipe) -> None:
-    """Raise a ValueError for a model that is not there, as its configuration tells."""
+    """Raise an error if the model's configuration cannot be loaded; evaluation folders and adapters pass."""
     try:
         if not is_evaluation(name) and find_adapter_config_file(name) is None:
             AutoConfig.from_pretrained(name, trust_remote_code=getattr(recipe.training, "trust_remote_code", False))
@@ -83,31 +84,36 @@ def check_model(name: str, recipe: Recipe) -> None:
 def prepare_evaluation(
     recipe: Recipe, plan: EvaluationPlan, data: tuple[Dataset, Dataset], model: str, folder: Path
 ) -> RecipeTrainer:
-    """A trainer that has the model loaded and is ready to evaluate it on the second of `load_rows`.
+    """Build a trainer with the model loaded, ready to evaluate on the second dataset of `load_rows`.
 
     Raises:
-        ValueError, OSError: for columns, a model or a folder that cannot be used.
+        ValueError, OSError: for unusable columns, models or folders.
     """
     if int(os.environ.get("RANK", "0")) == 0:
-        (folder / EVALUATION).unlink(missing_ok=True)  # it says what an earlier one in this folder was of
+        # An `evaluation.json` here describes an earlier evaluation.
+        (folder / EVALUATION).unlink(missing_ok=True)
     training = copy.copy(recipe.training)
     training.output_dir = str(folder)
     training.eval_strategy = training.save_strategy = "no"
     training.report_to, training.push_to_hub, training.resume_from_checkpoint = [], False, None
-    training.beta = 0.0  # a reference model would only take room
+    # Without a KL penalty, TRL loads no reference model.
+    training.beta = 0.0
     training.record_scorecards = True
     training.run_checks = training.measure_noise = training.write_report = False
-    training.vllm_importance_sampling_correction = False  # that is for the loss
+    # The correction serves the loss, which is not computed.
+    training.vllm_importance_sampling_correction = False
     training.num_generations_eval = plan.samples
     size = training.per_device_eval_batch_size
-    training.per_device_eval_batch_size = max(1, size // plan.samples) * plan.samples  # whole groups
+    # A batch must hold whole groups.
+    training.per_device_eval_batch_size = max(1, size // plan.samples) * plan.samples
     if plan.greedy:
         greedy = {"temperature": 0.0} if training.use_vllm else {"do_sample": False, "top_k": None}
         training.generation_kwargs = {**(training.generation_kwargs or {}), **greedy}
     made = replace(recipe, training=training, model=copy.copy(recipe.model))
     if made.model.model_name_or_path != model:
         made.model.model_name_or_path, made.model.model_revision = model, None
-    gc.collect()  # of a model before this one, whose trainer is a circle of references
+    # Free the previous model: its trainer is part of a reference cycle.
+    gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     set_up(made)
@@ -115,7 +121,7 @@ def prepare_evaluation(
 
 
 def run_evaluation(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: str) -> bool:
-    """Evaluate, and write what was evaluated beside the record; returns whether this is the main process."""
+    """Evaluate, then write `evaluation.json` on the main process; return True on the main process."""
     announce(trainer, f"evaluating {model} on {len(trainer.eval_dataset)} prompts ...")
     trainer.evaluate()
     settings = trainer.args

@@ -1,7 +1,7 @@
-"""The lab: the real trainer trains a policy of ten actions in seconds, so that one sees exactly what GRPO does.
+"""The lab: `VerifiedGRPOTrainer` trains a ten-action policy in seconds, so every step of GRPO can be inspected.
 
-It is a demonstration (`trl-grpo-ext lab`), and the place where faults are planted to test diagnostics. It
-shows nothing about length, format, language or credit over tokens: a completion is one token.
+It serves as a demonstration (`trl-grpo-ext lab`), and to plant faults that test diagnostics. A completion is a single
+token, so the lab shows nothing about length, format, language or credit assignment over tokens.
 """
 
 from typing import TYPE_CHECKING

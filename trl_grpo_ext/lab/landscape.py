@@ -1,4 +1,4 @@
-"""The ten actions, the verifier that gives each a verdict, and landscapes: what each of them earns."""
+"""The ten actions, their verifier, and landscapes: each action's reward."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from trl_grpo_ext.verdict import Status, Verdict, as_verdict
 
 ACTIONS = tuple(range(1, 11))
 TERM = "landscape"
-WIDTH = 1.0  # how far a peak reaches to its sides, in actions: one aside earns .61, two .14, three .01
+# The standard deviation of a Gaussian peak, in actions: one action aside earns .61, two .14, three .01.
+WIDTH = 1.0
 
 
 def action_of(text: str) -> int | None:
-    """The action that a completion names; None if it names none.
+    """Parse a completion's action; None for other text.
 
     Examples:
         >>> action_of("7"), action_of("eleven")
@@ -29,13 +30,13 @@ def action_of(text: str) -> int | None:
 
 
 class ActionVerifier(Verifier):
-    """Gives each action a verdict: a landscape of rewards, or a planted fault.
+    """A verifier that looks up each action's verdict: a landscape of rewards, or a planted fault.
 
-    `outcomes` has by action a `Verdict`, or what `as_verdict` reads as one: a score, a bool, None; `default` is the
-    same for the other actions.
+    `outcomes` maps an action to a `Verdict`, or to a value for `as_verdict`: a score, a bool, or None. Actions without
+    an entry get `default`.
 
     Raises:
-        ValueError: for an action that is not one of 1 to 10.
+        ValueError: if a key is no action from 1 to 10.
 
     Examples:
         >>> ActionVerifier({7: 1.0, 8: 0.5})(["7", "8", "2", "?"])
@@ -60,9 +61,9 @@ class ActionVerifier(Verifier):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landscape:
-    """The rewards of the ten actions.
+    """Rewards of the ten actions.
 
-    `rewards` are ten finite numbers, of actions 1 to 10.
+    `rewards` holds ten finite numbers, for actions 1 to 10.
 
     Examples:
         >>> landscape = double_peak()
@@ -79,21 +80,21 @@ class Landscape:
 
     @property
     def best(self) -> int:
-        """The action that earns most, the first of several."""
+        """Return the action with the highest reward; the first in a tie."""
         return ACTIONS[self.rewards.index(max(self.rewards))]
 
     @property
     def mix(self) -> RewardMix:
-        """The landscape as a mix of one term, of weight 1."""
+        """Build a reward mix: this landscape as sole term, weight 1."""
         verifier = ActionVerifier(dict(zip(ACTIONS, self.rewards, strict=True)))
         return RewardMix([RewardTerm(name=TERM, verifier=verifier)])
 
 
 def single_peak(at: int = 7) -> Landscape:
-    """1.0 at one action, less and less beside it.
+    """Make a landscape with a Gaussian peak of height 1.0 at one action.
 
     Raises:
-        ValueError: for a peak that is not an action.
+        ValueError: if the peak is no action.
     """
     if at not in ACTIONS:
         raise ValueError(f"The peak is at one of the actions 1 to {len(ACTIONS)}, got {at!r}.")
@@ -101,13 +102,13 @@ def single_peak(at: int = 7) -> Landscape:
 
 
 def double_peak() -> Landscape:
-    """0.7 at action 3 and 1.0 at action 8: a policy may settle for the lower peak."""
+    """Make a landscape with peaks 0.7 at action 3 and 1.0 at action 8; a policy may settle on the lower peak."""
     rewards = tuple(max(0.7 * _bump(action, 3), _bump(action, 8)) for action in ACTIONS)
     return Landscape(name="double peak at 3 and 8", rewards=rewards)
 
 
 def linear() -> Landscape:
-    """A tenth of the action: 0.1 at action 1, 1.0 at action 10."""
+    """Make a landscape where action i earns i / 10: 0.1 at action 1, 1.0 at action 10."""
     return Landscape(name="linear", rewards=tuple(action / len(ACTIONS) for action in ACTIONS))
 
 

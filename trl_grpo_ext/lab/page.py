@@ -1,4 +1,4 @@
-"""The lab's page: runs of the ten-action policy, step by step, as one file that opens offline."""
+"""The lab's page: every update of ten-action runs, in an HTML file that opens offline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "playground.js", "lab.js")
 STYLES = ("uplot.min.css", "theme.css", "lab.css")
-DIGITS = 7  # as many as the float32 logits have
+# Significant digits; the logits, in float32, have no more.
+DIGITS = 7
 
 SETTINGS = (
     *("num_generations", "num_iterations", "epsilon", "beta", "use_bias_correction_kl"),
@@ -24,20 +25,21 @@ SETTINGS = (
 
 
 def lab_page(runs: Sequence[LabRun], title: str) -> str:
-    """The page of one or more runs on one landscape; the first is the one that it opens with.
+    """Render runs on a landscape as a page; the page opens with the first run.
 
     Raises:
-        ValueError: for no runs.
+        ValueError: if `runs` is empty.
     """
     return standalone_page(title=title, data=page_data(runs, title), scripts=SCRIPTS, styles=STYLES)
 
 
 def page_data(runs: Sequence[LabRun], title: str) -> dict[str, Any]:
-    """What the page shows, plain values; a number that is not finite is null.
+    """Collect the page's data as plain values; numbers that are not finite become null.
 
-    `runs` has for each run: `probabilities` (u + 1, 10), `entropy`, `kl`, `max_probability` and `expected_reward`
-    (u + 1 each; the last null without a landscape), and by update `updates`: when its batch was sampled, and a list for
-    each of its samples (see `_sample_data`). `landscapes` are those that the page's own run may have.
+    Each run has arrays over its u updates: `probabilities` (u + 1, 10), `entropy`, `kl`, `max_probability` and
+    `expected_reward` (u + 1 each; `expected_reward` is null without a landscape). `updates` has for each update the
+    step at which its batch was sampled, and a list per sample (see `_sample_data`). `landscapes` lists choices for the
+    run that the page trains in the browser.
     """
     if not runs:
         raise ValueError("A page of the lab shows one run or more, got none.")
@@ -80,6 +82,6 @@ def _run_data(run: LabRun) -> dict[str, Any]:
 
 
 def _sample_data(sample: SampledAction, low: float, high: float) -> list[Any]:
-    """Action, group, reward, advantage, ratio, whether clipped: in this order, since there are thousands."""
+    """List a sample's action, group, reward, advantage, ratio and clipping; a list, since a page holds thousands."""
     numbers = plain([sample.reward, sample.advantage, sample.ratio], DIGITS)
     return [sample.action, sample.group, *numbers, sample.is_clipped(low, high)]

@@ -1,7 +1,7 @@
-"""The policy: a softmax of ten logits in the form of a causal language model that answers with one token.
+"""The policy: a softmax over ten logits, in the form of a causal language model with one-token completions.
 
-The backbone gives the number 1 for every token, whatever the prompt, and the head is a column of weights, so the
-weights of the ten actions *are* the logits. Importing this module makes the model known to transformers.
+The backbone outputs the number 1 for every token, whatever the prompt, and the head is a column of weights, so the
+weights of the ten actions *are* the logits. Importing this module registers the model with transformers.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from trl_grpo_ext.lab.landscape import ACTIONS
 PROMPT = "<go>"
 END = "<end>"
 VOCABULARY = (*map(str, ACTIONS), PROMPT, END)
-NEVER = -1e9  # the logit of tokens that are not an action
+# The logit of tokens that are no action.
+NEVER = -1e9
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not typed here
-    """The configuration of a policy; there is nothing to configure."""
+    """The policy's configuration; no settings of its own."""
 
     model_type = "trl_grpo_ext_lab"
 
@@ -40,19 +41,21 @@ class LabConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not 
         self.vocab_size = len(VOCABULARY)
         self.hidden_size = 1
         self.num_hidden_layers = 0
-        super().__init__(**kwargs | {"tie_word_embeddings": False})  # transformers 4 ties them unless told not to
-        # TRL loads its reference by the class that is named here, and looks for it in transformers only.
+        # transformers 4 ties input and output embeddings by default.
+        super().__init__(**kwargs | {"tie_word_embeddings": False})
+        # TRL loads its reference model by the class named here, and searches transformers only.
         self.architectures = [AutoModelForCausalLM.__name__]
 
 
 class ConstantBackbone(PreTrainedModel):  # type: ignore[misc]
-    """Hidden states of (n, t, 1) ones for n sequences of t tokens."""
+    """A backbone whose hidden states are all ones, shape (n, t, 1), for n sequences of t tokens."""
 
     config_class = LabConfig
 
     def __init__(self, config: LabConfig) -> None:
         super().__init__(config)
-        # Saved, since transformers 4 takes the weights of a model with none in its backbone for those of a backbone.
+        # Keep a saved buffer in the backbone: without backbone weights in the checkpoint, transformers 4 takes the file
+        # for a checkpoint of the backbone alone.
         self.register_buffer("one", torch.ones(1))
         self.post_init()
 
@@ -61,7 +64,7 @@ class ConstantBackbone(PreTrainedModel):  # type: ignore[misc]
 
 
 class LabPolicy(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
-    """Answers an action, by a softmax over ten logits; it does not read its prompt."""
+    """A causal language model that answers with an action from ten logits, and ignores its prompt."""
 
     config_class = LabConfig
     base_model_prefix = "model"
@@ -87,7 +90,7 @@ class LabPolicy(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
 
     @property
     def action_logits(self) -> torch.Tensor:
-        """(10,) the logits of actions 1 to 10, detached."""
+        """Return the logits of actions 1 to 10, shape (10,), detached."""
         return self.lm_head.weight.detach()[: len(ACTIONS), 0].clone()
 
 
@@ -96,12 +99,12 @@ AutoModelForCausalLM.register(LabConfig, LabPolicy, exist_ok=True)
 
 
 def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None = None) -> None:
-    """Write a policy and its tokenizer to a folder; TRL reads the policy there, and once more for its reference.
+    """Write a policy and its tokenizer to a folder, from which TRL loads policy and reference model.
 
     The ten logits are equal by default.
 
     Raises:
-        ValueError: if there are not ten.
+        ValueError: if `logits` has not ten values.
     """
     logits = [0.0] * len(ACTIONS) if logits is None else list(logits)
     if len(logits) != len(ACTIONS):
@@ -118,7 +121,7 @@ def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None =
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A token an action; every other word is the prompt's."""
+    """Make a tokenizer with a token per action; every other word becomes the prompt token."""
     tokenizer = Tokenizer(models.WordLevel(dict(zip(VOCABULARY, range(len(VOCABULARY)), strict=True)), PROMPT))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(

@@ -1,4 +1,4 @@
-"""The policy over a run, and its exact figures, all from the logits before each update and after the last."""
+"""The policy over a run: probabilities, entropy, KL and ratios, computed exactly from recorded logits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PolicyHistory:
-    """The logits over u updates; logarithms are natural, so entropy and KL are in nats.
+    """Logits of the policy over u updates; logarithms are natural, so entropy and KL are in nats.
 
-    Row i of the logits, (u + 1, 10), is the policy before update i; the last row is the one that was learned.
+    `logits` has shape (u + 1, 10): row i is the policy before update i, the last row is the trained policy.
 
     Raises:
-        ValueError: for an array of another shape, or one without a row.
+        ValueError: for an array of another shape, or without rows.
 
     Examples:
         >>> history = PolicyHistory(np.zeros((1, 10)))
@@ -46,46 +46,50 @@ class PolicyHistory:
 
     @property
     def probabilities(self) -> Floats:
-        """(u + 1, 10) probabilities of the actions, in [0, 1]."""
+        """Return the action probabilities, shape (u + 1, 10), in [0, 1]."""
         probabilities: Floats = np.exp(self.log_probabilities)
         return probabilities
 
     @property
     def entropy(self) -> Floats:
-        """(u + 1,) entropy, from ln 10 of the uniform policy down to 0."""
+        """Return the entropy, shape (u + 1,), from ln 10 (uniform policy) down to 0."""
         entropy: Floats = -np.sum(self.probabilities * self.log_probabilities, axis=1)
         return entropy
 
     @property
     def kl(self) -> Floats:
-        """(u + 1,) KL divergence from the first row, the reference, 0 or more; exact, where TRL logs an estimate."""
-        # Rounding may leave a little less than 0 where two policies are equal.
+        """Return the KL divergence from row 0, the reference: shape (u + 1,), at least 0.
+
+        It is exact, while TRL logs an estimate.
+        """
+        # For equal policies, rounding may give a value slightly below 0.
         difference = self.log_probabilities - self.log_probabilities[0]
         divergence: Floats = np.maximum(0.0, np.sum(self.probabilities * difference, axis=1))
         return divergence
 
     @property
     def max_probability(self) -> Floats:
-        """(u + 1,) the probability of the likeliest action."""
+        """Return the probability of the most likely action, shape (u + 1,)."""
         largest: Floats = self.probabilities.max(axis=1)
         return largest
 
     def expected_reward(self, rewards: tuple[float, ...]) -> Floats:
-        """(u + 1,) what the policy earns on average, where action i earns `rewards[i - 1]`."""
+        """Return the policy's expected reward, shape (u + 1,); action i earns `rewards[i - 1]`."""
         expected: Floats = self.probabilities @ np.asarray(rewards)
         return expected
 
     def ratio(self, action: int, *, update: int, generated: int) -> float:
-        """The probability of an action at an update over that at the update at which it was sampled."""
+        """Divide an action's probability at `update` by its probability at `generated`, the update of its sampling."""
         logs = self.log_probabilities[:, ACTIONS.index(action)]
         return float(np.exp(logs[update] - logs[generated]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledAction:
-    """One completion of a batch, in one update.
+    """A sampled completion at a given update.
 
-    `ratio` is its probability now over that when it was sampled. What is unknown, void, or of no action is None.
+    `ratio` is the action's current probability divided by its probability when sampled. Unknown values are None: no
+    action in the completion, a void row, no advantage yet.
     """
 
     action: int | None
@@ -95,7 +99,7 @@ class SampledAction:
     ratio: float | None
 
     def is_clipped(self, low: float, high: float) -> bool:
-        """Whether the ratio has left [1 - low, 1 + high] on the side that the advantage pushes to.
+        """Say whether the loss clips this sample: the ratio left [1 - low, 1 + high] in the advantage's direction.
 
         Examples:
             >>> SampledAction(action=7, group=0, reward=1.0, advantage=1.5, ratio=1.3).is_clipped(0.2, 0.2)
@@ -107,7 +111,7 @@ class SampledAction:
 
 
 def batches_by_update(cards: Sequence[Scorecard], updates: int) -> list[int | None]:
-    """By update, the position in `cards` of the training batch that it used; None if there was none yet."""
+    """Return, per update, the position in `cards` of its training batch; None before the first batch."""
     positions = {card.step: position for position, card in enumerate(cards) if card.mode == "train"}
     used: list[int | None] = []
     current: int | None = None
@@ -118,7 +122,7 @@ def batches_by_update(cards: Sequence[Scorecard], updates: int) -> list[int | No
 
 
 def sampled_actions(card: Scorecard, history: PolicyHistory, update: int) -> list[SampledAction]:
-    """The completions of the batch `card` as update number `update` saw them."""
+    """Return the completions of batch `card`, with ratios at update number `update`."""
     advantages = card.advantages or [None] * len(card)
     return [
         SampledAction(

@@ -1,6 +1,6 @@
-"""A run of the lab: the ten-action policy, trained by the real `VerifiedGRPOTrainer` on any reward mix.
+"""Run the lab: `VerifiedGRPOTrainer` trains the ten-action policy on any reward mix.
 
-All of the algorithms that it compares train by TRL; one line of plain REINFORCE is our own.
+Every algorithm trains by TRL; plain REINFORCE only replaces TRL's advantages by rewards.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 HISTORY = "logits.npy"
 REFERENCE = "policy"
 
-# DeepSeek's starting point where the size of the model has no say; the learning rate is the lab's.
+# DeepSeek's values for settings independent of model size; the learning rate is the lab's own.
 DEFAULTS: Mapping[str, Any] = {
     "learning_rate": 0.5,
     "num_generations": 8,
-    "num_iterations": 2,  # with one update a batch the ratio is 1, and epsilon does nothing
+    # With one update per batch, the ratio is always 1 and epsilon has no effect.
+    "num_iterations": 2,
     "epsilon": 0.2,
     "beta": 0.04,
     "loss_type": "grpo",
     "max_completion_length": 1,
     "optim": "sgd",
     "lr_scheduler_type": "constant",
-    "max_grad_norm": 0.0,  # no clipping of gradients, which would be one more thing to explain
+    # No gradient clipping: it would complicate the explanation of a step.
+    "max_grad_norm": 0.0,
     "logging_steps": 1,
     "use_cpu": True,
     "bf16": False,
@@ -55,10 +57,10 @@ DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """What the trainer is told.
+    """A training algorithm of the lab.
 
-    `settings` are the fields of `VerifiedGRPOConfig` that make it this algorithm. `plain` says whether the rewards
-    themselves are the advantages, which no setting of TRL's gives. `note` says how it is done.
+    `settings` holds the fields of `VerifiedGRPOConfig` that define the algorithm. `plain` uses rewards as advantages,
+    which no TRL setting does. `note` explains the implementation on the page.
     """
 
     name: str
@@ -68,7 +70,7 @@ class Algorithm:
     note: str
 
 
-# One update a batch, so the ratio is 1 and nothing is clipped: the loss has the gradient of REINFORCE.
+# With one update per batch the ratio is 1 and nothing is clipped: the loss has the gradient of REINFORCE.
 _ON_POLICY = {"num_iterations": 1, "beta": 0.0, "scale_rewards": "none"}
 
 ALGORITHMS: Mapping[str, Algorithm] = {
@@ -99,18 +101,23 @@ ALGORITHMS: Mapping[str, Algorithm] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
-    """What a run of the lab has left, live and on disk."""
+    """A finished lab run: folder on disk, objects in memory."""
 
-    folder: Path  # the run's folder; `RecordedRun(folder)` reads its scorecards
-    algorithm: Algorithm  # what it was trained by
-    trainer: VerifiedGRPOTrainer  # the trainer, after training
-    cards: tuple[Scorecard, ...]  # the scorecards, one a generation batch, in order; an evaluation's among them
-    logs: tuple[Mapping[str, Any], ...]  # TRL's logs, a dict a logging step
-    # The policy before each update, and after the last; with a `temperature`, the one that is sampled from.
+    # The run's folder; `RecordedRun(folder)` reads its scorecards.
+    folder: Path
+    algorithm: Algorithm
+    # The trainer after training.
+    trainer: VerifiedGRPOTrainer
+    # Scorecards in order, one per generation batch, evaluation batches included.
+    cards: tuple[Scorecard, ...]
+    # TRL's logs, a dict per logging step.
+    logs: tuple[Mapping[str, Any], ...]
+    # The policy before each update and after the last; logits are divided by `temperature`, as in sampling.
     history: PolicyHistory
-    # What each of the ten actions earns; None where rewards come from a mix, not a landscape.
+    # Rewards of the ten actions; None if the reward is a mix instead of a landscape.
     rewards: tuple[float, ...] | None
-    seconds: float  # wall time of training, without imports and the making of the trainer
+    # Wall time of training, without imports and trainer construction.
+    seconds: float
 
     @property
     def steps(self) -> int:
@@ -131,28 +138,28 @@ def run_lab(
     callbacks: Sequence[TrainerCallback] = (),
     **options: Any,
 ) -> LabRun:
-    """Train the ten-action policy, and return what happened.
+    """Train the ten-action policy, and return the run.
 
     The same arguments give the same run. A completion's text is its action, `"1"` to `"10"`.
 
     Args:
-        reward: A landscape, or a mix whose verifiers look at the action.
-        folder: The run's folder. The policy that it starts from, TRL's reference, is kept in it.
-        steps: Updates, 1 or more. A batch is used for `num_iterations` of them, 2 by default, 1 in REINFORCE.
-        seed: The seed of the samples.
-        groups: Groups of completions a batch.
+        reward: A landscape, or a mix whose verifiers judge the action.
+        folder: The run's folder. It also keeps the starting policy, which is TRL's reference model.
+        steps: Updates, 1 or more. A batch serves `num_iterations` updates, by default 2 in GRPO and 1 in REINFORCE.
+        seed: The seed for sampling.
+        groups: Groups of completions per batch.
         algorithm: `"grpo"`, `"reinforce"` or `"reinforce_baseline"`.
         logits: Ten logits to start from; equal ones by default.
-        rows: The dataset's rows, used in turn; columns such as a gold answer that verifiers read. A `prompt` is
-            allowed, and means nothing to the policy.
-        eval_rows: The same for evaluation; set `eval_strategy` and `eval_steps` for one.
+        rows: Dataset rows, used in turn, with columns for verifiers such as a gold answer. The policy ignores a
+            `prompt` column.
+        eval_rows: Rows for evaluation, which also needs `eval_strategy` and `eval_steps`.
         callbacks: transformers' callbacks.
-        **options: Any field of `VerifiedGRPOConfig`, over the lab's own (`DEFAULTS`) and the algorithm's.
+        **options: Fields of `VerifiedGRPOConfig`; they override `DEFAULTS` and the algorithm's settings.
 
     Raises:
         ValueError: for an unknown algorithm, or settings that the lab, TRL or the trainer refuses.
-        OSError: for a folder that cannot be written to.
-        FloatingPointError: for a policy that is no longer finite.
+        OSError: if the folder cannot be written.
+        FloatingPointError: if the policy's logits become infinite or NaN.
 
     Examples:
         >>> import tempfile
@@ -190,7 +197,7 @@ def run_lab(
 
 
 def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
-    """Train; returns the scorecards and the wall time."""
+    """Train, and return scorecards and wall time in seconds."""
     keep_quiet(trainer)
     cards: list[Scorecard] = []
     started = time.perf_counter()
@@ -200,7 +207,7 @@ def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
 
 
 class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Notes the policy's logits before each update and after the last, and saves those that were sampled from."""
+    """A callback: record the logits before each update and after the last, and save them divided by `temperature`."""
 
     def __init__(self) -> None:
         self.seen: list[list[float]] = []
@@ -214,7 +221,8 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
     def _note(self, model: Any, updates: int) -> None:
         logits = model.action_logits.tolist()
-        if not all(map(math.isfinite, logits)):  # nothing can be sampled from them
+        # TRL cannot sample from infinite or NaN logits.
+        if not all(map(math.isfinite, logits)):
             raise FloatingPointError(
                 f"The policy's logits are no longer finite after {updates} updates. Lower learning_rate or beta."
             )
@@ -224,7 +232,8 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
 def _check(algorithm: str, steps: int, rows: Sequence[Mapping[str, Any]]) -> None:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"The lab has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS)}.")
-    if steps < 1:  # TRL would go on until the data ends
+    # With 0 or fewer steps, TRL would train until the data ends.
+    if steps < 1:
         raise ValueError(f"A run of the lab has one update or more, got {steps}.")
     if not rows:
         raise ValueError("A run of the lab needs a row or more, got none.")
@@ -240,14 +249,14 @@ def _config(folder: Path, algorithm: Algorithm, groups: int, options: Mapping[st
 
 
 def _dataset(rows: Sequence[Mapping[str, Any]], size: int) -> Dataset:
-    """A dataset of `size` rows, these in turn: as many as a run needs, since an epoch takes long to begin."""
+    """Repeat `rows` up to `size` rows: a run gets all its data in a single epoch, since epochs start slowly."""
     return Dataset.from_list([{"prompt": PROMPT, **rows[index % len(rows)]} for index in range(size)])
 
 
 class _PlainReinforceTrainer(VerifiedGRPOTrainer):
-    """The trainer with each completion's total in the place of its advantage; 0 for a void one.
+    """A trainer with each completion's total reward as its advantage; 0 for a void row.
 
-    The scorecard says what was trained on. For one process, and for training only: it is the lab's.
+    The scorecard records these advantages. It supports training in a single process only.
     """
 
     _totals: tuple[float, ...] = ()

@@ -1,1 +1,1 @@
-"""A run from a file: the recipe, its data, the training, the summary."""
+"""Train by a recipe: YAML file, data, model, training, summary."""

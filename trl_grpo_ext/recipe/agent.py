@@ -1,4 +1,4 @@
-"""The environments and the tools of a recipe: found by their dotted paths, and checked before TRL is imported."""
+"""Load a recipe's environments and tools from dotted paths, and check them before TRL's import."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.rewards.environment import judges_outcomes
 from trl_grpo_ext.rewards.registry import import_named
 
-NO_TOOLS = ("reset", "get_reward")  # methods of an environment that the model cannot call
+# Public methods of an environment that TRL does not offer to the model as tools.
+NO_TOOLS = ("reset", "get_reward")
 EXAMPLE = "such as my_module.Game"
 
 
 def agent_arguments(keys: Mapping[str, Any], mix: RewardMix) -> dict[str, Any]:
-    """The arguments `environment_factory` and `tools` of a trainer, those that a recipe has.
+    """Return the trainer's arguments `environment_factory` and `tools`; a key absent from the recipe is absent here.
 
     Raises:
-        ValueError: for a path that leads nowhere, a class without `reset`, a tool that TRL could not describe to the
-            model, and a term that judges outcomes without an environment that has a reward.
+        ValueError: for a path without an object, a class without `reset`, a tool without a description for the model,
+            and an `EnvironmentReward` term without an environment reward.
     """
     found: dict[str, Any] = {}
     if keys.get("environment") is not None:
@@ -80,7 +81,10 @@ def _imported(path: str, where: str) -> Any:
 
 
 def _check_tool(tool: Callable[..., Any], where: str) -> None:
-    """Raise a ValueError for a tool that has no description for the model, which TRL would find in the first batch."""
+    """Raise a ValueError if a tool lacks the docstring or type hints that TRL needs to describe it to the model.
+
+    TRL itself would fail only at its first batch.
+    """
     lacks = next(_lacking(tool), None)
     if lacks is not None:
         raise ValueError(
@@ -103,7 +107,7 @@ def _lacking(tool: Callable[..., Any]) -> Iterator[str]:
 
 
 def _check_terms(factory: Any, mix: RewardMix) -> None:
-    """Raise a ValueError for a term with `EnvironmentReward` that has nothing to judge."""
+    """Raise a ValueError if no environment supplies rewards for an `EnvironmentReward` term."""
     named = next((term.name for term, verifier in mix.verifiers if judges_outcomes(verifier)), None)
     if named is None:
         return

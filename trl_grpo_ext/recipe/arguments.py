@@ -1,4 +1,4 @@
-"""What a recipe fills: TRL's dataclasses and ours, read from the file's keys and the flags on top of them."""
+"""Dataclasses filled by a recipe: TRL's and ours, from the file's keys and command-line flags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trl_grpo_ext.trainer.config import VerifiedGRPOConfig, with_help
 @with_help
 @dataclass
 class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no types
-    """What a recipe says beside the model and the trainer: the data, how it is mapped, and how the run is shown.
+    """Settings of a recipe besides model and trainer: data, prompts, and evaluation before and after training.
 
     Attributes:
         prompt_column: The column to make prompts of, as user messages; without it, the data has `prompt`.
@@ -45,23 +45,24 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
     rows: int | None = None
     test_rows: int | None = None
     rows_seed: int = 0
-    # In the file only.
+    # Nested values, set in the file only: there are no flags for them.
     when: Mapping[str, Any] | None = field(default=None, init=False)
     few_shot: Sequence[Mapping[str, str]] = field(default=(), init=False)
     datasets: Sequence[Mapping[str, Any]] = field(default=(), init=False)
 
 
 def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArguments, VerifiedGRPOConfig, ModelConfig]:
-    """The dataclasses of a recipe that has been checked as far as the file tells, with flags on top.
+    """Fill the dataclasses from a checked recipe file; flags override keys of the file.
 
     Raises:
-        ValueError: for values that cannot be.
+        ValueError: for values of a wrong type or range.
     """
     parser = _Parser((RecipeArguments, VerifiedGRPOConfig, ModelConfig), allow_abbrev=False)
     parser.set_defaults_with_config(**{key: value for key, value in file.keys.items() if key not in FILE_ONLY_KEYS})
     try:
         data, training, model = parser.parse_args_into_dataclasses(args=list(flags), look_for_args_file=False)
-    except TypeError as error:  # a value of the wrong type in the file, which argparse does not check
+    # argparse does not check the types of values from the file.
+    except TypeError as error:
         raise ValueError(f"A value in the recipe {file.path} has the wrong type: {error}") from None
     data.when = file.keys.get("when")
     data.few_shot = file.keys.get("few_shot") or ()
@@ -91,7 +92,7 @@ def _check_values(data: RecipeArguments) -> None:
 
 
 def _checkpoint(training: VerifiedGRPOConfig) -> str | None:
-    """The folder to resume from: the one that is named, or for `true` the last one of the output folder."""
+    """Resolve `resume_from_checkpoint` to a folder; `true` means the last checkpoint in `output_dir`."""
     wanted = training.resume_from_checkpoint
     if wanted is None or str(wanted).lower() == "false":
         return None
@@ -106,7 +107,7 @@ def _checkpoint(training: VerifiedGRPOConfig) -> str | None:
 
 
 class _Parser(TrlParser):  # type: ignore[misc]  # TRL ships no types
-    """TRL's parser, whose errors are exceptions of one line instead of two hundred lines of usage."""
+    """TRL's parser with one-line exceptions in place of its two hundred lines of usage."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)

@@ -1,4 +1,4 @@
-"""The data of a recipe: loaded by name, and mapped to the `prompt` column that TRL reads."""
+"""Load a recipe's dataset by name, and map its prompts to the `prompt` column of TRL."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from trl_grpo_ext.recipe.arguments import RecipeArguments
 
 FILE_KINDS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
-SAVED_TO_DISK = ("state.json", "dataset_dict.json")  # beside what `save_to_disk` has written
-# What datasets says of files without rows, each kind of file in its own way.
+# Either file marks a folder written by `save_to_disk`.
+SAVED_TO_DISK = ("state.json", "dataset_dict.json")
+# Parts of datasets' error messages for files without rows; each file format has its own.
 NO_ROWS = ("StopIteration", "corresponds to no data", "No columns to parse", "BatchSize must be greater than 0")
 SPLIT_KEYS = {"train": "dataset_train_split", "evaluate": "--split"}
 REASONING_GYM = "reasoning_gym:"
 REASONING_GYM_SIZES = {"train": 1000, "test": 100}
-REASONING_GYM_TEST_SEED = 100_000_000  # beyond every item of train
-REASONING_GYM_TRIES = 20  # times as many problems are drawn before a task counts as exhausted
+# Added to the seed for test problems: far above every seed of a train problem.
+REASONING_GYM_TEST_SEED = 100_000_000
+# A task counts as exhausted after this many draws per problem asked for.
+REASONING_GYM_TRIES = 20
 
 logger = logging.getLogger(__name__)
 
@@ -38,15 +41,15 @@ Purpose = Literal["train", "evaluate"]
 
 
 def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict[str, Any]:
-    """Load the splits of a recipe and map their prompts.
+    """Load the splits of a recipe, and map their prompts; keys of the result are split names.
 
-    `dataset_name` is a Hub id; a folder, as `load_dataset` or `load_from_disk` take it; a file, the split to train on;
-    `bundled:NAME` for what is shipped with the package; or `reasoning_gym:TASK`, problems made on the spot, with the
-    task's options as in `reasoning_gym:chain_sum?max_terms=3`. The `dataset_train_split` must be there, with at least
-    one row; `purpose` is what it is for, as errors say it.
+    `dataset_name` is a Hub id; a folder for `load_dataset` or `load_from_disk`; a file, which becomes the training
+    split; `bundled:NAME` for data in the package; or `reasoning_gym:TASK` for generated problems, with task options as
+    in `reasoning_gym:chain_sum?max_terms=3`. The split `dataset_train_split` must have at least one row. `purpose`
+    appears in error messages.
 
     Raises:
-        ValueError: for a file, a task, a split or a column that is not there, and for data without rows.
+        ValueError: for a missing file, task, split or column, and for data without rows.
     """
     if arguments.datasets:
         return mix_data(arguments, lambda part: load_data(part, purpose=purpose))
@@ -66,7 +69,8 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
         raise _no_rows(name, arguments, purpose)
     mapped = {split: map_prompts(rows, arguments) for split, rows in selected.items()}
     for rows in mapped.values():
-        rows.info.dataset_name = name  # that of a file is `json` so far; reports name it
+        # datasets names every JSON file `json`; reports show this name.
+        rows.info.dataset_name = name
     return mapped
 
 
@@ -87,7 +91,8 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
             return saved if isinstance(saved, DatasetDict) else {arguments.dataset_train_split: saved}
         data = load_dataset(**source, streaming=arguments.dataset_streaming)
         return _with_dates_as_texts(_with_bytes_as_texts(data), path)
-    except Exception as error:  # datasets raises many kinds, some without a message
+    # datasets raises many kinds of errors, some without a message.
+    except Exception as error:
         cause = error.__cause__ or error
         said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         if any(sign in said for sign in NO_ROWS):
@@ -99,21 +104,22 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
 
 
 def _with_bytes_as_texts(data: Any) -> Any:
-    """The splits of a dataset, with the texts of columns of bytes: some programs write texts to parquet files so."""
+    """Cast columns of bytes to text if they decode: some programs write text to parquet files as bytes."""
     from datasets import Value
 
     for name, rows in list(data.items()):
         for column, feature in (rows.features or {}).items():
             if feature == Value("binary") and hasattr(rows, "__len__"):
-                with suppress(ValueError):  # of pyarrow; bytes that are no text stay what they are
+                # pyarrow raises a ValueError for bytes that are no text; the column stays bytes.
+                with suppress(ValueError):
                     data[name] = data[name].cast_column(column, Value("string"))
     return data
 
 
 def _with_dates_as_texts(data: Any, path: Path) -> Any:
-    """The splits of a dataset, those of a JSON file with the texts of the file where `datasets` has made dates of them.
+    """Restore texts of a JSON file that `datasets` has parsed as dates.
 
-    JSON has no dates: a text such as 1917-10-28 would reach verifiers as another, with a time of day.
+    JSON has no dates: the text 1917-10-28 would reach verifiers with a time of day.
     """
     for name, rows in list(data.items()):
         columns = [column for column, feature in (rows.features or {}).items() if "timestamp[" in repr(feature)]
@@ -129,7 +135,7 @@ def _with_dates_as_texts(data: Any, path: Path) -> Any:
 
 
 def _rows_of_json(path: Path) -> Dataset | None:
-    """The rows of a JSON file; None for any other, and where a column's values are of several kinds."""
+    """Read a JSON file into a dataset; None for other files, and for a column of mixed types."""
     from datasets import Dataset
 
     if path.suffix not in (".json", ".jsonl"):
@@ -139,7 +145,8 @@ def _rows_of_json(path: Path) -> Dataset | None:
         return Dataset.from_list(
             [json.loads(line) for _, line in numbered_lines(path)] if is_lines else json.loads(path.read_bytes())
         )
-    except (ValueError, TypeError, AttributeError):  # pyarrow's errors are ValueErrors and TypeErrors
+    # pyarrow's errors are ValueErrors and TypeErrors.
+    except (ValueError, TypeError, AttributeError):
         return None
 
 
@@ -152,7 +159,7 @@ def _no_rows(name: str, arguments: RecipeArguments, purpose: Purpose) -> ValueEr
 
 
 def check_source(name: str) -> None:
-    """Raise a ValueError for a bundled name, a file or a folder that is not there, and for files of other kinds."""
+    """Raise a ValueError for a bundled name, file or folder that does not exist, and for an unsupported file type."""
     path = Path(resolve(name)).expanduser()
     if path.is_file() and path.suffix not in FILE_KINDS:
         raise ValueError(
@@ -166,7 +173,10 @@ def check_source(name: str) -> None:
 
 
 def _reasoning_gym(spec: str) -> dict[str, Dataset]:
-    """Problems of a reasoning-gym task: `question` and `answer`. No question of test is in train, or in test twice."""
+    """Generate problems of a reasoning-gym task: splits `train` and `test` with columns `question` and `answer`.
+
+    A test question is neither in train nor in test twice. Each row also has `entry`, the problem's JSON for its scorer.
+    """
     from datasets import Dataset
 
     try:
@@ -181,7 +191,7 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
     options = {key: number_or_text(value) for key, value in parse_qsl(query)}
     sizes = {split: int(options.pop(f"{split}_size", size)) for split, size in REASONING_GYM_SIZES.items()}
     seed = int(options.pop("seed", 0))
-    # Item i of a task is drawn from seed + i, so that neighbouring seeds give nearly the same problems.
+    # reasoning-gym draws item i from seed + i, so neighbouring seeds give nearly the same problems.
     test = _problems(task, sizes["test"], seed + REASONING_GYM_TEST_SEED, options, distinct=True)
     asked = {problem["question"] for problem in test}
     train = _problems(task, sizes["train"], seed, options, without=asked)
@@ -218,7 +228,7 @@ def _problems(
 
 
 def number_or_text(value: str) -> Any:
-    """What a text means in YAML: a number, a truth value, or itself."""
+    """Parse text as an int, a float, or true or false; return other text unchanged."""
     for kind in (int, float):
         try:
             return kind(value)

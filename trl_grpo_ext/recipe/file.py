@@ -1,6 +1,6 @@
-"""A recipe as a file: its path, and its keys and flags checked by name.
+"""Recipe files: find and read them, and check their keys and flags by name.
 
-Nothing here imports TRL, which takes seconds: `recipes` and typos answer at once.
+This module does not import TRL, which takes seconds: `trl-grpo-ext recipes` and typos are answered at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trl_grpo_ext.workers.executor import choose_executor
 
 @dataclass(frozen=True, slots=True)
 class RecipeFile:
-    """A recipe's name, its path and its keys."""
+    """A recipe file: name, path and keys."""
 
     name: str
     path: Path
@@ -34,22 +34,22 @@ class RecipeFile:
 
     @property
     def summary(self) -> str:
-        """The first line of the comment that the file begins with."""
+        """Return the file's first line if it is a comment, without `#`; else an empty string."""
         first = self.path.read_text(encoding="utf-8").splitlines()[0]
         return first.removeprefix("#").strip() if first.startswith("#") else ""
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The recipes that come with the package, by name."""
+    """Return paths of the package's recipes by name."""
     folder = Path(str(resources.files("trl_grpo_ext.recipes")))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def load_recipe(name_or_path: str) -> RecipeFile:
-    """Read a shipped recipe by its name, or any recipe by its path.
+    """Read a recipe: a shipped recipe by name, or any file by path.
 
     Raises:
-        ValueError: if there is no such recipe, or the file is not a YAML mapping.
+        ValueError: if the recipe does not exist, or its file is no YAML mapping.
     """
     shipped = shipped_recipes()
     path = shipped.get(name_or_path, Path(name_or_path))
@@ -69,7 +69,7 @@ def load_recipe(name_or_path: str) -> RecipeFile:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which would take the last of two equal keys without a word; this one refuses them."""
+    """A safe YAML loader that refuses duplicate keys; PyYAML's own silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}
@@ -82,10 +82,12 @@ class _Loader(yaml.SafeLoader):
 
 
 def set_environment(file: RecipeFile) -> None:
-    """Set the environment variables of a recipe's `env`, some of which libraries read on import, and its `executor`.
+    """Set the environment variables of a recipe's `env`, and choose its `executor`.
+
+    Call it before libraries are imported: some read their variables on import.
 
     Raises:
-        ValueError: if `env` is not a mapping, or there is no such executor.
+        ValueError: if `env` is no mapping, or the executor is unknown.
     """
     variables = file.keys.get("env") or {}
     if not isinstance(variables, dict):
@@ -94,10 +96,10 @@ def set_environment(file: RecipeFile) -> None:
     choose_executor(file.keys.get("executor"))
 
 
-# Keys of the file that are not flags: nested, or done before the flags are read.
+# Keys without a flag: their values are nested, or are used before flags are parsed.
 FILE_ONLY_KEYS = ("rewards", "datasets", "when", "few_shot", "environment", "tools", "env")
 _WORD = re.compile(r"\w+")
-# What people write from memory, and no comparison of letters finds.
+# Common names from other tools, too unlike the valid key for a comparison of letters.
 SHORT = {
     "lr": "learning_rate",
     "model": "model_name_or_path",
@@ -107,7 +109,7 @@ SHORT = {
     "steps": "max_steps",
     "batch_size": "per_device_train_batch_size",
 }
-# The dataclasses that a recipe fills. They are named as text, as importing them would import TRL.
+# Dataclasses filled by a recipe, named as text because their import would import TRL.
 DATACLASSES = (
     ("trl_grpo_ext.recipe.arguments", "RecipeArguments"),
     ("trl_grpo_ext.trainer.config", "VerifiedGRPOConfig"),
@@ -116,13 +118,13 @@ DATACLASSES = (
 
 
 def flags_of_fields() -> set[str]:
-    """The flags that set a field of TRL's configurations or of ours, as `--use_vllm`, `--no-use-vllm`."""
+    """Return every spelling of every configuration flag, such as `--use_vllm`, `--use-vllm` and `--no_use_vllm`."""
     written = {f"--{prefix}{name}" for name in _all_fields() for prefix in ("", "no_")}
     return written | {f"--{name[2:].replace('_', '-')}" for name in written}
 
 
 def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
-    """Raise a ValueError for an unknown key or flag that names the nearest valid one."""
+    """Raise a ValueError for an unknown key or flag; its message suggests the nearest valid name."""
     fields = _all_fields()
     keys = {*fields, *FILE_ONLY_KEYS}
     for key in file.keys:
@@ -136,7 +138,7 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
 
 
 def check_numbers(written: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a value that is no number though its field takes numbers only.
+    """Raise a ValueError if a field for numbers holds a value of another type.
 
     Examples:
         >>> check_numbers({"max_steps": "three"})
@@ -153,12 +155,12 @@ def check_numbers(written: Mapping[str, Any]) -> None:
 
 @cache
 def _all_fields() -> Mapping[str, str]:
-    """Read once a process, since parsing the sources of TRL and transformers takes longest."""
+    """Map field names to types; cached, since parsing the sources of TRL and transformers is slow."""
     return {name: of for module, class_name in DATACLASSES for name, of in field_types(module, class_name).items()}
 
 
 def unknown_flag(name: str, written: set[str]) -> str:
-    """Say that no field has this name, and which of the flags that there are is nearest."""
+    """Return the error message for an unknown flag, with the nearest valid flag."""
     if name in FILE_ONLY_KEYS:
         return f"`--{name}` is not a flag: `{name}` is set in the recipe's file."
     near = f"--{SHORT[name]}" if name in SHORT else nearest(f"--{name}", written)
@@ -167,7 +169,7 @@ def unknown_flag(name: str, written: set[str]) -> str:
 
 
 def field_types(module: str, class_name: str) -> dict[str, str]:
-    """The fields of a dataclass and their types, as its source says them; where it does not, the class is imported.
+    """Map a dataclass's field names to type annotations, read from source code; import the class only if that fails.
 
     Examples:
         >>> field_types("trl", "ModelConfig")["lora_r"]
@@ -181,7 +183,7 @@ def field_types(module: str, class_name: str) -> dict[str, str]:
 
 
 def _written_fields(module: str, class_name: str) -> Iterator[tuple[str, str]]:
-    """The fields that a class extends, and those that stand in it; an import is followed to where the class is."""
+    """Yield field names and types from a class's source, base classes first; follow imports to the class."""
     path = _path(module)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ClassDef) and node.name == class_name:
@@ -200,7 +202,8 @@ def _written_fields(module: str, class_name: str) -> Iterator[tuple[str, str]]:
 
 def _path(module: str) -> Path:
     top, *rest = module.split(".")
-    found = find_spec(top)  # of a top package, which is not imported for it
+    # Unlike a submodule's, the spec of a top package is found without its import.
+    found = find_spec(top)
     for folder in (found and found.submodule_search_locations) or ():
         place = Path(folder, *rest)
         for path in (place / "__init__.py", place.with_suffix(".py")):
@@ -210,7 +213,7 @@ def _path(module: str) -> Path:
 
 
 def _imported_from(node: ast.ImportFrom, module: str, path: Path) -> str:
-    """The module that an import names, which may be relative to its own."""
+    """Resolve an import's module name; a relative import is relative to `module`."""
     if not node.level:
         return node.module or ""
     package = [*module.split("."), ""] if path.name == "__init__.py" else module.split(".")

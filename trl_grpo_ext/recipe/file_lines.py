@@ -1,4 +1,4 @@
-"""The lines that the rows of a split have in a local file."""
+"""Map a split's rows to line numbers of their local file, for messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ KINDS = (".jsonl", ".csv")
 
 
 def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None:
-    """Where the rows of a split are; None if that is not sure.
+    """Return the file and line of each row in a split; None if uncertain.
 
-    It is sure where the split is one JSON Lines or CSV file of as many rows, all of which are taken in their order.
+    Rows match lines if the split is a single JSON Lines or CSV file with as many rows, and the recipe takes all rows in
+    file order.
     """
     chosen = (data.datasets, data.when, data.rows, data.test_rows, data.dataset_config, data.dataset_streaming)
     name = data.dataset_name or ""
@@ -38,7 +39,7 @@ def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None
 
 
 def _of_csv(path: Path) -> list[int]:
-    """The line that each record begins on; the header is none."""
+    """Return the first line of each record, counted from 1, without the header."""
     numbers, before = [], 0
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.reader(file)

@@ -1,4 +1,4 @@
-"""Where the name of a model or of data is looked up: in folders here, or on the Hub, if it can be reached."""
+"""Check model folders, and check that the Hugging Face Hub can be reached before it is needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LONGEST_SECONDS = 5.0
 
 
 def check_model_folder(name: str, key: str) -> None:
-    """Raise a ValueError if a model's name is a path, and there is no such folder, or one with no whole model in it.
+    """Raise a ValueError if a model's name is a path without a folder, or its folder holds only sharded weights.
 
-    `key` is where it was named.
+    `key` is the recipe key or flag of the name, for the message.
     """
     folder = Path(name).expanduser()
     is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
@@ -31,10 +31,10 @@ def check_model_folder(name: str, key: str) -> None:
 
 
 def go_offline_without_hub(*names: object) -> None:
-    """Look only at what is cached here, if one of these names may be on the Hub and the Hub cannot be reached.
+    """Set `HF_HUB_OFFLINE` if a name may be a Hub id and the Hub cannot be reached.
 
-    Otherwise each file of a model is asked for six times. Call it before anything of Hugging Face is imported. Behind a
-    proxy, the proxy decides.
+    Otherwise Hugging Face requests each file of a model six times. Call it before importing Hugging Face libraries,
+    which read the variable on import. With a proxy configured, no check is made.
     """
     if OFFLINE in os.environ or not any(map(_may_be_on_the_hub, names)):
         return
@@ -44,7 +44,7 @@ def go_offline_without_hub(*names: object) -> None:
 
 
 def check_hub_takes_models(pushes: bool) -> None:
-    """Raise a ValueError if a model is to be pushed to the Hub when it is trained, and the Hub cannot be reached."""
+    """Raise a ValueError if the trained model is to be pushed to a Hub that cannot be reached."""
     is_offline = os.environ.get(OFFLINE, "").upper() in ("1", "ON", "YES", "TRUE")
     if pushes and (why := f"{OFFLINE} is set" if is_offline else _unreachable()):
         raise ValueError(
@@ -54,8 +54,9 @@ def check_hub_takes_models(pushes: bool) -> None:
 
 
 def _unreachable() -> str | None:
-    """Why the Hub cannot be reached, in a sentence without its stop; None if it can, or if a proxy decides."""
-    if not {"http", "https", "all"}.isdisjoint(getproxies()):  # which also has what `no_proxy` names
+    """Return why the Hub cannot be reached, without a final period; None if it can, or if a proxy is configured."""
+    # Compare keys: `no_proxy` alone, which getproxies() also lists, is no proxy.
+    if not {"http", "https", "all"}.isdisjoint(getproxies()):
         return None
     endpoint = urlsplit(os.environ.get("HF_ENDPOINT", HUB))
     place = endpoint.hostname or "", endpoint.port or (80 if endpoint.scheme == "http" else 443)

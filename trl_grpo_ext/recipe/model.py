@@ -1,4 +1,4 @@
-"""The model of a recipe: what it is loaded with, and an adapter with the model that it is of."""
+"""A recipe's model: loading arguments, and adapters with their base model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trl_grpo_ext.recipe.recipe import Recipe
 
 
 def set_model_arguments(recipe: Recipe) -> None:
-    """What `trl grpo` does with the model's part of a config."""
+    """Set `model_init_kwargs` from the recipe's model settings, as `trl grpo` does."""
     recipe.training.model_init_kwargs = {
         "revision": recipe.model.model_revision,
         "trust_remote_code": getattr(recipe.training, "trust_remote_code", False),
@@ -23,14 +23,16 @@ def set_model_arguments(recipe: Recipe) -> None:
         **(recipe.training.model_init_kwargs or {}),
     }
     quantization = get_quantization_config(recipe.model)
-    if quantization is not None:  # here, because the trainer of TRL 1.6 does not take it as an argument
+    # The trainer of TRL 1.6 has no argument for quantization.
+    if quantization is not None:
         recipe.training.model_init_kwargs["quantization_config"] = quantization
 
 
 def model_arguments(recipe: Recipe, *, trains: bool) -> dict[str, Any]:
-    """The trainer's arguments for the recipe's model; TRL itself loads any that is no adapter.
+    """Return the trainer's `model` argument, with `processing_class` for an adapter with its own tokenizer.
 
-    `trains` is whether an adapter goes on being trained.
+    A plain model is passed by name, and TRL loads it. An adapter is loaded here with its base model; `trains` makes it
+    trainable.
     """
     name = str(recipe.model.model_name_or_path)
     if find_adapter_config_file(name) is None:
@@ -38,7 +40,7 @@ def model_arguments(recipe: Recipe, *, trains: bool) -> dict[str, Any]:
     from peft import PeftConfig, PeftModel
 
     config, training = PeftConfig.from_pretrained(name), recipe.training
-    # As TRL loads it, which knows vision language models too.
+    # TRL's own loader also handles vision language models.
     settings = {**training.model_init_kwargs, "revision": config.revision, "device_map": None}
     base = create_model_from_path(config.base_model_name_or_path, **settings)
     training.model_init_kwargs = None
@@ -53,7 +55,7 @@ def model_arguments(recipe: Recipe, *, trains: bool) -> dict[str, Any]:
 
 
 def model_error(name: str, error: Exception, key: str) -> Exception:
-    """What to say of a model that cannot be loaded; `key` names it. Of a folder that is there, the error tells."""
+    """Return the error for a model that cannot be loaded: a folder's original error, else a ValueError naming `key`."""
     if Path(name).is_dir():
         return error
     said = str(error).strip().splitlines()[0]

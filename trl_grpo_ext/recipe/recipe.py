@@ -1,4 +1,4 @@
-"""A recipe: everything a run needs, read from a YAML file of TRL's own keys and the flags on top of it."""
+"""A recipe: all settings of a run, from a YAML file of TRL's own keys and from command-line flags."""
 
 from __future__ import annotations
 
@@ -32,24 +32,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a run needs, checked as far as it can be without data and model."""
+    """A parsed recipe, checked as far as possible without data and model."""
 
     name: str
     data: RecipeArguments
     training: VerifiedGRPOConfig
     model: ModelConfig
     mix: RewardMix
-    agent: Mapping[str, Any] = field(default_factory=dict)  # the trainer's `environment_factory` and `tools`
+    # The trainer's arguments `environment_factory` and `tools`, if the recipe has any.
+    agent: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
-    """Read a recipe with command-line flags on top.
+    """Parse a recipe file; flags override keys of the file.
 
-    Flags are such as `["--learning_rate", "1e-5"]`: every field of TRL's `GRPOConfig`, `ModelConfig` and
-    `ScriptArguments`, and of `RecipeArguments`.
+    Flags, such as `["--learning_rate", "1e-5"]`, set fields of TRL's `GRPOConfig`, `ModelConfig` and `ScriptArguments`,
+    and of `RecipeArguments`.
 
     Raises:
-        ValueError: for an unknown key or flag, naming the nearest valid one, and for values that cannot be.
+        ValueError: for an unknown key or flag, with the nearest valid name, and for invalid values.
     """
     mix = check_file(file, flags)
     _warn_of_a_negative_primary(mix)
@@ -66,24 +67,24 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
 
 
 def announce_loading() -> None:
-    """Say on stderr that TRL is about to be imported, which takes seconds in which nothing else is said."""
+    """Print to stderr, on the main process, that TRL's import starts: it takes seconds."""
     if "trl" not in sys.modules and os.environ.get("LOCAL_RANK", "0") == "0":
         print("loading TRL and torch ...", file=sys.stderr, flush=True)
 
 
 def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = None) -> RewardMix:
-    """The mix of a recipe, whose file and flags are all right as far as can be told without TRL.
+    """Check a recipe file and flags as far as possible without TRL, and return its reward mix.
 
-    `processes` is how many will train together, by default as many as the launcher says; 0 is unknown.
+    `processes` is the number of training processes; None reads it from the launcher's environment, 0 means unknown.
 
     Raises:
-        ValueError: for an unknown key or flag, for rewards, data or a model that are not there, and for settings that
-            cannot be.
+        ValueError: for an unknown key or flag, for missing rewards, data or model, and for invalid settings.
     """
     check_names(file, flags)
     mix = build_mix(file.keys.get("rewards"))
     agent = agent_arguments(file.keys, mix)
-    if not agent.get("environment_factory"):  # whose own reward may be all that has weight
+    # With an environment, its own reward may be the only term with weight.
+    if not agent.get("environment_factory"):
         check_weights(list(mix.weights_at(0.0, step=0).values()))
     written = written_values(file.keys, flags)
     if not written.get("model_name_or_path"):
@@ -99,7 +100,7 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
 
 
 def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, Any]:
-    """The keys of a recipe with the flags on top, of which those with several values count as their first.
+    """Merge a recipe's keys and flags; of a flag with several values, only the first is kept.
 
     Examples:
         >>> written_values({"max_steps": 5, "learning_rate": "1e-5"}, ["--max-steps=3", "--use_vllm", "--beta", "0"])
@@ -114,7 +115,7 @@ def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, A
 
 
 def _check_data(file: RecipeFile, dataset_name: object) -> None:
-    """Raise a ValueError if there is no data named, or data that is not there."""
+    """Raise a ValueError if the recipe names no data, or names data that does not exist."""
     if "datasets" in file.keys:
         if dataset_name:
             raise ValueError("Set `dataset_name` or `datasets`, not both.")
@@ -129,7 +130,10 @@ def _check_data(file: RecipeFile, dataset_name: object) -> None:
 
 
 def _warn_of_a_negative_primary(mix: RewardMix) -> None:
-    """Say that a run would be trained away from what it counts as right; penalties stand behind the first term."""
+    """Warn if the first term has a negative weight: training would lower the score that the run reports as accuracy.
+
+    A penalty belongs after the first term.
+    """
     name, weight = next(iter(mix.weights_at(0.0, step=0).items()))
     if weight < 0:
         logger.warning(

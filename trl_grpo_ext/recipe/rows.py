@@ -1,4 +1,4 @@
-"""The rows that a run takes: which of a dataset's, with which prompts, and those of several datasets in one."""
+"""Select dataset rows, map their prompts, and mix several datasets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COUNTS = ("rows", "test_rows")
-STREAM_BUFFER = 10_000  # rows of a stream among which the next is drawn
+# Size of a stream's shuffle buffer, in rows.
+STREAM_BUFFER = 10_000
 
 
 def check_selection(keys: Mapping[str, Any], where: str) -> None:
-    """Raise a ValueError for a condition, examples or a number of rows that cannot be; `where` begins the message."""
+    """Raise a ValueError for an invalid `when`, `few_shot`, `rows` or `test_rows`; `where` starts the message."""
     if keys.get("when") is not None:
         When.parse(keys["when"])
     _check_examples(keys.get("few_shot") or ())
@@ -33,12 +34,12 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
 
 
 def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:
-    """The rows of each split that a recipe takes.
+    """Select each split's rows by a recipe's `when`, `test_rows` and `rows`, in this order.
 
-    `when`, `test_rows` and `rows` apply in this order; streams have no `test_rows`.
+    `test_rows` does not work on streams.
 
     Raises:
-        ValueError: for a column that is not there, and for rows to test on that cannot be set aside.
+        ValueError: for a missing column, and if `test_rows` cannot be taken from the training split.
     """
     selected = {split: _that_apply(rows, arguments.when) for split, rows in splits.items()}
     if arguments.test_rows is not None:
@@ -56,13 +57,13 @@ def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
 
 
 def spread(rows: Any, count: int) -> Any:
-    """So many rows of a dataset, or all of a smaller one, evenly spread over it."""
+    """Select `count` evenly spaced rows of a dataset; all rows of a smaller dataset."""
     size = len(rows)
     return rows.select([place * size // min(count, size) for place in range(min(count, size))])
 
 
 def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:
-    """The split to train on without some of its rows, and these as the split to test on."""
+    """Split `test_rows` random rows off the training split, as the new test split."""
     train, test, count = arguments.dataset_train_split, arguments.dataset_test_split, arguments.test_rows
     if test in splits:
         raise ValueError(
@@ -90,7 +91,7 @@ Examples = Sequence[Mapping[str, str]]
 
 
 def _check_examples(examples: object) -> None:
-    """Raise a ValueError if a recipe's `few_shot` is not a list of mappings of a `prompt` and a `completion`."""
+    """Raise a ValueError if `few_shot` is no list of mappings with a `prompt` and a `completion`."""
     if not isinstance(examples, Sequence) or isinstance(examples, str):
         raise ValueError("`few_shot` is a list, such as `- {prompt: What is 2 + 2?, completion: It is 4.}`.")
     for example in examples:
@@ -100,10 +101,10 @@ def _check_examples(examples: object) -> None:
 
 
 def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
-    """Rows with the `prompt` that a recipe describes, or as they are if it describes none.
+    """Add or replace the `prompt` column as the recipe describes; without such settings, return the rows unchanged.
 
     Raises:
-        ValueError: for a column that is not there, and for conversations where prompts are to be text.
+        ValueError: for a missing column, and for conversations with `plain_prompts`.
     """
     column, system, examples = arguments.prompt_column, arguments.system_prompt, arguments.few_shot
     written = partial(_plain_text if arguments.plain_prompts else _conversation, system=system, examples=examples)
@@ -111,7 +112,7 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
         template = PromptTemplate.parse(arguments.prompt_template)
         if rows.column_names:
             template.check(rows.column_names)
-        # The columns that prompts are made of stay, as tests and answers are among them.
+        # Keep the template's columns: verifiers may need them, such as tests and answers.
         return rows.map(lambda row: {"prompt": written(template.fill(row))})
     if column is None and system is None and not examples and not arguments.plain_prompts:
         return rows
@@ -148,7 +149,7 @@ def _conversation(prompt: Any, system: str | None, examples: Examples) -> list[d
     return [*messages[:begin], *shown, *messages[begin:]]
 
 
-# A recipe's own keys, which each dataset may have; those that it has not are the recipe's.
+# Keys for each entry of `datasets`; the recipe's own values are their defaults.
 DATA_KEYS = (
     "dataset_name",
     "dataset_config",
@@ -168,7 +169,7 @@ KEYS = (TASK, *DATA_KEYS)
 
 
 def check_mixture(datasets: object) -> None:
-    """Raise a ValueError if a recipe's `datasets` is not a list of mappings with a `dataset_name` and a `task` each."""
+    """Raise a ValueError if `datasets` is no list of mappings with a `dataset_name` and a `task`."""
     if not isinstance(datasets, list) or not datasets:
         raise ValueError("`datasets` is a list, such as `- {task: math, dataset_name: openai/gsm8k}`.")
     for number, part in enumerate(datasets, start=1):
@@ -181,13 +182,13 @@ def check_mixture(datasets: object) -> None:
 
 
 def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mapping[str, Any]]) -> dict[str, Any]:
-    """The split to train on and the one to test on, each of all datasets together, with a column `task`.
+    """Concatenate several datasets into a training and a test split; the column `task` names each row's dataset.
 
-    `load` loads the splits of one dataset. A column that a dataset lacks is null in its rows. One that has no split to
-    test on is not in the test split.
+    `load` loads a dataset's splits. Columns missing from a dataset are null in its rows. A dataset without a test split
+    adds no test rows.
 
     Raises:
-        ValueError: for columns of one name that hold different things.
+        ValueError: for columns of equal name but different types.
     """
     from datasets import concatenate_datasets
 
@@ -214,7 +215,7 @@ def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mappi
 
 
 def _with_task(splits: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The splits of one dataset with its task, in the place of a column of that name."""
+    """Add the column `task` with the dataset's task; a column `task` of the dataset's own is replaced."""
     if any(TASK in rows.column_names for rows in splits.values()):
         logger.warning(
             "%s has a column `task` of its own, which is not in the mixture: there, `task` is the dataset's, %r.",
@@ -228,10 +229,10 @@ def _with_task(splits: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str,
 
 
 def _splits(arguments: RecipeArguments, own: RecipeArguments) -> list[tuple[str, str]]:
-    """What each split is called in the mixture, and in one dataset.
+    """Pair split names of the mixture with a dataset's split names: first training, then test.
 
     Raises:
-        ValueError: if the mixture would train on what it tests on.
+        ValueError: if the mixture would train on its test rows.
     """
     named = [(getattr(arguments, key), getattr(own, key)) for key in ("dataset_train_split", "dataset_test_split")]
     if len(set(named)) == 2 and named[0][0] == named[1][0]:
@@ -243,7 +244,7 @@ def _splits(arguments: RecipeArguments, own: RecipeArguments) -> list[tuple[str,
 
 
 def _with_columns(rows: Any, features: Mapping[str, Any]) -> Any:
-    """The rows with all of these columns; those that are added are null."""
+    """Add missing columns to the rows, filled with null."""
     for name, feature in features.items():
         if name not in rows.column_names:
             rows = rows.add_column(name, [None] * len(rows), feature=feature)

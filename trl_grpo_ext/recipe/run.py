@@ -1,4 +1,4 @@
-"""Running a recipe: data, trainer, evaluation before and after, training, summary."""
+"""Run a recipe: load data, build the trainer, evaluate, train, evaluate again, save and summarize."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
 logger = logging.getLogger(__name__)
 
-CHECK_SECONDS = 20.0  # for each split, before training; `trl-grpo-ext check-data` checks all
+# Time limit in seconds for checking a split before training; `trl-grpo-ext check-data` takes longer.
+CHECK_SECONDS = 20.0
 
 
 def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
-    """The trainer of a recipe, its data and model loaded.
+    """Load a recipe's data and model, and build its trainer.
 
     Raises:
-        ValueError, OSError: for data, columns, folders or a model that cannot be used.
+        ValueError, OSError: for unusable data, columns, folders or models.
     """
     check_hub_takes_models(recipe.training.push_to_hub)
     set_up(recipe)
@@ -81,7 +82,7 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
 
 
 def _check_size(training: VerifiedGRPOConfig, rows: Any) -> None:
-    """Refuse data of which TRL would train no step: it leaves out a batch of prompts that is not full."""
+    """Refuse training data with fewer rows than a generation batch has prompts: TRL drops incomplete batches."""
     prompts = training.generation_batch_size // training.num_generations
     if hasattr(rows, "__len__") and len(rows) < prompts:
         raise ValueError(
@@ -91,12 +92,9 @@ def _check_size(training: VerifiedGRPOConfig, rows: Any) -> None:
 
 
 def set_up(recipe: Recipe) -> None:
-    """Prepare the process and the output folder.
-
-    Raises:
-        OSError: for a folder that cannot be written to.
-    """
-    if not sys.stderr.isatty():  # their bars become a line an update in a log file
+    """Prepare process settings and model arguments; raise an OSError if the output folder cannot be written."""
+    # In a log file, each update of a progress bar would become a line.
+    if not sys.stderr.isatty():
         datasets.disable_progress_bars()
         transformers.logging.disable_progress_bar()
     _set_threads(recipe.data.torch_threads, on_cpu=recipe.training.use_cpu or not torch.cuda.is_available())
@@ -116,29 +114,30 @@ def _set_threads(threads: int | None, *, on_cpu: bool) -> None:
 
 
 def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arguments: Any) -> RecipeTrainer:
-    """A trainer with the rewards and the settings of a recipe that has been set up.
+    """Build a trainer with a recipe's rewards and settings, after `set_up`.
 
-    `arguments` are the trainer's others, such as `train_dataset`. A trainer of another kind than `RecipeTrainer` only
-    evaluates.
+    `arguments` are further arguments of the trainer, such as `train_dataset`. A `kind` other than the default only
+    evaluates, so adapters are loaded without gradients.
 
     Raises:
-        ValueError, OSError: for data, columns or a model that cannot be used.
+        ValueError, OSError: for unusable data, columns or models.
     """
     try:
         arguments |= model_arguments(recipe, trains=kind is None) | dict(recipe.agent)
         trainer = (kind or RecipeTrainer)(reward_funcs=recipe.mix, args=recipe.training, **arguments)
     except (OSError, HFValidationError) as error:
         raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
-    except NotImplementedError as error:  # such as streams, in TRL 1.6
+    # TRL 1.6 raises this for streamed data, for example.
+    except NotImplementedError as error:
         raise ValueError(f"TRL {trl.__version__} says: {error}") from error
     return trainer
 
 
 def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, keeps: bool = True) -> dict[str, Any]:
-    """Train, measure and save; returns the content of the run's `summary.json`.
+    """Evaluate, train, evaluate again and save; return the content of `summary.json`.
 
-    `loading` is how many seconds making the trainer has taken, `keeps` whether what is saved will last. A run that
-    `halt_on` ends is not measured again: its policy may not even generate.
+    `loading` is the time in seconds spent on building the trainer. `keeps` is False for a dry run, whose files are
+    deleted. A run ended by `halt_on` is not evaluated again: its policy may be unable to generate.
     """
     stopwatch = Stopwatch({"loading": loading})
     facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
@@ -176,18 +175,20 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, 
 
 
 def _save(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> Exception | None:
-    """Save the model; why that failed, once what the run came to is written down as well."""
-    if trainer.is_fsdp_enabled:  # where checkpoints are in shards, transformers would save no model at the end
+    """Save the model; return the exception if saving fails, so that the summary is written first."""
+    # With sharded checkpoints, transformers would save no whole model at the end.
+    if trainer.is_fsdp_enabled:
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     try:
         trainer.save_model(recipe.training.output_dir)
-    except Exception as error:  # such as safetensors' own, on a full disk
+    # On a full disk, safetensors raises an exception of its own.
+    except Exception as error:
         return error
     return None
 
 
 class RecipeTrainer(VerifiedGRPOTrainer):
-    """Renames what an earlier run has recorded once all has been loaded: a start that fails leaves it where it is."""
+    """A trainer that renames an earlier run's records after all loading: a failed start leaves them in place."""
 
     def _listen(self, args: Any) -> None:
         if args.record_scorecards:
@@ -195,7 +196,7 @@ class RecipeTrainer(VerifiedGRPOTrainer):
         super()._listen(args)
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """As transformers', without weights that are tied to others: a checkpoint has these once, so none is lost."""
+        """Warn of missing weights as transformers does, except of tied weights: a checkpoint stores these only once."""
         missing = [
             key for key in load_result.missing_keys if key not in getattr(self.model, "all_tied_weights_keys", ())
         ]
@@ -212,7 +213,7 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
 
 
 def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
-    """Evaluate on the test split, if the recipe wants it."""
+    """Evaluate on the test split if the recipe asks for it; a resumed run reuses its recorded opening evaluation."""
     if not recipe.data.evaluate_before_and_after:
         return None
     if when == "before training" and recipe.training.resume_from_checkpoint:
@@ -225,7 +226,7 @@ def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch,
             return None
         when = "before training, without the checkpoint"
     announce(trainer, f"evaluating {when}{evaluation_size(trainer)} ...")
-    # The numbers that the trainer begins with: `eval` begins so too, and says the same of the same model and prompts.
+    # Start from the trainer's seed as `trl-grpo-ext eval` does: equal inputs then give equal figures.
     set_seed(recipe.training.seed, device_specific=True)
     with stopwatch.part(f"evaluating {when.partition(' ')[0]}"):
         return evaluate(trainer)
@@ -241,7 +242,7 @@ def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -
 
 
 def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis | None, *, keeps: bool) -> None:
-    """Write down and print what the run came to, and where it is kept."""
+    """Write `summary.json`, then print summary, diagnosis and the output folder."""
     folder = Path(recipe.training.output_dir)
     write_json(folder / SUMMARY, summary)
     reshaped = any(term.gate or term.shapes for term in recipe.mix.terms)
@@ -256,15 +257,17 @@ def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis |
 def _close(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     recipe.mix.close()
     if recipe.training.push_to_hub:
-        trainer.push_to_hub(dataset_name=None if recipe.data.datasets else recipe.data.dataset_name)  # a card has one
-    # A launcher ends the other ranks as soon as one has ended with a status, and the main one writes longest.
+        # A model card has room for a single dataset name.
+        trainer.push_to_hub(dataset_name=None if recipe.data.datasets else recipe.data.dataset_name)
+    # A launcher ends all ranks once a rank exits with an error, and the main rank writes longest.
     trainer.accelerator.wait_for_everyone()
-    if hasattr(trainer, "end"):  # closes trackers and the process group, where transformers has it
+    # Newer versions of transformers close trackers and the process group here.
+    if hasattr(trainer, "end"):
         trainer.end()
 
 
 def _diagnosis(recipe: Recipe) -> Diagnosis | None:
-    """What held the reward back, if anything. Never raises: the run is over, and its results are to be written."""
+    """Diagnose the finished run; return None, never raise, if it has no record or the diagnosis fails."""
     if not recipe.training.record_scorecards:
         return None
     try:
@@ -275,13 +278,13 @@ def _diagnosis(recipe: Recipe) -> Diagnosis | None:
 
 
 def announce(trainer: VerifiedGRPOTrainer, what: str) -> None:
-    """Say on stderr, on the main process, what comes now."""
+    """Print the next step to stderr, on the main process."""
     if trainer.accelerator.is_main_process:
         print(what, file=sys.stderr, flush=True)
 
 
 def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
-    """Warn of rows that cannot be judged: they cost generation and teach nothing."""
+    """Warn of rows that verifiers cannot judge: they cost generation time and teach nothing."""
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
     for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):

@@ -1,4 +1,4 @@
-"""What a run came to: its time, its evaluations, `summary.json`, and the table at the end."""
+"""A run's summary: time, evaluations before and after, `summary.json`, and the final table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trl_grpo_ext.support.version import versions
 
 
 class Stopwatch:
-    """Counts wall seconds under names, in the order in which they first come up.
+    """A counter of wall time in seconds by name, in order of first use.
 
     Examples:
         >>> stopwatch = Stopwatch({})
@@ -41,7 +41,7 @@ class Stopwatch:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count the time inside under this name, without that of parts within it."""
+        """Add the time spent inside the block to `name`; time of nested parts counts only there."""
         started, counted = time.perf_counter(), sum(self.seconds.values())
         try:
             yield
@@ -52,20 +52,24 @@ class Stopwatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Figures of one pass over the test split."""
+    """Figures of an evaluation on the test split."""
 
-    # The mean score of each term, before gate and shape, with its 95 % interval; None for a term that scored nothing.
+    # Mean score per term, before gate and shape, with its 95 % interval; None for a term without scores.
     terms: dict[str, Interval | None]
-    tokens: float | None  # the mean length of a completion in tokens
-    prompts: int  # how many prompts there were
-    completions: int  # how many completions, void ones included
-    void: int  # how many completions could not be judged, and are in no mean
+    # Mean completion length in tokens; None if unknown.
+    tokens: float | None
+    # Number of prompts.
+    prompts: int
+    # Number of completions, void ones included.
+    completions: int
+    # Number of completions without a total reward.
+    void: int
 
 
 def evaluate(trainer: Any) -> Evaluation:
-    """Run TRL's own `trainer.evaluate()` and sum up the batches that it makes. Call it on every rank.
+    """Run TRL's `trainer.evaluate()` and summarize its batches; call it on every rank.
 
-    On ranks other than the main one, which see no scorecards, the result is empty.
+    Ranks other than the main rank see no scorecards, and return an empty evaluation.
     """
     passed = _Pass()
     with trainer.run_callback.also_telling(passed):
@@ -74,7 +78,7 @@ def evaluate(trainer: Any) -> Evaluation:
 
 
 def evaluation_size(trainer: Any) -> str:
-    """How much an evaluation takes, in words: a batch may take minutes in which nothing else is said."""
+    """Describe the number of completions, prompts and batches; an evaluation may print nothing else for minutes."""
     if not hasattr(trainer.eval_dataset, "__len__"):
         return ""
     prompts, each = len(trainer.eval_dataset), int(trainer.num_generations_eval)
@@ -84,14 +88,14 @@ def evaluation_size(trainer: Any) -> str:
 
 
 class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """The evaluation before training."""
+    """A callback that evaluates before training and keeps the result in `found`."""
 
     def __init__(self, evaluation: Callable[[], Evaluation | None]) -> None:
         self._evaluation = evaluation
         self.found: Evaluation | None = None
 
     def begin(self, trainer: Any, *, resumes: bool) -> None:
-        """Evaluate now; of a new run whose model will be in shards, as the first thing that training does."""
+        """Evaluate now; for a new run with a sharded model, evaluate when training begins."""
         if is_sharded(trainer) and not resumes:
             trainer.add_callback(self)
         else:
@@ -102,12 +106,12 @@ class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typ
 
 
 def is_sharded(trainer: Any) -> bool:
-    """Whether training splits up the model: FSDP2 and ZeRO 2 evaluate none that training has not prepared."""
+    """Say whether training shards the model; FSDP2 and ZeRO 2 cannot evaluate a model before training prepares it."""
     return bool(trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled)
 
 
 def recorded_evaluation(trainer: Any) -> Evaluation | None:
-    """What the run has recorded before its first step, of a session before this one; None if that is not all of it."""
+    """Summarize the evaluation from before the first step, recorded by an earlier session; None if incomplete."""
     rows = trainer.eval_dataset
     wanted = len(rows) * int(trainer.num_generations_eval) if isinstance(rows, Sized) else None
     cards = (card for card in RecordedRun(trainer.args.output_dir).cards("eval") if card.step == 0)
@@ -116,7 +120,7 @@ def recorded_evaluation(trainer: Any) -> Evaluation | None:
 
 
 class _Pass(RunListener):
-    """Collects the batches of a pass."""
+    """A listener that collects figures of evaluation batches."""
 
     def __init__(self) -> None:
         self.batches: list[BatchFigures] = []
@@ -127,7 +131,7 @@ class _Pass(RunListener):
 
 
 def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
-    """The figures of one pass."""
+    """Summarize the batches of an evaluation."""
     tokens = Estimate.together(batch.tokens.numbers for batch in batches)
     return Evaluation(
         terms={
@@ -142,7 +146,7 @@ def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
 
 
 class TrainingTally(RunListener):
-    """Counts the completions of training batches, the void ones among them, and what those of terms in force lacked."""
+    """A listener that counts training completions, void completions, and causes of missing scores of terms in force."""
 
     def __init__(self) -> None:
         self.completions = 0
@@ -160,7 +164,7 @@ class TrainingTally(RunListener):
 
     @property
     def nothing_learned(self) -> str | None:
-        """A sentence, if there were completions and none could be judged; else None."""
+        """Return a sentence with the most frequent reason if no completion could be judged; else None."""
         if not self.completions or self.void < self.completions:
             return None
         sentence = f"None of the {self.completions} completions could be judged"
@@ -182,14 +186,13 @@ def summarise_run(
     nothing_learned: str | None = None,
     diagnosis: Diagnosis | None = None,
 ) -> dict[str, Any]:
-    """The content of `summary.json`: plain JSON values, null for what was not measured.
+    """Build the content of `summary.json`: plain JSON values, null for missing measurements.
 
-    `accuracy` is the first term with weight; `terms` has them all. Each has `before` and `after`, with `mean`,
-    `low` and `high`. `facts` has, by term, where its verifier works, such as the isolation of programs. `halted_by` is
-    the `code`, `step` and `sentence` of the finding that ended the run, null where none did. `nothing_learned` says why
-    no completion of the training could be judged, null where some could. `sentence` is the diagnosis, and `score` has
-    the figures that it names; null for a run that was not diagnosed. `seconds` is the whole run; `seconds_by_part` its
-    parts.
+    `accuracy` holds the first term with weight, `terms` all terms. Each has `before` and `after`, with `mean`, `low`
+    and `high`. `facts` holds facts about a term's verifier, such as the isolation of programs. `halted_by` has `code`,
+    `step` and `sentence` of the finding that ended the run; null if none did. `nothing_learned` gives the reason if no
+    training completion could be judged; null otherwise. `sentence` is the diagnosis and `score` its figures; null
+    without a diagnosis. `seconds` is the time of the whole run, `seconds_by_part` the time of its parts.
     """
     terms = {term.name: _before_after(term.name, before, after) for term in recipe.mix.terms}
     primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
@@ -219,10 +222,10 @@ def summarise_run(
 
 
 def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str] | None, *, reshaped: bool) -> None:
-    """Print the gain of each term with its intervals, the lengths and the time.
+    """Print scores before and after training with intervals, completion lengths and times.
 
-    `folder` is where all is kept; None for a run of which nothing is. `reshaped` is whether a term has a gate or a
-    shape, so that its scores are not the values that the lines of training show.
+    `folder` is the output folder; None for a run that keeps no files. `reshaped` says that a term has a gate or a
+    shape, so its scores differ from the values printed during training.
     """
     table = Table(title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left")
     table.add_column("held out")

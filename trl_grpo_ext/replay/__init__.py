@@ -1,1 +1,1 @@
-"""Replay: the recorded completions of a run under other rewards. Nothing is generated, and nothing is trained."""
+"""Replay: score a run's recorded completions by other rewards, without generation or training."""

@@ -1,4 +1,4 @@
-"""What changes in a replay: totals, groups, drivers and advantages, the recorded batches against the new ones."""
+"""Compare recorded batches with rescored batches: totals, groups, driver shares and advantages."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 @dataclass(slots=True)
 class Side:
-    """One side of a replay: the recorded batches, or the new ones, in numbers that add up."""
+    """Sums over a replay's recorded batches, or over its rescored batches."""
 
-    completions: int = 0  # how many there are
-    void: int = 0  # how many of them are void
-    rewards: Estimate = NOTHING  # the totals of the others
-    values: dict[str, Estimate] = field(default_factory=dict)  # by term, the values of the samples that are not void
-    # By term, the weight in force in each batch that had the term.
+    # Number of completions, void ones included.
+    completions: int = 0
+    void: int = 0
+    # Totals of completions that are not void.
+    rewards: Estimate = NOTHING
+    # Values per term, over completions that are not void.
+    values: dict[str, Estimate] = field(default_factory=dict)
+    # Weights per term, in each batch with the term.
     weights: dict[str, list[float]] = field(default_factory=dict)
-    # By term, the shares of the batches' advantages, as logs and reports have them.
+    # Shares of each batch's advantages per term, as in logs and reports.
     drivers: dict[str, Estimate] = field(default_factory=dict)
-    other_drivers: Estimate = NOTHING  # the shares of reward functions beside the mix
+    # Shares of reward functions outside the mix.
+    other_drivers: Estimate = NOTHING
 
     def add(self, figures: BatchFigures) -> None:
-        """Take in a batch; one whose driver shares are unknown adds nothing to them but its terms."""
+        """Add a batch; if a driver share is unknown, the share of functions outside the mix is left out."""
         self.completions += figures.size
         self.void += figures.void
         self.rewards += figures.rewards.numbers
@@ -46,15 +50,15 @@ class Side:
 
     @property
     def shares(self) -> dict[str, float | None]:
-        """The driver share of each term; None where there are no advantages, or it is unknown."""
+        """Return each term's mean driver share; None if unknown, or without advantages."""
         return {term: mean_of(share) for term, share in self.drivers.items()}
 
     def weight_moves(self, term: str) -> bool:
-        """Whether the weight of a term was not the same in all batches."""
+        """Say whether a term's weight differs between batches."""
         return len(set(self.weights.get(term, ()))) > 1
 
     def term_record(self, term: str) -> dict[str, Any] | None:
-        """The mean of a term's values, and its first and its last weight; None if the term was never there."""
+        """Return a term's mean value with its first and last weight; None for a term without batches."""
         weights = self.weights.get(term)
         if not weights:
             return None
@@ -62,12 +66,12 @@ class Side:
 
 
 def mean_of(estimate: Estimate) -> float | None:
-    """The mean; None where there is none."""
+    """Return the mean; None without numbers."""
     return estimate.mean if estimate.count else None
 
 
 def _differs(before: float | None, after: float | None) -> bool:
-    """Whether a completion earns another total, or is void on one side only."""
+    """Compare two totals: True if they differ, or if only one is void (None)."""
     if before is None or after is None:
         return before is not after
     return not math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-9)
@@ -75,11 +79,11 @@ def _differs(before: float | None, after: float | None) -> bool:
 
 @dataclass(slots=True)
 class _GroupChanges:
-    """How the outcomes of groups change."""
+    """Counts of groups by outcome before and after rescoring."""
 
-    # How many groups by outcome before and after.
+    # Number of groups by their old and new outcome.
     outcomes: Counter[tuple[GroupOutcome, GroupOutcome]] = field(default_factory=Counter)
-    # Each group whose outcome changes: step, group, before and after.
+    # Groups with a changed outcome: step, group, old and new outcome.
     changes: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, old: Scorecard, new: Scorecard) -> None:
@@ -95,16 +99,16 @@ class _GroupChanges:
 
     @property
     def come_alive(self) -> int:
-        """How many had nothing to teach, and now have."""
+        """Count groups that become live: only live groups have advantages to learn from."""
         return sum(self.outcomes[kind, GroupOutcome.LIVE] for kind in GroupOutcome if kind is not GroupOutcome.LIVE)
 
     @property
     def die(self) -> int:
-        """How many had something to teach, and now have nothing."""
+        """Count live groups that lose their advantages."""
         return sum(self.outcomes[GroupOutcome.LIVE, kind] for kind in GroupOutcome if kind is not GroupOutcome.LIVE)
 
     def shares(self) -> dict[str, tuple[float | None, float | None]]:
-        """The share of each outcome before and after; None where there are no groups."""
+        """Compute each outcome's share of groups, before and after; None without groups."""
         found: dict[str, tuple[float | None, float | None]] = {}
         for kind in GroupOutcome:
             before = sum(self.outcomes[kind, other] for other in GroupOutcome)
@@ -123,19 +127,21 @@ class _GroupChanges:
         }
 
 
-REPRODUCED = 1e-5  # single precision in another order, beyond the rounding that the formulas make themselves
+# Largest accepted difference to a recorded advantage, on top of the formulas' own rounding: summing float32 numbers in
+# another order changes their last digits.
+REPRODUCED = 1e-5
 
 
 class Comparison:
-    """Adds batches up.
+    """Sums of a comparison between recorded and rescored batches.
 
-    Both sides' advantages are computed by the same formulas, the old ones from the recorded values, so that nothing but
-    the rewards tells them apart; they are checked against the recorded ones.
+    Both sides' advantages come from the same formulas, applied to recorded and to new values, so that only the rewards
+    make a difference; the formulas are checked against recorded advantages.
 
-    `examples` are kept of each kind of verdict change, and of turned advantages. `changed` completions have another
-    total, or are void on one side only. In `not_reproduced` batches the recorded advantages are others than those
-    computed from the recorded values: something else went into them. `largest_difference` is the largest between the
-    two, and in `without_advantages` batches none were recorded.
+    `examples` is the number of examples to keep per kind of verdict change, and of changed advantage directions.
+    `changed` counts completions with another total, or void on one side only. `not_reproduced` counts batches whose
+    recorded advantages differ from the computed ones, and `largest_difference` is the largest such difference:
+    something besides the recorded values entered them. `without_advantages` counts batches without recorded advantages.
     """
 
     def __init__(
@@ -158,7 +164,7 @@ class Comparison:
         self.largest_difference = 0.0
 
     def add(self, old: Scorecard, new: Scorecard) -> None:
-        """Take in a batch: the recorded one, and what the new rewards make of it."""
+        """Add a recorded batch and its rescored copy."""
         self.batches += 1
         self.verdicts.add(old, new)
         self.changed += sum(map(_differs, old.totals, new.totals))
@@ -179,7 +185,7 @@ class Comparison:
         self.not_reproduced += bool((difference > REPRODUCED + old.made.rounding).any())
 
     def weight_moves(self, term: str) -> bool:
-        """Whether the weight of a term moved on a side, and not in the same way on the other."""
+        """Say whether a term's weight changes during the run, in a different way on each side."""
         moves = self.old.weight_moves(term) or self.new.weight_moves(term)
         return moves and self.old.weights.get(term) != self.new.weights.get(term)
 

@@ -1,4 +1,4 @@
-"""What becomes of completions: which verdicts differ, and which advantages have the other sign."""
+"""Compare completions before and after rescoring: verdicts that differ, and advantages that change direction."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.verdict import Verdict
 
-NO_VERDICT = "no verdict"  # the term did not apply to the row
+# Stands for a term that does not apply to the row.
+NO_VERDICT = "no verdict"
 
 Kind = tuple[str, str]
 
 
 @dataclass(slots=True)
 class TermChanges:
-    """What becomes of one term."""
+    """Verdict changes of a term."""
 
-    examples_a_kind: int  # how many examples to keep of each kind of change
-    verdicts: int = 0  # verdicts that were compared: samples of batches in which both sides have the term
-    kinds: Counter[Kind] = field(default_factory=Counter)  # how many changed, by status before and after
-    examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)  # the first few of each kind
+    # Number of examples to keep per kind of change.
+    examples_a_kind: int
+    # Number of compared verdicts: samples in batches where both sides have the term.
+    verdicts: int = 0
+    # Number of changed verdicts by old and new status.
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    # The first examples of each kind.
+    examples: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def changed(self) -> int:
@@ -62,7 +67,7 @@ class TermChanges:
 
 
 class VerdictChanges:
-    """The changes of all terms, by name: first those of the new mix, in order, then those that are gone."""
+    """Verdict changes of all terms by name: first terms of the new mix, in order, then removed terms."""
 
     def __init__(self, new_terms: Sequence[str], examples_a_kind: int) -> None:
         self._examples_a_kind = examples_a_kind
@@ -74,7 +79,7 @@ class VerdictChanges:
 
 
 def is_other(before: Verdict | None, after: Verdict | None) -> bool:
-    """Whether two verdicts differ in what counts: status and score."""
+    """Say whether two verdicts differ in status or score."""
     if before is None or after is None:
         return before is not after
     if before.status is not after.status or (before.score is None) != (after.score is None):
@@ -103,7 +108,7 @@ MAX_CHARS = 2000
 
 
 def sample_record(card: Scorecard, index: int) -> dict[str, Any]:
-    """Step, group, place in the batch, the last message of the prompt, and the text; long ones cut in the middle."""
+    """Describe a sample: step, group, index in the batch, the prompt's last message and the text, both shortened."""
     sample = card.samples[index]
     return {
         "step": sample.step,
@@ -120,29 +125,30 @@ Turn = tuple[str, str]
 
 
 class Pull(NamedTuple):
-    """One side of a batch: its card, and where the advantages that were made of it pull the completions."""
+    """A scorecard and its computed advantages, for the old or the new side of a batch."""
 
     card: Scorecard
     made: Advantages
 
     @property
     def directions(self) -> list[str]:
-        """Where each completion is pulled: nowhere by an advantage within rounding error."""
-        pulled = [(NONE, UP, DOWN)[sign] for sign in self.made.signs.tolist()]  # -1 is the last
+        """Return each completion's direction: "up", "down", "void", or "none" if rounding may explain its advantage."""
+        # The index -1 takes the last item, DOWN.
+        pulled = [(NONE, UP, DOWN)[sign] for sign in self.made.signs.tolist()]
         return [VOID if out else direction for out, direction in zip(self.card.void, pulled, strict=True)]
 
     @property
     def settled(self) -> SingleArray:
-        """The advantages without what is only rounding."""
+        """Return the advantages, with 0 for values within rounding error of 0."""
         return np.where(self.made.signs == 0, np.float32(0), self.made.values)
 
 
 @dataclass(slots=True)
 class AdvantageChanges:
-    """How the advantages change.
+    """Changes of advantages between two sides.
 
-    So many examples are kept: of the completions that turn, those whose advantage moves most. `turns` counts
-    completions by direction before and after.
+    `turns` counts completions by old and new direction. `examples_kept` is the number of examples: among completions
+    with a changed direction, those with the largest change of advantage.
     """
 
     examples_kept: int
@@ -162,7 +168,7 @@ class AdvantageChanges:
 
     def _keep(self, old: Pull, new: Pull, index: int, turn: Turn) -> None:
         before, after = float(old.made.values[index]), float(new.made.values[index])
-        # The count breaks ties, and keeps the first of equals.
+        # The negative count breaks ties in favour of the earlier completion.
         entry = (abs(after - before), -self.completions)
         if len(self._examples) >= self.examples_kept and (not self._examples or entry <= self._examples[0][:2]):
             return
@@ -185,17 +191,17 @@ class AdvantageChanges:
 
     @property
     def turned(self) -> int:
-        """How many completions are pulled in another direction than before, or no longer, or for the first time."""
+        """Count completions with a changed direction, void included."""
         return sum(count for (before, after), count in self.turns.items() if before != after)
 
     @property
     def reversed(self) -> int:
-        """How many were pushed up and would be pushed down, or the other way round."""
+        """Count completions whose direction flips: up becomes down, or down becomes up."""
         return self.turns[UP, DOWN] + self.turns[DOWN, UP]
 
     @property
     def correlation(self) -> float | None:
-        """Pearson's correlation of old and new advantages over what is void on neither side; None where one is flat."""
+        """Compute Pearson's correlation of old and new advantages without void completions; None for a flat side."""
         if not self._pairs:
             return None
         old, new = (np.concatenate(side).astype(np.float64) for side in zip(*self._pairs, strict=True))
@@ -205,7 +211,7 @@ class AdvantageChanges:
 
     @property
     def examples(self) -> list[dict[str, Any]]:
-        """Those whose advantage moves most, first."""
+        """Return the examples, largest change of advantage first."""
         return [example for _, _, example in sorted(self._examples, key=lambda entry: entry[:2], reverse=True)]
 
     def to_record(self) -> dict[str, Any]:
@@ -220,6 +226,6 @@ class AdvantageChanges:
 
 
 def _parts(card: Scorecard, index: int) -> dict[str, float]:
-    """What each term in force adds to the total of a sample; those without a value add nothing."""
+    """Return each term's contribution to a sample's total; terms without a value are missing."""
     values = {term: card.values[term][index] for term in card.in_force}
     return {term: card.weights[term] * value for term, value in values.items() if value is not None}

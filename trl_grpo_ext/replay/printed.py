@@ -1,4 +1,4 @@
-"""A replayed run as text for people: plain tables if the output is not a terminal."""
+"""Print a replay as tables for people; plain tables if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from trl_grpo_ext.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.support.estimate import NOTHING
 from trl_grpo_ext.support.text import on_one_line
 
-MAX_CHARS = 240  # of a prompt or a completion
-MAX_KINDS = 12  # of verdict changes that are shown
+# Longest prompt or completion, in characters.
+MAX_CHARS = 240
+# Largest number of kinds of verdict changes.
+MAX_KINDS = 12
 
 
 def print_replay(replayed: ReplayedRun, recipe: str) -> None:
-    """Print what a replay came to."""
+    """Print a replay's tables, sentences, notes and examples."""
     console = Console()
     comparison = replayed.comparison
     steps = "" if replayed.steps is None else ", steps {} to {}".format(*replayed.steps)
@@ -68,7 +70,7 @@ def _terms(replayed: ReplayedRun) -> Table:
 
 
 def _kinds(comparison: Comparison) -> Iterator[Table]:
-    """The kinds of verdict changes, the most frequent first; no table if there are none."""
+    """Yield a table of verdict changes, most frequent kind first; nothing without changes."""
     changes = comparison.verdicts.terms.items()
     kinds = [(count, name, kind) for name, term in changes for kind, count in term.kinds.items()]
     if not kinds:
@@ -131,7 +133,7 @@ def _verdict_examples(term: TermChanges) -> Iterator[str]:
 
 
 def _made_up(example: Mapping[str, Any], side: str) -> str:
-    """A total, and what it is the sum of."""
+    """Format a total reward with its terms."""
     parts = ", ".join(f"{term} {part:+.3g}" for term, part in example[f"{side}_parts"].items())
     return _number(example[f"{side}_total"]) + (f" ({parts})" if parts else "")
 

@@ -1,4 +1,4 @@
-"""The input of a replay: the chosen batches, their place in the run, and the rewards to try on them."""
+"""Inputs of a replay: selected batches, training progress at each step, and the rewards to try."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from trl_grpo_ext.scorecard import Mode, Scorecard
 
 
 class RecordedBatches:
-    """The batches of a run that a selection means.
+    """The selected batches of a recorded run.
 
     Attributes:
-        numbers: Their numbers, in order.
-        terms: The terms that the run had, of any session.
-        left_out: How many batches the limit leaves out.
-        unreadable: The numbers of the batches that could not be read.
+        numbers: Numbers of the selected batches, in order.
+        terms: Terms of the run, over all its sessions.
+        left_out: Number of batches left out to keep to the limit.
+        unreadable: Numbers of unreadable batches met so far.
     """
 
     def __init__(self, run: RecordedRun, selection: Selection) -> None:
@@ -44,14 +44,14 @@ class RecordedBatches:
         self.left_out = len(meant) - len(self.numbers)
 
     def card(self, number: int) -> Scorecard | None:
-        """A batch; None for one that cannot be read, or is empty."""
+        """Read a batch; None if it cannot be read, or is empty."""
         card = self.run.readable(number)
         if card is None and number not in self.unreadable:
             self.unreadable.append(number)
         return card if card is not None and len(card) else None
 
     def why_none(self, settings: Mapping[str, Any]) -> str:
-        """Why nothing could be replayed, and what to do."""
+        """Explain why no batch could be replayed, and suggest a remedy."""
         folder = repr(os.fspath(self.run.folder))
         functions = settings.get("reward_functions") or []
         if not self._parts and functions and not settings.get("verifiers"):
@@ -76,7 +76,7 @@ class RecordedBatches:
 
 
 def listed(items: Sequence[Any], most: int = 8) -> str:
-    """The first few, with commas.
+    """Join the first `most` items with commas, and count the rest.
 
     Examples:
         >>> listed(range(10))
@@ -88,16 +88,19 @@ def listed(items: Sequence[Any], most: int = 8) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which batches are meant.
+    """Choice of batches by mode and step, with a limit on completions.
 
     Raises:
-        ValueError: for no steps, or a limit below 1.
+        ValueError: for an empty range of steps, or a limit below 1.
     """
 
-    mode: Mode = "train"  # those of training or of evaluation
-    first_step: int = 0  # from this optimizer step on
-    end_step: int | None = None  # up to this one, without it; None is all
-    # At most so many completions, in whole batches that are spread evenly, and at least one batch; None is all.
+    # Batches of training or of evaluation.
+    mode: Mode = "train"
+    # The first optimizer step.
+    first_step: int = 0
+    # The step after the last; None for no end.
+    end_step: int | None = None
+    # Largest number of completions, in whole, evenly spaced batches, at least one batch; None for no limit.
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -107,13 +110,13 @@ class Selection:
             raise ValueError(f"The limit is a number of completions, 1 or more; got {self.limit}.")
 
     def has_step(self, step: int | None) -> bool:
-        """Whether a batch of this step is asked for; one whose step is unknown is, unless `steps` names some."""
+        """Say whether the range of steps includes a step; an unknown step (None) only counts without a range."""
         if step is None:
             return self.first_step == 0 and self.end_step is None
         return self.first_step <= step and (self.end_step is None or step < self.end_step)
 
     def within_limit(self, numbers: Sequence[int], batch_size: int) -> list[int]:
-        """The batches that keep to the limit: the first, the last, and others in even distances.
+        """Choose batches within the limit: first, last, and evenly spaced batches between them.
 
         Examples:
             >>> Selection(limit=30).within_limit([0, 1, 2, 3, 4, 5, 6], batch_size=8)
@@ -127,10 +130,10 @@ class Selection:
 
 
 def parse_steps(text: str) -> tuple[int, int | None]:
-    """The steps that `a:b` means: from a up to, and without, b; either may be left out.
+    """Parse `a:b`, the steps from a up to b without b; either number may be missing.
 
     Raises:
-        ValueError: for anything else.
+        ValueError: for any other text.
 
     Examples:
         >>> parse_steps("10:20"), parse_steps(":5"), parse_steps("30:")
@@ -144,9 +147,10 @@ def parse_steps(text: str) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class RunClock:
-    """When a run ends.
+    """The length of a run in optimizer steps, for training progress.
 
-    `last_step` are the optimizer steps of the whole run, 1 or more; None if it is unknown.
+    `last_step` counts the optimizer steps of the whole run, 1 or more; None if unknown. `ended` says whether its last
+    session finished.
     """
 
     last_step: int | None
@@ -154,7 +158,7 @@ class RunClock:
 
     @classmethod
     def of(cls, run: RecordedRun, settings: Mapping[str, Any]) -> RunClock:
-        """Read it from the settings; of a run that counted epochs, from its checkpoints or its last log.
+        """Read the length from the settings; of a run limited by epochs, from its checkpoints or last log.
 
         Examples:
             >>> RunClock(last_step=200, ended=True).progress(50)
@@ -170,14 +174,14 @@ class RunClock:
         return cls(last_step=steps, ended=ended)
 
     def progress(self, step: int | None) -> float:
-        """The share of training that was done at a step, in [0, 1]; 0 if it is unknown."""
+        """Return the share of training done at a step, in [0, 1]; 0 if unknown."""
         if step is None or self.last_step is None:
             return 0.0
         return min(1.0, step / self.last_step)
 
 
 def _last_session(run: RecordedRun) -> list[dict[str, Any]]:
-    """The logs since training was last started; an earlier session may have come to an end of its own."""
+    """Return the logs of the last training session; an earlier session may have finished, too."""
     try:
         logs = run.logs
     except OSError:
@@ -187,7 +191,7 @@ def _last_session(run: RecordedRun) -> list[dict[str, Any]]:
 
 
 def _checkpoints_last_step(folder: Path) -> int | None:
-    """What transformers' own state in the latest checkpoint says."""
+    """Read `max_steps` from the newest readable checkpoint's `trainer_state.json`; None without such a checkpoint."""
     states = sorted(folder.glob("checkpoint-*/trainer_state.json"), key=lambda path: path.stat().st_mtime)
     for path in reversed(states):
         try:
@@ -204,22 +208,23 @@ COUNTED = ("rewards", "scale_rewards", "multi_objective_aggregation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRewards:
-    """The rewards to try out."""
+    """Rewards to try in a replay."""
 
-    mix: RewardMix  # the mix
-    settings: AdvantageSettings | None = None  # how TRL would make advantages of it; None is as in the run
-    # Settings of the recipe that differ from the run's and cannot be tried out on recorded completions, by name: the
-    # run's value and the recipe's.
+    mix: RewardMix
+    # TRL's settings for computing advantages; None takes the run's.
+    settings: AdvantageSettings | None = None
+    # Settings that differ from the run's but cannot be tried on recorded completions: name to (run's value, recipe's
+    # value).
     ignored: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 def read_new_rewards(keys: Mapping[str, Any], run: RecordedRun) -> NewRewards:
-    """Read the keys of a recipe; one with nothing but `rewards:` will do.
+    """Read rewards and advantage settings from a recipe's keys; a recipe with nothing but `rewards:` is enough.
 
-    What the recipe does not say of `scale_rewards` and `multi_objective_aggregation` is as in the run.
+    Missing `scale_rewards` and `multi_objective_aggregation` are taken from the run.
 
     Raises:
-        ValueError: for rewards that cannot be built, or a value that TRL does not have.
+        ValueError: for rewards that cannot be built, or a value unknown to TRL.
     """
     _check_keys(keys)
     run_settings = run.settings
@@ -236,7 +241,7 @@ def read_new_rewards(keys: Mapping[str, Any], run: RecordedRun) -> NewRewards:
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
-    """Refuse near misses of the keys that count; all other keys are the trainer's, which checks them."""
+    """Raise a ValueError for a misspelled key of `COUNTED`; the trainer checks all other keys."""
     for key in keys:
         near = difflib.get_close_matches(key, COUNTED, n=1, cutoff=0.85)
         if near and key not in COUNTED:
@@ -244,7 +249,7 @@ def _check_keys(keys: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value for comparison: YAML reads `1e-5` as text."""
+    """Convert a value for comparison: numbers and numeric text to float, since YAML reads `1e-5` as text."""
     try:
         return value if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):

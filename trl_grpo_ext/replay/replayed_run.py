@@ -1,4 +1,4 @@
-"""A replayed run: what the recorded completions would have earned under other rewards."""
+"""Replay a run: compare its recorded rewards with other rewards for the same completions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Numbers = Sequence[int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedRun:
-    """What came of a replay.
+    """A finished replay: comparison, sources of verdicts, and notes.
 
-    `sources` says where the verdicts of each term of the new mix come from, and `notes` what a reader must know to
-    trust the figures. `steps` are the first and the last.
+    `sources` tells for each term of the new mix whether its verdicts are recorded, judged anew or combined. `notes` are
+    sentences that a reader needs to trust the figures. `steps` holds the first and the last step.
     """
 
     folder: str
@@ -56,14 +56,14 @@ def replay_run(
     examples: int = 2,
     watch: Callable[[Numbers], Iterable[int]] = iter,
 ) -> ReplayedRun:
-    """Score the recorded completions of a run by other rewards, and compare.
+    """Score a run's recorded completions by other rewards, and compare both.
 
-    The run may be going on. By default all batches of training are selected. `rescore` judges again what the same
-    verifier has judged already, and `watch` wraps the batches' numbers, for a progress bar.
+    The run may still be going on. By default all training batches are selected. `rescore` judges again, even if a
+    verifier equals the recorded one. `watch` wraps the batch numbers, for a progress bar.
 
     Raises:
-        ValueError: for a run without batches of this kind, for rewards that cannot be trained on, and for rewards
-            that need what was not recorded.
+        ValueError: without selected batches, for rewards that cannot be trained on, and for rewards that need
+            unrecorded columns.
     """
     started = time.perf_counter()
     replay = _Replay(RecordedBatches(run, selection or Selection()), rewards, rescore=rescore, examples=examples)
@@ -84,7 +84,7 @@ def replay_run(
 
 
 class _Replay:
-    """A replay that is going on."""
+    """A replay in progress."""
 
     def __init__(self, batches: RecordedBatches, rewards: NewRewards, *, rescore: bool, examples: int) -> None:
         self.batches, self.rewards = batches, rewards
@@ -92,9 +92,10 @@ class _Replay:
         self.clock = RunClock.of(batches.run, settings)
         self.steps: list[int] = []
         self.has_others = False
-        # Functions that stood beside the mix. Environments, which TRL adds, may have no name here.
+        # Reward functions outside the mix. Environments, which TRL adds as functions, may be missing here.
         self.beside = [name for name in settings.get("reward_functions") or () if name not in batches.terms]
-        plan_rewards(rewards.mix, others=bool(self.beside))  # what the trainer would refuse is refused here
+        # Refuse rewards that the trainer would refuse.
+        plan_rewards(rewards.mix, others=bool(self.beside))
         recorded = settings.get("verifiers")
         self.rescorer = Rescorer(rewards.mix, recorded if isinstance(recorded, dict) else {}, rescore=rescore)
         terms = [term.name for term in rewards.mix.terms]
@@ -118,7 +119,7 @@ class _Replay:
             raise ValueError(f"{error} A replay has the dataset columns that the run had.") from None
 
     def sources(self) -> dict[str, str]:
-        """Where the verdicts of each term of the new mix come from."""
+        """Describe the source of each new term's verdicts: recorded, judged, judged again, or combined."""
         found = {}
         for term in self.rewards.mix.terms:
             reused = self.rescorer.reused.get(term.name)
@@ -131,7 +132,7 @@ class _Replay:
         return found
 
     def notes(self) -> Iterator[str]:
-        """What a reader must know, a sentence each."""
+        """Yield notes for the reader, a sentence each."""
         yield from self._notes_on_run()
         yield from self._notes_on_advantages()
         yield from self._notes_on_others()

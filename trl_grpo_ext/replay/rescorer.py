@@ -1,4 +1,4 @@
-"""The rescorer: makes the scorecard that a recorded batch would have had under another mix."""
+"""Rescore recorded batches under another reward mix."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from trl_grpo_ext.verdict import Blame, Verdict
 
 
 class Rescorer:
-    """Scores recorded batches by another mix.
+    """A scorer of recorded batches under another mix, reusing recorded verdicts of equal verifiers.
 
-    `recorded` has the identities of the verifiers that the run had, by term; None where one is not known. `rescore`
-    judges everything again, even where a recorded verdict is that of the same verifier.
+    `recorded` maps the run's terms to identities of their verifiers; None if unknown. `rescore` judges every completion
+    again, without reuse.
 
     Attributes:
-        same: For each term of the mix, the recorded term with the same verifier, which has the same verdicts. Terms
-            that compare the completions of a group have none: their verdicts depend on which were compared.
-        reused: The terms of `same` whose recorded verdicts are used.
-        stops: The step at which each term whose `on_unscored` is `raise` would have ended the run.
-        failures: How many completions the grader has failed on now and had not in the run, by term and reason.
-        revived: How many completions were void, and are not now, of a run with other reward functions.
+        same: Maps each term of the mix to a recorded term with an equal verifier. Group verifiers are left out: their
+            verdicts depend on the compared completions.
+        reused: The part of `same` whose recorded verdicts are used; empty with `rescore`.
+        stops: The step at which a term with `on_unscored: raise` would have ended the run, by term.
+        failures: Number of completions on which the grader fails now but not in the run, by term and reason.
+        revived: Number of void completions that are not void now, in a run with reward functions outside the mix.
     """
 
     def __init__(self, mix: RewardMix, recorded: Mapping[str, str | None], *, rescore: bool = False) -> None:
@@ -41,20 +41,21 @@ class Rescorer:
         self.mix = RewardMix([self._prepared(term) for term in mix.terms])
 
     def _prepared(self, term: RewardTerm) -> RewardTerm:
-        if term.on_unscored == "raise":  # noted down in `stops` instead: the rest of the run is of interest too
+        # Note the step in `stops` instead of raising, since the rest of the run still matters.
+        if term.on_unscored == "raise":
             term = replace(term, on_unscored="void_row")
         if term.name in self.reused and term.verifier is not None:
             return replace(term, verifier=_RecordedVerdicts(term.verifier, self.reused[term.name]))
         return term
 
     def score(self, old: Scorecard, progress: float, *, alone: bool) -> Scorecard:
-        """The scorecard of a recorded batch under the mix, with the same samples.
+        """Return a recorded batch's scorecard under the mix, with the same samples.
 
-        `progress` is the share of training that was done, in [0, 1]. Where the run had reward functions beside its mix,
-        what those added to a total is added again.
+        `progress` is the share of training done, in [0, 1]. `alone` says that the run had no reward functions outside
+        its mix; otherwise their recorded contribution is added to the new totals.
 
         Raises:
-            ValueError: for a schedule that gives no weight.
+            ValueError: for a schedule without a weight at this step.
         """
         for _, verifier in self.mix.verifiers:
             if isinstance(verifier, _RecordedVerdicts):
@@ -68,7 +69,7 @@ class Rescorer:
         return (card if alone else self._with_others(card, old)).with_failed(old.failed)
 
     def _with_others(self, card: Scorecard, old: Scorecard) -> Scorecard:
-        """With what other functions had added. What they gave to a completion that was void was not recorded."""
+        """Add recorded contributions of functions outside the mix; for void completions these were not recorded."""
         others = [0.0 if out else other for out, other in zip(old.void, old.other_column.tolist(), strict=True)]
         scored = [any(card.verdicts[term][row] is not None for term in card.in_force) for row in range(len(card))]
         new = card.with_others(
@@ -89,7 +90,7 @@ class Rescorer:
 
 
 def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[str, str]:
-    """For each term of the mix, a recorded one with the same verifier; if there are several, that of the same name."""
+    """Map each term of the mix to a recorded term with an equal verifier, preferring a term of equal name."""
     reusable = {}
     for term, verifier in mix.verifiers:
         identity = None if isinstance(verifier, GroupVerifier) else verifier_identity(verifier)
@@ -100,9 +101,9 @@ def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[
 
 
 class _RecordedVerdicts(Verifier):
-    """The verdicts of a recorded term, batch by batch.
+    """A verifier that returns a recorded term's verdicts, batch by batch.
 
-    The verifier, which was the same, judges the samples that the recorded term did not apply to.
+    Samples without a recorded verdict, to which the recorded term did not apply, are judged by the original verifier.
     """
 
     def __init__(self, verifier: Verifier, term: str) -> None:
@@ -112,7 +113,7 @@ class _RecordedVerdicts(Verifier):
         self._known: dict[int, Verdict] = {}
 
     def open(self, card: Scorecard) -> None:
-        """Turn to this batch; the samples asked for next must be its own, not copies of them."""
+        """Load a batch's verdicts; later samples must be its own objects, since they are looked up by identity."""
         column = card.verdicts.get(self.term, ())
         pairs = zip(card.samples, column, strict=False)
         self._known = {id(sample): verdict for sample, verdict in pairs if verdict is not None}

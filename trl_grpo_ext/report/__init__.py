@@ -1,1 +1,4 @@
-"""The report: a run as one page that opens offline. It reads scorecards, logs and findings, and changes nothing."""
+"""The report: a run as an HTML page that opens offline, made from scorecards, logs and findings.
+
+Making a report reads the run folder, and changes no record.
+"""

@@ -1,4 +1,4 @@
-"""The conversation of a completion as the page shows it: texts, and each call of a tool with its result."""
+"""A completion's conversation for the page: messages, and tool calls with their results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from trl_grpo_ext.rewards.tool_calls import has_failed
 from trl_grpo_ext.sample import Message
 from trl_grpo_ext.support.files import plain
 
-LONGEST_RESULT = 4_000  # characters of the arguments of a call, or of its result
+# Longest arguments or result of a tool call, in characters.
+LONGEST_RESULT = 4_000
 
 
 def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The turns before the last answer, which is the completion's text; all of them where the last turn is a call.
+    """List the turns before the final answer, the completion's text; all turns if the last turn is a tool call.
 
-    A turn is a text with its role, or a call: the tool, its arguments, its result, whether it failed, and its seconds.
+    A turn is a text with its role, or a tool call: name, arguments, result, failure flag, and time in seconds.
 
     Examples:
         >>> call = {"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
@@ -46,7 +47,8 @@ def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
             results.append(rest.popleft())
         for call in calls:
             yield _call(call.get("function") or call, results)
-        for result in results:  # of no call
+        # Results without a matching call are shown as messages.
+        for result in results:
             yield {"role": "tool", "text": bounded(_text(result), LONGEST_MESSAGE)}
 
 
@@ -55,7 +57,7 @@ def _text(message: Message) -> str:
 
 
 def _call(function: Message, results: list[Message]) -> dict[str, Any]:
-    """A call, and its result: the first of its name that no call before has."""
+    """Describe a tool call with its result: the first unused result with the tool's name."""
     name, arguments = str(function.get("name")), function.get("arguments")
     said = arguments if isinstance(arguments, str) else json.dumps(plain(arguments, DIGITS), ensure_ascii=False)
     own = next((result for result in results if result.get("name") == name), None)

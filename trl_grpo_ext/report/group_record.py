@@ -1,4 +1,4 @@
-"""A group of completions as the page shows it: plain values, cut to what a page can hold."""
+"""A group of completions for the page: plain values, shortened to the page's limits."""
 
 from __future__ import annotations
 
@@ -22,26 +22,37 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.verdict import Verdict
 
-LONGEST_FIELD = 4_000  # characters of an answer, or of a detail of a verdict
-LONGEST_COLUMN = 20_000  # characters of a dataset column
+# Longest answer or verdict detail, in characters.
+LONGEST_FIELD = 4_000
+# Longest value of a dataset column, in characters.
+LONGEST_COLUMN = 20_000
 MOST_COLUMNS = 50
-SELDOM = ("gated", "details")  # parts of a verdict that are mostly empty
+# Columns of a verdict that are mostly empty, and then left out of the page.
+SELDOM = ("gated", "details")
 
-ROUNDING = 1e-3  # of the advantages of a group of equals, which TRL computes in single precision: up to 3e-4, not 0
+# In a group of equal rewards, TRL's float32 arithmetic gives advantages up to 3e-4 instead of 0.
+ROUNDING = 1e-3
 
-Place = tuple[int, int]  # of a group in the run: its batch's, and its own in that
+# A group's position in the run: batch number, then position in the batch.
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group in its batch, with what decides whether it is kept for the page."""
+    """A group in its batch, with the properties by which the page keeps or drops it."""
 
-    card: Scorecard  # the batch that it is of
-    members: Sequence[int]  # the rows of its members
-    kind: str | None  # one of `GROUP_KINDS`; None for a sample whose group is unknown, which is one by itself
-    in_run: Place  # its place in the run
-    step: int  # the step that it is shown at
-    shadows: Sequence[str] = ()  # the terms that are not trained on, to be set against the primary ones
+    # The batch's scorecard.
+    card: Scorecard
+    # Rows of the group's completions in the batch.
+    members: Sequence[int]
+    # One of `GROUP_KINDS`; None for a sample of unknown group, which makes a group alone.
+    kind: str | None
+    # The group's position in the run.
+    in_run: Place
+    # The step to show the group at.
+    step: int
+    # Terms without training weight, compared with the primary terms.
+    shadows: Sequence[str] = ()
 
     @property
     def size(self) -> int:
@@ -49,7 +60,7 @@ class GroupView:
 
     @property
     def characters(self) -> int:
-        """About how many characters it takes in the page, without columns that are not text."""
+        """Estimate the group's size in the page, in characters; columns other than text are not counted."""
         samples = self.card.samples
         first = samples[self.members[0]]
         columns = (value for value in islice(first.row.values(), MOST_COLUMNS) if isinstance(value, str))
@@ -61,12 +72,12 @@ class GroupView:
         )
 
     def _verdicts(self, row: int) -> list[tuple[str, Verdict]]:
-        """The verdicts on a completion, by term."""
+        """List a completion's verdicts with their terms."""
         found = ((term, self.card.verdicts[term][row]) for term in self.card.terms)
         return [(term, verdict) for term, verdict in found if verdict is not None]
 
     def _said(self, row: int) -> int:
-        """About how many characters the verdicts on a completion take."""
+        """Estimate the size of a completion's verdicts in the page, in characters."""
         return sum(
             150 + sum(min(len(text), LONGEST_FIELD) for text in (verdict.answer or "", *verdict.details.values()))
             for _, verdict in self._verdicts(row)
@@ -74,11 +85,11 @@ class GroupView:
 
     @property
     def advantage(self) -> float:
-        """The largest advantage of a member, without its sign; 0 where none is known."""
+        """Return the largest absolute advantage of a member; 0 if unknown."""
         return max(abs(self._advantage(row) or 0.0) for row in self.members)
 
     def _advantage(self, row: int) -> float | None:
-        """The advantage of a member, 0 if it is within rounding error; None if it is unknown."""
+        """Return a member's advantage, 0 if within rounding error; None if unknown."""
         advantages = self.card.advantages
         if advantages is None:
             return None
@@ -87,12 +98,12 @@ class GroupView:
 
     @property
     def longest(self) -> int:
-        """The characters of its longest completion."""
+        """Return the length of the longest completion, in characters."""
         return max(len(self.card.samples[row].text) for row in self.members)
 
     @property
     def hacks(self) -> int:
-        """How many completions a term has failed that would have fooled a naive grader."""
+        """Count failed completions that would have fooled a naive grader."""
         return sum(self._is_hack(row) for row in self.members)
 
     def _is_hack(self, row: int) -> bool:
@@ -100,7 +111,7 @@ class GroupView:
 
     @property
     def disagreements(self) -> int:
-        """On how many completions a shadow and the primary term disagree."""
+        """Count completions on which a shadow term and the primary term disagree."""
         return sum(self._disagrees(row) for row in self.members)
 
     def _disagrees(self, row: int) -> bool:
@@ -111,7 +122,7 @@ class GroupView:
 
     @property
     def passes(self) -> list[bool]:
-        """Of each completion that its primary term has judged, whether it passes."""
+        """Return a pass flag for each completion judged by its primary term."""
         return [passed for row in self.members if (passed := passes(self.card.primary[row])) is not None]
 
     @property
@@ -120,12 +131,12 @@ class GroupView:
 
     @property
     def lot(self) -> int:
-        """A number drawn from what the group is, the same each time."""
+        """Return a pseudo-random number that depends only on mode, step and group, so reports are reproducible."""
         group = self.card.samples[self.members[0]].group
         return zlib.crc32(f"{self.card.mode} {self.step} {group} {self.members[0]}".encode())
 
     def record(self) -> dict[str, Any]:
-        """The group as plain values; `prompt` is the key of its prompt, and `messages` what that says."""
+        """Return the group as plain values; `prompt` is the prompt's key, and `messages` its text."""
         first = self.card.samples[self.members[0]]
         return {
             "step": self.step,
@@ -142,7 +153,7 @@ class GroupView:
         }
 
     def _member(self, row: int) -> dict[str, Any]:
-        """A completion: the columns that the page shows, and what follows from them."""
+        """Return a completion's record: page columns and derived values."""
         columns = {column.page: column.of(self.card, row) for column in SAMPLE_COLUMNS if column.page}
         sample = self.card.samples[row]
         turns, outcome = conversation(sample.messages or ()), _outcome(sample)
@@ -159,14 +170,17 @@ class GroupView:
     def _verdict(self, term: str, row: int, verdict: Verdict) -> dict[str, Any]:
         columns = {column.page: column.of(self.card, term, row, verdict) for column in VERDICT_COLUMNS if column.page}
         shown = {name: _short(value, LONGEST_FIELD) for name, value in columns.items()}
-        # What is mostly empty is left out: there are thousands of verdicts.
+        # A page has thousands of verdicts, so empty values of rare columns are left out.
         return {name: value for name, value in shown.items() if value or name not in SELDOM} | (
             {"hack": True} if would_fool(verdict) else {}
         )
 
 
 def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]) -> list[GroupView]:
-    """The groups of the batch with this number in the run; a sample whose group is unknown is one by itself."""
+    """Split a batch into groups for the page; a sample of unknown group makes a group alone.
+
+    `number` is the batch's number in the run, `step` the step to show, and `shadows` the terms without training weight.
+    """
     kinds: list[str | None] = [
         "secondary_only" if is_live and not differs else str(outcome)
         for outcome, is_live, differs in zip(card.outcomes, card.live, card.primary_differs, strict=True)
@@ -180,7 +194,7 @@ def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]
 
 
 def _outcome(sample: Sample) -> str:
-    """The reward of the environment, or its failure, and its final state; empty without an environment."""
+    """Describe an environment's outcome: its reward or error, then its final state; empty without an environment."""
     outcome = sample.outcome
     if outcome is None:
         return ""
@@ -190,7 +204,7 @@ def _outcome(sample: Sample) -> str:
 
 
 def _short(value: Any, most: int) -> Any:
-    """A value of a column as the page holds it: numbers rounded, texts cut."""
+    """Round numbers and shorten texts for the page."""
     if isinstance(value, str):
         return bounded(value, most)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Which groups go into a run's page: all of a small run; of a larger run the important ones and a sample."""
+"""Choose groups for a run's page: every group of a small run; of a larger run, important groups and a random sample."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ MOST_COMPLETIONS = 5000
 MOST_CHARACTERS = 24_000_000
 
 Wanted = Callable[[GroupView], float]
-Rank = tuple[float, int, int]  # how much a group is wanted; of equals, the first in the run
+# Sort key of a group: its priority, then its position; of equal groups, the earliest in the run ranks highest.
+Rank = tuple[float, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A group as the page would show it, without the batch that it came from."""
+    """A group's page record and its size, detached from its batch."""
 
     place: Place
     completions: int
@@ -27,9 +28,10 @@ class _Candidate:
 
 
 class _Shelf:
-    """The groups that one reason wants most, as far as there is room; at least one.
+    """Groups of highest priority by a given criterion, within a budget of completions and characters.
 
-    A group that is `wanted` by 0 or less is not wanted at all. There is room for so many completions and characters.
+    `wanted` returns a group's priority; a group of priority 0 or less is not kept. At least one group is kept, even
+    over budget.
     """
 
     def __init__(self, wanted: Wanted, completions: int, characters: int) -> None:
@@ -39,7 +41,7 @@ class _Shelf:
         self._held: list[tuple[Rank, _Candidate]] = []
 
     def wants(self, wanted: float, group: GroupView) -> bool:
-        """Whether the group is wanted more than one that is held, or there is room for it."""
+        """Say whether the group outranks a kept group, or fits into the remaining budget."""
         if wanted <= 0:
             return False
         if not self._held or _rank(wanted, group.in_run) > self._held[0][0]:
@@ -47,7 +49,7 @@ class _Shelf:
         return group.size <= self._completions and group.characters <= self._characters
 
     def put(self, wanted: float, candidate: _Candidate) -> None:
-        """Hold the group, and let those go that are wanted least until the rest fits."""
+        """Keep the group, and drop the lowest-ranked groups until the rest fits the budget."""
         heapq.heappush(self._held, (_rank(wanted, candidate.place), candidate))
         self._completions -= candidate.completions
         self._characters -= candidate.characters
@@ -66,12 +68,11 @@ def _rank(wanted: float, place: Place) -> Rank:
 
 
 class KeptGroups:
-    """Groups for a page, in bounded memory; each is looked at once, in any order.
+    """Groups for a page, chosen in bounded memory; each group is added once, in any order.
 
-    What matters comes first: groups of steps that a finding names, hacks, disagreements with a shadow, void rows, the
-    largest advantages, the longest completions. What room is left goes to a sample in which every group has the same
-    chance. At most so many completions and characters of text are kept, but for whole groups: the last may go over.
-    `cited` are the steps that findings name.
+    Priorities in order: groups at steps with findings (`cited`), hacks, disagreements with a shadow term, void rows,
+    large advantages, long completions. The remaining budget goes to a uniform random sample of groups. The budget
+    counts completions and characters. Groups are kept whole, at least one per priority, so they may exceed it.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class KeptGroups:
         return _Shelf(wanted, round(share * self._completions), round(share * self._characters))
 
     def add(self, group: GroupView) -> None:
-        """Look at a group, and keep it if any reason wants it."""
+        """Add a group; shelves that want it keep its record."""
         self.completions_met += group.size
         wishes = [(shelf, shelf.wanted(group)) for shelf in self._shelves]
         takers = [(shelf, wanted) for shelf, wanted in wishes if shelf.wants(wanted, group)]
@@ -108,7 +109,7 @@ class KeptGroups:
                 shelf.put(wanted, candidate)
 
     def records(self) -> list[dict[str, Any]]:
-        """The groups that are kept, in the order of the run."""
+        """Return the kept groups' records in run order."""
         chosen: dict[Place, _Candidate] = {}
         for shelf in self._shelves[:-1]:
             chosen |= {candidate.place: candidate for candidate in shelf.best_first}

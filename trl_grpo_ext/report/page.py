@@ -1,4 +1,4 @@
-"""A page: one file that opens offline and in which only our own scripts run, whatever its data hold."""
+"""Build a page: an HTML file that opens offline, and runs only our own scripts, whatever its data hold."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from trl_grpo_ext.support.text import cut
 
 ASSETS = files("trl_grpo_ext.report") / "assets"
 
-# In JSON these stand in strings only, where an escape says the same. Without them the HTML parser finds no tag, no
-# comment and no entity in the data, so nothing in them can end the element that they are in.
+# JSON has these characters only inside strings, where an escape is equivalent. Without them, an HTML parser finds no
+# tag, comment or entity in the data, so no data can close its script element.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def standalone_page(*, title: str, data: Any, scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """A page of one file.
+    """Build a self-contained HTML page.
 
-    The Content-Security-Policy allows these scripts and styles by their hashes and nothing else: no inline handler, no
+    The Content-Security-Policy allows the given scripts and styles by hash, and nothing else: no inline handler, no
     network, no form. `require-trusted-types-for` makes the browser refuse text where markup is expected, so scripts
-    must build the page by `textContent`. Scripts and styles are names of assets, in order. Scripts get the data by
+    must build the page by `textContent`. `scripts` and `styles` are names of assets, in order. Scripts read the data by
     `readData()` of `theme.js`.
 
     Returns:
         The page, in ASCII.
 
     Raises:
-        ValueError: for a number that is not finite.
+        ValueError: if the data contain NaN or an infinite number, or an asset is not ASCII.
 
     Examples:
         >>> page = standalone_page(title="A", data={"text": "</script>"}, scripts=["theme.js"], styles=["theme.css"])
@@ -65,7 +65,7 @@ def standalone_page(*, title: str, data: Any, scripts: Sequence[str], styles: Se
 
 
 def script_json(data: Any) -> str:
-    r"""JSON that may stand in a script element: ASCII, so that line separators and lone surrogates are escaped too.
+    r"""Encode data as JSON for a script element; ASCII, so line separators and lone surrogates are escaped, too.
 
     Examples:
         >>> print(script_json("<!-- &\u2028"))
@@ -75,13 +75,14 @@ def script_json(data: Any) -> str:
 
 
 def asset(name: str) -> str:
-    """The text of an asset."""
+    """Return an asset's text."""
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _joined(names: Sequence[str]) -> str:
     text = "\n".join(asset(name) for name in names)
-    if not text.isascii():  # the hash is over bytes, so the encoding must not matter
+    # The hash covers bytes, so the page's encoding must not change them.
+    if not text.isascii():
         raise ValueError(f"One of {list(names)} is not ASCII; write \\u escapes.")
     return text
 
@@ -94,13 +95,15 @@ def _ascii(text: str) -> Markup:
     return Markup(escape(text).encode("ascii", "xmlcharrefreplace").decode("ascii"))
 
 
-DIGITS = 6  # significant; a chart shows three
-LONGEST_TEXT = 300_000  # characters of one text that go into a page; the end counts more than the middle
+# Significant digits of numbers in a page; charts show three.
+DIGITS = 6
+# Longest text in a page, in characters. A longer text loses its middle, since its end matters more.
+LONGEST_TEXT = 300_000
 _END = 50_000
 
 
 def rounded(value: float | None) -> float | None:
-    """The number to a few significant digits; None if it is not a number.
+    """Round to `DIGITS` significant digits; None for None, NaN and infinity.
 
     Examples:
         >>> rounded(1 / 3), rounded(float("nan")), rounded(None)
@@ -110,7 +113,7 @@ def rounded(value: float | None) -> float | None:
 
 
 def bounded(text: str, limit: int) -> str:
-    """The text, its middle left out with a note if it has more than `limit` characters.
+    """Shorten a text of more than `limit` characters: replace its middle by a note.
 
     Examples:
         >>> bounded("abcdefghij", limit=4)

@@ -1,4 +1,4 @@
-"""How often each prompt of a run is answered correctly."""
+"""Pass rates per prompt, for the report."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from trl_grpo_ext.sample import PROMPT_KEY_BITS, Prompt, prompt_key
 from trl_grpo_ext.support.files import plain
 
 MOST_PROMPTS = 2000
-MOST_STEPS = 50  # of a prompt, the last
-LONGEST_TITLE = 200  # characters
-LONGEST_MESSAGE = 20_000  # characters
-MOST_MESSAGES = 20  # of a prompt, the last
+# Number of steps kept per prompt: the last.
+MOST_STEPS = 50
+# Longest title and message, in characters.
+LONGEST_TITLE = 200
+LONGEST_MESSAGE = 20_000
+# Number of messages shown per prompt: the last.
+MOST_MESSAGES = 20
 BINS = 10
 
 
 @dataclass(slots=True)
 class _PromptRecord:
-    """What became of a prompt: how many of its completions were judged, how many passed, and at which steps."""
+    """Counts of a prompt's judged and passed completions, in total and by step."""
 
     title: str
     passed: int = 0
     judged: int = 0
-    steps: list[tuple[int, int, int]] = field(default_factory=list)  # step, passed, judged
+    # Tuples of step, passed, judged.
+    steps: list[tuple[int, int, int]] = field(default_factory=list)
 
     def add(self, step: int, passed: int, judged: int) -> None:
         self.passed += passed
@@ -41,23 +45,24 @@ class _PromptRecord:
 
     @property
     def rate(self) -> float:
-        """The share that passed, in [0, 1]."""
+        """Return the share of passed completions, in [0, 1]."""
         return self.passed / self.judged
 
 
 class Prompts:
-    """The prompts of a run: all of them, or of many a random sample.
+    """Prompts of a run with their pass rates; of a large run, a random sample of prompts.
 
-    Which prompts are in the sample is decided by their hashes, so that each has the same chance, and whatever became of
-    one that is in it is known from the start.
+    A prompt belongs to the sample if its hash is small enough. All prompts thus have equal chances, and a sampled
+    prompt is counted from its first completion.
     """
 
     def __init__(self) -> None:
         self._records: dict[int, _PromptRecord] = {}
-        self._highest_key = 1 << PROMPT_KEY_BITS  # of those in the sample
+        # Prompts with a larger key are not in the sample.
+        self._highest_key = 1 << PROMPT_KEY_BITS
 
     def add(self, prompt: Prompt | None, step: int, *, passed: int, judged: int) -> None:
-        """Count a group of completions for its prompt. Groups may come in any order."""
+        """Count a group's judged and passed completions for its prompt. Groups may come in any order."""
         key = prompt_key(prompt)
         if judged and key <= self._highest_key:
             self._records.setdefault(key, _PromptRecord(prompt_title(prompt))).add(step, passed, judged)
@@ -69,11 +74,11 @@ class Prompts:
         return dict(sorted(self._records.items())[:MOST_PROMPTS])
 
     def table(self, places: Mapping[int, int]) -> dict[str, Any]:
-        """`count`, about how many prompts there were; `bins`, counts by pass rate; and `rows`, hardest first.
+        """Return `count`, the (estimated) number of prompts; `bins`, a histogram of pass rates; `rows`, hardest first.
 
-        `bins` and `rows` are of at most `MOST_PROMPTS`. `bins` has 12 counts: rate 0, ten equal intervals of what lies
-        between, rate 1. A row is `title`, `rate`, `judged`, `steps` and `prompt`, what `places` has for its key; None
-        if none of its completions are in the page.
+        `bins` and `rows` cover at most `MOST_PROMPTS` prompts. `bins` has 12 counts: rate 0, ten equal intervals
+        between 0 and 1, rate 1. A row has `title`, `rate`, `judged`, `steps` and `prompt`, the prompt's position in the
+        page from `places`; None if the page shows none of its completions.
         """
         sample = self._sample()
         bins = [0] * (BINS + 2)
@@ -93,14 +98,14 @@ class Prompts:
         return {"count": self._count(), "bins": bins, "rows": rows}
 
     def _count(self) -> int:
-        """The number of prompts; of many an estimate, by how close together the hashes of the sample are."""
+        """Count the prompts; for a sample, estimate the number from the density of its hashes."""
         if self._highest_key == 1 << PROMPT_KEY_BITS:
             return len(self._records)
         return round((len(self._records) - 1) * (1 << PROMPT_KEY_BITS) / max(self._records))
 
 
 def prompt_title(prompt: Prompt | None) -> str:
-    """The start of its last message.
+    """Return the start of a prompt's last message.
 
     Examples:
         >>> prompt_title([{"role": "system", "content": "Answer."}, {"role": "user", "content": " 2+2? "}])
@@ -111,7 +116,7 @@ def prompt_title(prompt: Prompt | None) -> str:
 
 
 def prompt_messages(prompt: Prompt | None) -> list[list[str]]:
-    """The messages of a prompt, `[role, text]`; a text has no role, and what has no text is shown as JSON.
+    """List a prompt's messages as `[role, text]`; plain text has an empty role, and content without text becomes JSON.
 
     Examples:
         >>> prompt_messages([{"role": "user", "content": "2+2?"}]), prompt_messages("2+2=")
@@ -133,7 +138,7 @@ def _said(message: Any) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(isinstance(block, dict) for block in content):
-        # Datasets give each block all keys that any has, without a value. A picture was recorded as a text.
+        # datasets adds every block's keys to all blocks, with null values. A picture was recorded as a text.
         blocks = [block.get("text") if block.get("image") is None else block["image"] for block in content]
         if all(isinstance(text, str) for text in blocks):
             return "".join(blocks)

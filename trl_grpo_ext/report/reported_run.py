@@ -1,4 +1,4 @@
-"""A run as the page shows it: figures, gathered batch by batch in any order and in bounded memory, and findings."""
+"""A run for the page: figures collected batch by batch, in any order and in bounded memory, and findings."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ from trl_grpo_ext.support.files import plain
 logger = logging.getLogger(__name__)
 
 MODES = ("train", "eval")
-FLAT = 1e-12  # a sum of squares of values that never differ within a group, but for rounding
+# Largest sum of squares that rounding can produce for values constant within each group.
+FLAT = 1e-12
 
 
 class ReportedRun:
-    """What the page shows of one run.
+    """The page's data for a run, collected batch by batch.
 
-    `weights` are those in force in each batch of the run, in order, whether it will be added or not: they tell the
-    terms, and which of them have been trained on.
+    `weights` holds each batch's weights by term, in run order, also for batches that will not be added: they tell the
+    run's terms, and the terms with training weight.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -72,14 +73,14 @@ class ReportedRun:
             self._note(in_force)
 
     def _note(self, weights: Mapping[str, float]) -> None:
-        """Take the terms of a batch in."""
+        """Record a batch's terms, and its terms with training weight."""
         self._terms |= dict.fromkeys(weights)
         self._trained_on |= {term for term, weight in weights.items() if weight != 0}
 
     def add(self, card: Scorecard, number: int | None = None) -> None:
-        """Take a batch in. One without samples or terms says nothing.
+        """Add a batch; an empty batch is ignored.
 
-        `number` is its place in the run; by default after those that have been added.
+        `number` is its position in the run; by default it follows the batches added so far.
         """
         if not len(card) or not card.terms:
             return
@@ -98,7 +99,7 @@ class ReportedRun:
             self.kept.add(group)
 
     def _series(self, mode: str) -> dict[str, Any]:
-        """The charts' columns; what is set against the primary term are shadows that were never trained on."""
+        """Return chart columns; only shadow terms that never had weight are compared with the primary term."""
         columns = self._timelines[mode].columns()
         fooled = columns["figures"].get("fooled", {})
         for term in self._trained_on & set(fooled):
@@ -106,9 +107,9 @@ class ReportedRun:
         return columns
 
     def page_data(self, logs: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-        """What the page is made of: plain values, without NaN.
+        """Return the page's data: plain values, without NaN.
 
-        Logs are the run's, as `RecordedRun.logs` has them.
+        `logs` are the run's, as in `RecordedRun.logs`.
         """
         mode = "train" if len(self._timelines["train"]) else "eval"
         kept = self.kept.records()
@@ -144,11 +145,12 @@ class ReportedRun:
         }
 
 
-@np.errstate(all="ignore")  # of values too large to be squared nothing can be told
+# Values too large to be squared overflow, and their correlation stays unknown.
+@np.errstate(all="ignore")
 def _value_products(card: Scorecard) -> dict[tuple[str, str], tuple[float, ...]]:
-    """For each pair of terms, `(xx, yy, xy)`: sums of squares and products of their values less their groups' means.
+    """Return sums `(xx, yy, xy)` of squares and products for each pair of terms, over values minus their group's mean.
 
-    Those of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
+    Sums of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
     """
     grouped = [centred(card.by_group(column)).ravel() for column in card.value_matrix.T]
     columns = dict(zip(card.terms, grouped, strict=True))
@@ -162,7 +164,7 @@ def _value_products(card: Scorecard) -> dict[tuple[str, str], tuple[float, ...]]
 
 
 class _TermAgreement:
-    """How the terms go together, added up over batches: whom shadows pass, and how values move within a group."""
+    """Agreement between terms over batches: pass counts against the primary term, and correlations within groups."""
 
     def __init__(self) -> None:
         self._shadows: dict[str, Agreement] = {}
@@ -176,10 +178,10 @@ class _TermAgreement:
             self._products[pair] = tuple(map(sum, zip(so_far, products, strict=True)))
 
     def shadows(self, without: Collection[str]) -> list[dict[str, Any]]:
-        """One dict a shadow: `term`, `table` and `kappa`.
+        """Return a dict per shadow term: `term`, `table` and `kappa`.
 
-        `table` has the completions that [both pass, only the primary term, only the shadow, neither]; `kappa` is
-        Cohen's, None where it is not defined.
+        `table` counts completions in the order [both pass, only the primary term, only the shadow, neither]. `kappa` is
+        Cohen's kappa; None if undefined.
         """
         return [
             {
@@ -192,10 +194,10 @@ class _TermAgreement:
         ]
 
     def correlations(self) -> list[dict[str, Any]]:
-        """One dict a pair of terms: `first, second, correlation`.
+        """Return a dict per pair of terms: `first`, `second` and `correlation`.
 
-        The correlation is that of their values less their groups' means, in [-1, 1]; None where one of them never
-        differs within a group.
+        The correlation is over values minus their group's mean, in [-1, 1]; None if either term is constant within all
+        groups.
         """
         return [
             {
@@ -209,14 +211,17 @@ class _TermAgreement:
 
 @dataclass(frozen=True, slots=True)
 class ReportedFindings:
-    """What the checks have found."""
+    """Diagnosis and findings of a run."""
 
-    sentence: str | None = None  # what holds the reward back; None if the diagnosis failed
-    score: Mapping[str, Ends] = field(default_factory=dict)  # the scores that it goes by, as `Diagnosis.score`
-    # Plain dicts as `Finding.to_record` makes them, in order of their steps. `holds` is True for those that hold at
-    # the end; `about` is what the documentation says of them, by paragraphs.
+    # The diagnosis in a sentence; None if the diagnosis failed.
+    sentence: str | None = None
+    # Scores behind the diagnosis, as in `Diagnosis.score`.
+    score: Mapping[str, Ends] = field(default_factory=dict)
+    # Dicts of `Finding.to_record`, in order of steps, with two more keys: `holds` is True if the finding holds at the
+    # end of the run, and `about` lists the documentation's paragraphs.
     findings: tuple[dict[str, Any], ...] = ()
-    not_checked: Mapping[str, str] = field(default_factory=dict)  # what each check lacked, by its code
+    # By code of a skipped check: the data that it lacked.
+    not_checked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def steps(self) -> frozenset[int]:
@@ -224,17 +229,18 @@ class ReportedFindings:
 
 
 def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindings:
-    """The answer for a run, and all findings; without an answer those that were told while it went on.
+    """Diagnose a run, and return the diagnosis with all findings.
 
-    Looking for the answer takes `seconds`, about.
+    The diagnosis takes about `seconds`. If it fails, only findings recorded during the run are returned.
     """
     try:
         found = diagnose(run, most_examples=0, seconds=seconds)
-    except Exception as error:  # the rest of the page is still useful
+    # The rest of the page is useful without a diagnosis.
+    except Exception as error:
         logger.warning("No diagnosis for %s: %s", run.folder, error)
         return ReportedFindings(findings=_in_order(read_findings(run.folder), frozenset()))
     holding, begun = (frozenset(one.code for one in some) for some in (found.causes, found.findings))
-    # A run that is too short for a finding to begin may have causes all the same.
+    # A short run may have causes even though no finding had the steps to begin.
     at_once = [one for one in found.causes if one.code not in begun]
     findings = _in_order([*found.findings, *at_once], holding)
     return ReportedFindings(found.sentence, found.score, findings, found.not_checked)
@@ -251,10 +257,14 @@ def _in_order(findings: Sequence[Finding], holding: frozenset[str]) -> tuple[dic
 
 
 def _about(code: str) -> list[str]:
-    """The section of the documentation, whose readers may be without it; nothing for a code of another version."""
+    """Quote the documentation's paragraphs on a finding; an empty list for a code of another version.
+
+    Readers of the page may not have the documentation.
+    """
     try:
         _, _, text = read_docs(f"findings#{code}").partition("\n")
     except (OSError, ValueError):
         return []
-    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)  # the words of a link
+    # Keep a link's words only.
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
     return [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n") if paragraph]

@@ -1,4 +1,4 @@
-"""Figures over the steps of a run, as a chart takes them, in bounded memory."""
+"""Figures by step for charts, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from trl_grpo_ext.runs.recorded_run import FIGURES
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Interval, Z
 from trl_grpo_ext.verdict import Status
 
-MOST_POINTS = 1000  # no screen shows more
+# Largest number of points per chart; no screen shows more.
+MOST_POINTS = 1000
 
-# Live groups are told apart by what differs in them: a primary term, or only others.
+# A live group whose primary term differs is `live`; if only other terms differ, it is `secondary_only`.
 GROUP_KINDS = ("live", "secondary_only", "all_right", "tied", "all_wrong", "void")
 
 LOGGED = (
@@ -33,28 +34,29 @@ LOGGED = (
     *(f"{rate}{bound}" for rate in (FALSE_REJECTS, FALSE_ACCEPTS) for bound in ("", "_low", "_high")),
 )
 
-Key = tuple[str, ...]  # what a figure is, then of which term, status or kind of group
+# A figure's name, then its term, status or kind of group.
+Key = tuple[str, ...]
 PROMPT_REWARD: Key = ("prompt_reward",)
 Figures = Mapping[Key, Estimate]
 
 
 def series_figures(figures: BatchFigures) -> Figures:
-    """What the page's charts show of a batch; batches of one step add up to those of the step.
+    """Return a batch's figures for the charts; figures of batches at the same step add up.
 
-    | key | is the mean, or the share |
+    | key | mean or share |
     |---|---|
-    | `reward` | total of the samples that are not void |
-    | `prompt_reward` | mean total of a prompt's samples: its error is that of the reward, as they are alike |
-    | `value, <term>` | value after shape and gate, before the weight |
+    | `reward` | mean total of samples that are not void |
+    | `prompt_reward` | mean total per prompt; its standard error is the reward's, since samples of a prompt are alike |
+    | `value, <term>` | mean value after shape and gate, before the weight |
     | `weight, <term>` | weight in force |
-    | `status, <term>, <status>` | of the term's verdicts with that status |
-    | `void` | of all samples that are void |
-    | `cut` | of all samples, as far as it is known, that were cut at the length limit |
-    | `pass` | of all samples that the primary term has judged that it passes |
-    | `group, <kind>` | of all groups of that kind |
-    | `driver, <term>` | of the advantages that is due to the term |
-    | `length, <status>` | tokens of the samples of which the primary term says so; `length, all` of all |
-    | `fooled, <shadow>` | of the samples that the primary term passes, and the shadow has judged, that it fails |
+    | `status, <term>, <status>` | share of the term's verdicts with this status |
+    | `void` | share of void samples |
+    | `cut` | share of samples truncated at the length limit, among samples whose end is known |
+    | `pass` | share of passing samples, among samples judged by the primary term |
+    | `group, <kind>` | share of groups of this kind |
+    | `driver, <term>` | share of the advantages due to the term |
+    | `length, <status>` | mean tokens of samples with this primary status; `length, all` of all samples |
+    | `fooled, <shadow>` | share failed by the shadow, among samples it judged and the primary term passed |
     """
     return dict((*_of_batch(figures), *_of_terms(figures), *_of_groups(figures)))
 
@@ -93,19 +95,19 @@ def _of_groups(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
 
 @dataclass(slots=True)
 class Point:
-    """The figures of one step, or of several in a row, and the last of them."""
+    """Figures at a step, or over several consecutive steps; `step` is the last."""
 
     step: int
     figures: dict[Key, Estimate] = field(default_factory=dict)
 
     def add(self, step: int, figures: Figures) -> None:
-        """Take more figures in; the order does not matter."""
+        """Add figures; their order does not matter."""
         self.step = max(self.step, step)
         self.figures = together((self.figures, figures))
 
 
 class Timeline:
-    """Adds up figures by step; of a run of many steps, several in a row as one point.
+    """Sums of figures by step; in a long run, several consecutive steps share a point.
 
     Examples:
         >>> timeline = Timeline()
@@ -123,7 +125,7 @@ class Timeline:
         return len(self._points)
 
     def add(self, step: int, figures: Figures) -> None:
-        """Add a batch's figures to those of its step. Batches may come in any order."""
+        """Add a batch's figures to its step. Batches may come in any order."""
         self._put(step, figures)
         while len(self._points) > MOST_POINTS:
             self._steps_a_point *= 2
@@ -139,7 +141,7 @@ class Timeline:
         return [point for _, point in sorted(self._points.items())]
 
     def columns(self) -> dict[str, Any]:
-        """`steps`, and `figures` nested by their keys: lists as long, null where there is nothing."""
+        """Return `steps`, and `figures` nested by their keys: lists of equal length, null for missing values."""
         points = self.points
         keys = dict.fromkeys(key for point in points for key in point.figures)
         nested: dict[str, Any] = {}
@@ -153,7 +155,7 @@ class Timeline:
 
 
 def reward_margins(timeline: Timeline) -> list[float | None]:
-    """How far the 95 % interval of the reward reaches to either side: a number a point, null for one prompt.
+    """Return half the width of the reward's 95 % interval at each point; None with fewer than two prompts.
 
     Examples:
         >>> timeline = Timeline()
@@ -166,7 +168,7 @@ def reward_margins(timeline: Timeline) -> list[float | None]:
 
 
 SCORE = "A score is a mean of verdicts: 1 is right, 0 is wrong. Weights, gates and shapes come after it."
-# Of each figure at the head of the page beside the scores: the keys of what it adds up, and how it is shown.
+# Figures at the head of the page, after the scores: the keys to add up, and the number format.
 BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
     "Reward": ((("reward",),), two_digits),
     "Live groups": ((("group", "live"), ("group", "secondary_only")), percent),
@@ -176,10 +178,10 @@ BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
 
 
 def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[str, Any]:
-    """The figures at the head of the page: `tiles` of a label, start and end in words, and `notes` on where they are.
+    """Return the figures at the head of the page: `tiles` (label, start, end) and `notes` about their steps.
 
-    The scores are those of the headline. The others are means over the steps of the same batches, or of the first and
-    the last evaluation of a run without training.
+    Scores are the diagnosis's. Other figures are means over the same batches; in a run without training, they come from
+    the first and the last evaluation.
     """
     tiles = [[f"Score, {where}", *ends.shown] for where, ends in score.items()]
     points = main.points
@@ -199,14 +201,14 @@ JUDGES = ("reward_functions", "verifiers", "rewards")
 
 
 def evaluated_settings(evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """What was evaluated and how, of an `evaluation.json`."""
+    """Return settings of an evaluation from its `evaluation.json`."""
     return {name: evaluation[name] for name in EVALUATED if name in evaluation}
 
 
 def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The head of the page of an evaluation, of what its `evaluation.json` says.
+    """Return the head of an evaluation's page, from its `evaluation.json`.
 
-    Of the trainer's settings, only those that say who judged are left: nothing was trained.
+    Of the trainer's settings, only rewards and verifiers remain, since no training took place.
     """
     rates = {name: one for name, one in evaluation[FIGURES].items() if name.startswith(("pass@", "maj@")) and one}
     told = {name: str(Interval(one["mean"], one["low"], one["high"])) for name, one in rates.items()}
@@ -232,9 +234,9 @@ def _texts(points: Sequence[Point]) -> dict[str, str]:
 
 
 def log_columns(logs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What TRL logged of the policy and its updates: `steps`, and in `figures` a list as long for each of `LOGGED`.
+    """Return logged figures of policy and updates: `steps`, and in `figures` a list per figure of `LOGGED`.
 
-    Null stands where a figure is missing. The logs are read once, in bounded memory.
+    Missing values are null. The logs are read once, in bounded memory.
 
     Examples:
         >>> log_columns([{"step": 5, "entropy": 0.5, "loss": 0.1}, {"step": 5, "eval_entropy": 0.4}])

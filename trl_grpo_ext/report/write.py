@@ -1,4 +1,4 @@
-"""From run folders to a page on disk; of two runs, which is ahead, by how much, and in what they differ."""
+"""Write a report from run folders; for two runs, say which is ahead, by how much, and which settings differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from trl_grpo_ext.support.version import __version__
 STYLES = ("uplot.min.css", "theme.css", "report.css")
 SCRIPTS = ("uplot.min.js", "theme.js", "charts.js", "panels.js", "browser.js", "report.js")
 
-DIAGNOSIS_SHARE = 0.5  # at most, of the time, that the answer may take; the figures have the rest
+# Largest share of the time limit for the diagnosis; the rest is for figures.
+DIAGNOSIS_SHARE = 0.5
 
 
 def write_report(
@@ -40,25 +41,25 @@ def write_report(
     seconds: float = math.inf,
     ahead: str | None = None,
 ) -> Path:
-    """Write a report of a run, or of two side by side.
+    """Write a report of a run, or of two runs side by side.
 
-    The run may be going on: what it has recorded so far is reported. The file is written whole or not at all.
+    A run may still be going on; the report shows its records so far. The file is written whole or not at all.
 
     Args:
         folders: One or two run folders.
-        output: Where to; by default `report.html` in the first folder, or `report-vs-<second>.html` for two.
-        completions: At most about so many completions go into the page, those of two runs together.
-        seconds: So long batches of a run are read, about: for at most half of it for the answer, then for the figures
-            and the completions. These are of batches spread over the whole run, and the page says how many were left.
-        ahead: Which of two runs is ahead, in a sentence, if it is known; by default it is worked out.
+        output: The file to write; by default `report.html` in the first folder, or `report-vs-<second>.html` for two.
+        completions: Approximate limit on completions in the page, for both runs together.
+        seconds: Approximate time limit for reading a run's batches: at most half for the diagnosis, the rest for
+            figures and completions. Batches are read spread over the run, and the page tells how many were not read.
+        ahead: A sentence on which of two runs is ahead; by default it is computed.
 
     Returns:
-        Where it was written.
+        The path of the report.
 
     Raises:
-        FileNotFoundError: for a folder that holds no scorecards.
-        OSError: when the disk does not take it.
-        ValueError: for no folder, more than two, or fewer completions than one.
+        FileNotFoundError: for a folder without scorecards.
+        OSError: if the file cannot be written.
+        ValueError: for no folder, more than two folders, or fewer than one completion.
     """
     if completions < 1:
         raise ValueError(f"A report holds one completion or more, got {completions}.")
@@ -81,7 +82,7 @@ def write_report(
 
 
 def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float) -> dict[str, Any]:
-    """What the page shows of a run, which has room for so many completions and characters."""
+    """Return the page's data for a run; `room` is its budget of completions and characters."""
     end = time.monotonic() + seconds
     findings = findings_of(run, seconds=seconds * DIAGNOSIS_SHARE)
     parts = run.parts()
@@ -102,7 +103,7 @@ def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float
 
 
 def spread_out(items: Sequence[int]) -> Iterator[int]:
-    """All of the items, in an order in which whatever comes first is spread over the whole.
+    """Reorder items so that every prefix is spread evenly over the whole.
 
     Examples:
         >>> list(spread_out(range(10)))
@@ -116,7 +117,7 @@ def spread_out(items: Sequence[int]) -> Iterator[int]:
 
 
 def _names(runs: Sequence[RecordedRun]) -> list[str]:
-    """What the runs are called: their folders' names, or with those of the folders above where they are the same."""
+    """Name each run by its folder; if the names are equal, add the parent folder, then a letter."""
     paths = [run.folder.resolve() for run in runs]
     names = [path.name or "run" for path in paths]
     if len(set(names)) == len(names):
@@ -129,14 +130,17 @@ def _names(runs: Sequence[RecordedRun]) -> list[str]:
     )
 
 
-MOST_NAMED = 6  # settings that are named
-MOST_CHARS = 80  # of a value
+# Largest number of differing settings to list.
+MOST_NAMED = 6
+# Longest value of a setting, in characters.
+MOST_CHARS = 80
 
 
 def comparison(runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | None = None) -> str:
-    """Which run is ahead in its last evaluation, or where one has none in its last training, and what differs.
+    """Say which run is ahead, and which settings differ.
 
-    The score is that which the head of each run's page shows; the interval is of 95 %.
+    Scores are compared in the last evaluation, or at the end of training if a run has no evaluation. They are computed
+    like the scores at the head of the page; the interval is the 95 % interval of the difference.
     """
     mode: Mode = "eval" if all(run.parts("eval") for run in runs) else "train"
     if ahead is None:
@@ -147,7 +151,7 @@ def comparison(runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | N
 
 
 def _last_score(run: RecordedRun, mode: Mode) -> Estimate:
-    """The score of the last evaluation, or of the end of training."""
+    """Return the score of the last evaluation, or of the last training batches."""
     parts, settings = run.parts(mode), run.settings
     last = [part for part in parts if part[1].step == parts[-1][1].step] if mode == "eval" else ends_of(parts)[1]
     cards = (run.readable(number) for number, _ in last)
@@ -168,7 +172,7 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
 
 
 def _differences(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """What differs in the settings, the verifiers and the last weights, with both values."""
+    """List differing settings, verifiers and last weights, with both values."""
     weights = [parts[-1][1].weights if (parts := run.parts()) else {} for run in runs]
     one, other = (
         {**evaluated_settings(run.evaluation), **run.settings, "weight": last}
@@ -195,9 +199,9 @@ def _difference(name: str, one: Any, other: Any, rewards: Sequence[Mapping[str, 
 
 
 def _of_term(term: str, one: Mapping[str, Any], other: Mapping[str, Any], *, has_changed: bool) -> Iterator[str]:
-    """What differs in two descriptions of a term; runs that an earlier version has recorded have none.
+    """List differences between two descriptions of a term; runs recorded by an earlier version have no descriptions.
 
-    `has_changed` says whether the verifiers' identities differ. These are digests, which tell a reader nothing.
+    `has_changed` says that the verifiers' identities differ. Identities are digests, which mean nothing to a reader.
     """
     if has_changed and one.get("verifier") == other.get("verifier") and one.get("settings") != other.get("settings"):
         yield from _changed(term, one["settings"], other["settings"])

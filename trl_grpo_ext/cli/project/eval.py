@@ -1,4 +1,4 @@
-"""Is the trained model better than the one that it began as? Both answer the same prompts of the test split."""
+"""Compare the trained model with its starting model on prompts from the test split."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The training of recipe.yaml as a script, for those who want more than a recipe can say."""
+"""Train like recipe.yaml, as a script: a place for code that a recipe cannot express."""
 
 import torch
 from datasets import load_dataset
@@ -8,7 +8,8 @@ from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOConfig, VerifiedGRPO
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.rewards import MathVerifier
 
-torch.set_num_threads(1)  # more are slower for a model as small as this one
+# More threads slow down a model this small.
+torch.set_num_threads(1)
 mix = RewardMix(
     [
         RewardTerm(name="accuracy", verifier=MathVerifier(column="answer")),
@@ -29,7 +30,8 @@ trainer = VerifiedGRPOTrainer(
         logging_steps=5,
         save_strategy="no",
         report_to="none",
-        use_cpu=True,  # take these three out on a GPU
+        # On a GPU, remove these three lines.
+        use_cpu=True,
         bf16=False,
         gradient_checkpointing=False,
     ),

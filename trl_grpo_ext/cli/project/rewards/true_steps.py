@@ -1,4 +1,4 @@
-"""A verifier of this project: are the steps that lead to the answer true?"""
+"""A verifier for this project: it scores the steps before the answer."""
 
 import re
 from itertools import accumulate
@@ -11,9 +11,9 @@ STEP = re.compile(r"(\d+)\+(\d+)=(\d+)")
 
 @verifier
 def true_steps(sample: Sample) -> float:
-    """The share of true steps: for 20+16+20, these are `20+16=36` and `36+20=56`, in this order.
+    """Return the share of true steps: the prompt 20+16+20 needs `20+16=36`, then `36+20=56`.
 
-    Only the steps of the sum that was asked for count. If any true sum did, `1+1=2` would be paid everywhere.
+    Only steps of the prompt's own sum count; otherwise `1+1=2` would earn a reward for every prompt.
     """
     asked = [int(number) for number in re.findall(r"\d+", last_message(sample.prompt))]
     totals = list(accumulate(asked))
