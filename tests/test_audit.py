@@ -14,7 +14,7 @@ from command_line import run_here
 from trl_grpo_ext.audit.attacked import Attack, Period
 from trl_grpo_ext.audit.printed import attack_sentence
 from trl_grpo_ext.audit.probes import ADVICE, PROBES, Said
-from trl_grpo_ext.audit.reward import FunctionReward, check_attack, gold_columns, reward_named
+from trl_grpo_ext.audit.reward import MOST_FAILED, FunctionReward, check_attack, gold_columns, reward_named
 from trl_grpo_ext.audit.static import audit_reward, is_paid
 from trl_grpo_ext.audit.static import share as share_of
 from trl_grpo_ext.audit.task import Task, read_tasks
@@ -330,6 +330,20 @@ def test_an_exception_on_some_completions_is_told_with_its_place(
     said = capsys.readouterr().out
     assert "; it breaks on 4 (raised_IndexError). Tried on 4 rows" in said
     assert "return 0 for what cannot be read. It was: IndexError: list index out of range (own_boxed.py:4)\n" in said
+
+
+def fails_on_odd(completions: list[object], **_: object) -> list[float]:
+    if "odd" in str(completions):
+        raise ValueError("odd")
+    return [1.0] * len(completions)
+
+
+def test_a_function_that_has_failed_often_still_pays_the_other_completions_of_a_later_batch() -> None:
+    reward = FunctionReward("test_audit", "fails_on_odd")
+    failing = [Sample(text="odd") for _ in range(MOST_FAILED)]
+    assert {verdict.reason for verdict in reward.judge_samples(failing)} == {"raised_ValueError"}
+    scores = [verdict.score for verdict in reward.judge_samples([Sample(text="odd"), Sample(text="even")])]
+    assert scores == [None, 1.0]
 
 
 def test_every_probe_has_advice() -> None:

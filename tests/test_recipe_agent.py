@@ -166,9 +166,7 @@ def test_rows_that_choose_an_environment_that_is_not_there_are_told_before_train
 ) -> None:
     path = write(folder, environment={"even": "my_games.Game"}, model_name_or_path=model)
     assert main(["train", "--config", path]) == 2
-    assert "choose the environment None by their column `environment`, and environment_factory has: 'even'" in (
-        capsys.readouterr().err
-    )
+    assert "train_dataset no column `environment` that chooses one for each row: 'even'" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # trains and evaluates

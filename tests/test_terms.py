@@ -211,6 +211,23 @@ def test_a_combination_of_what_could_not_be_judged_is_void_and_says_which_part()
     assert (verdict.blame, verdict.status, verdict.reason) == (Blame.DATA, Status.SKIPPED, "b_unscored")
 
 
+def test_a_term_behind_a_gate_that_could_not_be_judged_passes_the_blame_on() -> None:
+    gated = term("b", weight=0, gate="a")
+    both = RewardTerm(name="both", combine=product("b"))
+    card = score(term("a", weight=0), gated, both, a=[Blame.DATA, 1.0], b=[1.0, 1.0])
+    assert card.void == (True, False)
+    for name, reason in (("b", "a_unscored"), ("both", "b_unscored")):
+        verdict = card.verdicts[name][0]
+        assert verdict is not None
+        assert (verdict.blame, verdict.status, verdict.reason) == (Blame.DATA, Status.SKIPPED, reason)
+
+
+def test_a_product_that_overflows_is_the_graders_fault_with_its_reason() -> None:
+    verdict = product("a", "b").verdict([(as_verdict(1.0), 1e200)] * 2)
+    assert verdict is not None
+    assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.GRADER, "score_not_finite")
+
+
 def test_of_two_parts_without_a_score_the_graders_fault_is_told() -> None:
     parts = score(term("a", weight=0), term("b", weight=0), a=[Blame.DATA], b=[Blame.GRADER]).verdicts
     verdict = product("a", "b").verdict([(parts["a"][0], None), (parts["b"][0], None)])
@@ -386,6 +403,8 @@ def test_a_table_finds_the_reason_of_a_compositions_part() -> None:
         (TypeError, "takes the names of other terms", lambda: product(["a", "b"])),
         (TypeError, "takes the names of other terms", lambda: product(term("a"))),
         (TypeError, "takes a list of terms", lambda: RewardMix(term("a"))),
+        (ValueError, "finite number as `low`", lambda: Clip(low="", high=2.0)),
+        (ValueError, "finite number as `low`", lambda: Clip(low=False)),
         (TypeError, "mapping of times to weights", lambda: piecewise([(0, 1), (1, 0)])),
         (ValueError, "pairs of a time and a weight", lambda: Schedule(points=(0, 1))),
         (ValueError, "whole numbers", lambda: piecewise({0: 1.0, 0.5: 0.0}, unit="step")),

@@ -160,6 +160,7 @@ class FunctionReward(Verifier):
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         if not samples:
             return []
+        self._failed = 0
         judged = self._call(samples, BATCH_SECONDS)
         if isinstance(judged, list):
             return judged

@@ -75,6 +75,10 @@ def judge_term(
         verdicts, values = [verdict for verdict, _ in shaped], [value for _, value in shaped]
     if gating is not None and isinstance(term.gate, Gate):
         values, gated = _gated(term.gate, values, gating.values)
+        verdicts = [
+            _waiting(term.gate, verdict, before, value)
+            for verdict, before, value in zip(verdicts, gating.verdicts, gating.values, strict=True)
+        ]
     if term.on_unscored == "zero":
         values = [
             0.0 if value is None and verdict is not None else value
@@ -138,6 +142,13 @@ def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, 
     details = {**verdict.details, "error": f"the shape of `{term.name}` {what}"}
     failed = replace(grader_error(SHAPE_FAILED), answer=verdict.answer, seconds=verdict.seconds, details=details)
     return failed, None
+
+
+def _waiting(gate: Gate, verdict: Verdict | None, before: Verdict | None, value: float | None) -> Verdict | None:
+    """Return a gated term's verdict; if the gating term has no value, one with that term's blame."""
+    if verdict is None or before is None or value is not None or verdict.score is None:
+        return verdict
+    return unscored([(gate.term, before)])
 
 
 def _gated(

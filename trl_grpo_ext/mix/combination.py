@@ -75,7 +75,8 @@ class Combination:
 # Cached, because a batch has few different scores.
 @lru_cache(maxsize=4096)
 def _scored(score: float, decisive: str) -> Verdict:
-    return replace(as_verdict(score), reason=decisive)
+    verdict = as_verdict(score)
+    return verdict if verdict.score is None else replace(verdict, reason=decisive)
 
 
 def product(*terms: str) -> Combination:
@@ -97,10 +98,8 @@ def unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
     """Make the verdict of a term whose gating or combined terms have no score.
 
     The deciding term is the first with a grader error, else the first of all. The verdict has its blame, and its name
-    in the reason, `accuracy_unscored`. If the deciding term's own gate had no value, the grader is blamed.
+    in the reason, `accuracy_unscored`.
     """
     name, verdict = next((part for part in parts if part[1].blame is Blame.GRADER), parts[0])
-    # The policy's verdict has a score, but its own gate may have no value: then nobody judged the sample.
-    blame = Blame.GRADER if verdict.blame is Blame.POLICY else verdict.blame
-    status = Status.SKIPPED if blame is Blame.DATA else Status.ERROR
-    return Verdict(status=status, score=None, blame=blame, reason=f"{name}{UNSCORED}")
+    status = Status.SKIPPED if verdict.blame is Blame.DATA else Status.ERROR
+    return Verdict(status=status, score=None, blame=verdict.blame, reason=f"{name}{UNSCORED}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from trl_grpo_ext.mix.reward_function import BatchScorer, TermReward
@@ -28,8 +29,8 @@ class RewardPlan:
 
     @property
     def names(self) -> list[str]:
-        """The names of `functions`; for an object without `__name__`, its text."""
-        return [str(getattr(function, "__name__", function)) for function in self.functions]
+        """The names of `functions`, as TRL names them."""
+        return [_name_of(function) for function in self.functions]
 
     @property
     def positions(self) -> dict[str, int]:
@@ -133,9 +134,21 @@ def _terms(entry: Any, weight: float) -> tuple[RewardTerm, ...]:
     return (RewardTerm(name=entry.__name__, verifier=entry, weight=weight),) if isinstance(entry, Verifier) else ()
 
 
+def _name_of(function: Any) -> str:
+    """Return TRL's name of a reward: a model's own, a function's, that of a partial's function, or the class's."""
+    if isinstance(function, str):
+        return function.rpartition("/")[2]
+    model_id = getattr(getattr(function, "config", None), "_name_or_path", None)
+    if model_id:
+        return str(model_id).rpartition("/")[2]
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 def _check_names(functions: Sequence[Any]) -> None:
     """Raise a ValueError for a repeated reward name, since TRL would average the two rewards' metrics."""
-    names = [function.__name__ for function in functions if hasattr(function, "__name__")]
+    names = [_name_of(function) for function in functions]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(

@@ -35,7 +35,8 @@ class Clip:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        _check_numbers("clip", low=self.low or 0.0, high=self.high or 0.0)
+        limits = {"low": self.low, "high": self.high}
+        _check_numbers("clip", **{name: limit for name, limit in limits.items() if limit is not None})
         if self.low is None and self.high is None:
             raise ValueError("A clip needs a `low`, a `high`, or both.")
         if self.low is not None and self.high is not None and self.low > self.high:

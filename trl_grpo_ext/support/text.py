@@ -107,6 +107,9 @@ def told(value: object) -> str:
         return _picture_text(value)
     if isinstance(value, bytes | bytearray):
         return f"<{len(value)} bytes {zlib.crc32(value):08x}>"
+    if isinstance(value, set | frozenset):
+        # Its own order depends on the process.
+        return f"{{{', '.join(sorted(map(told, value)))}}}"
     return _ADDRESS.sub("", str(value))
 
 

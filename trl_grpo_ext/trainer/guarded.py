@@ -80,6 +80,11 @@ def guarded(factory: Any, args: Any, rows: Any) -> Any:
     if isinstance(factory, Mapping):
         names = rows.unique(CHOICE) if CHOICE in (getattr(rows, "column_names", None) or ()) else [None]
         unknown = [name for name in names if name not in factory] if hasattr(rows, "unique") else []
+        if unknown == [None]:
+            raise ValueError(
+                f"environment_factory has several environments, and train_dataset no column `{CHOICE}` that "
+                f"chooses one for each row: {', '.join(map(repr, factory))}."
+            )
         if unknown:
             raise ValueError(
                 f"Rows of train_dataset choose the environment {unknown[0]!r} by their column `{CHOICE}`, and "

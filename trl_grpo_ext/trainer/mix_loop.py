@@ -186,7 +186,7 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         patience, failures, self._failures = self._judging.environment_patience, self._failures, []
         self._keep_batch()
         if self._failed_batches >= patience:
-            failure = f"{failures[0]}. The row: {plain(dict(card.samples[0].row))!r:.{MOST_ROW}}"
+            failure = f"{failures[-1]}. The row: {plain(dict(card.samples[-1].row))!r:.{MOST_ROW}}"
             raise EnvironmentsFailedError(all_failed(self._failed_batches, failure, patience))
 
     def _keep_batch(self) -> None:

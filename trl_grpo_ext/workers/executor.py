@@ -84,7 +84,8 @@ def connect() -> None:
             raise _no_cluster(address, error) from None
         finally:
             # Ray replaces the handler of SIGTERM, but the trainer decides what ends a training.
-            if in_main:
+            # A handler that C code has installed is None here, and cannot be put back.
+            if in_main and handler is not None:
                 signal.signal(signal.SIGTERM, handler)
     _connected_in = os.getpid()
 
