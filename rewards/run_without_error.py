@@ -1,4 +1,4 @@
-"""Does the program that a completion holds run, where there are no tests? In the sandbox, from its start to its end."""
+"""Reward programs that run without an error in the sandbox, for rows without tests."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 @dataclass(frozen=True, kw_only=True)
 class RunWithoutErrorVerifier(BatchVerifier):
-    """Runs the completion's program, without input, and asks only that it ends by itself with status 0.
+    """Runs the completion's program without input; correct if the program exits by itself with status 0.
 
-    It says nothing of what the program does: `pass` earns as much as a solution, and so does `sys.exit(0)`. Let it be a
-    small term beside another that says what is right, or a gate in front of it.
+    The output is not judged: `pass` scores as much as a solution, and so does `sys.exit(0)`. Give the term a small
+    weight beside a correctness term, or use it as the gate of a correctness term.
 
     Args:
-        timeout: Seconds of wall time, and of CPU time, that the program may take.
+        timeout: Time limit of the program in seconds, for wall time and for CPU time.
         memory_mb: MiB of memory for the program and its children.
-        sandbox: `local`, or the name of another sandbox, as of `UnitTestVerifier`.
-        workers: Programs to run at a time on this machine, as of `UnitTestVerifier`.
-        packages: Packages that programs may import, as of `UnitTestVerifier`.
-        allow_unsafe: Run programs without walls where this machine has none. They can then do what you can.
+        sandbox: `local`, or the name of another sandbox, as for `UnitTestVerifier`.
+        workers: Number of programs that run at once on this machine, as for `UnitTestVerifier`.
+        packages: Packages that programs may import, as for `UnitTestVerifier`.
+        allow_unsafe: Run programs without isolation if this machine offers none. A program then has all your rights.
         name: The metric key.
 
     | completion | verdict | reason |
     |---|---|---|
     | a program that ends with status 0, whatever it prints | CORRECT, 1 | |
-    | one that imports an installed package that programs are not shown | INCORRECT, 0 | `hidden_import` |
+    | one that imports an installed package not listed in `packages` | INCORRECT, 0 | `hidden_import` |
     | one that raises, or ends with another status | INCORRECT, 0 | `error` |
     | not Python | INCORRECT, 0 | `compile_error` |
     | takes too much memory, prints too much, is killed | INCORRECT, 0 | `memory`, `output_limit`, `killed` |
@@ -45,7 +45,7 @@ class RunWithoutErrorVerifier(BatchVerifier):
     | the sandbox failed, again and again | ERROR, none | `sandbox_failed` |
 
     Raises:
-        ValueError: for an argument that cannot be; at the first use, for a machine without the walls.
+        ValueError: for an invalid argument; at the first use, if the machine cannot isolate programs.
     """
 
     timeout: float = 5.0
@@ -61,7 +61,7 @@ class RunWithoutErrorVerifier(BatchVerifier):
 
     @cached_property
     def _tests(self) -> UnitTestVerifier:
-        """What runs tests with these settings; a run without tests needs the same."""
+        """A `UnitTestVerifier` with equal settings: validates the settings, and owns the sandbox."""
         return UnitTestVerifier(
             timeout=self.timeout,
             memory_mb=self.memory_mb,
@@ -94,7 +94,7 @@ class RunWithoutErrorVerifier(BatchVerifier):
         return self._tests.facts()
 
     def close(self) -> None:
-        """End the sandbox's processes; they are started again when they are needed."""
+        """Stop the sandbox's processes; the next use starts new processes."""
         self._tests.close()
 
 
@@ -104,7 +104,8 @@ def _verdict(job: Job, outcome: RunResult, packages: Sequence[str]) -> Verdict:
     shown, seconds = job.program[:SHOWN_PROGRAM], outcome.seconds
     if outcome.ending in (Ending.NO_VERDICT, Ending.BAD_TESTS):
         return grader_error(outcome.failure, seconds=seconds, error=outcome.detail)
-    if passed_naively(outcome):  # what it prints is compared with nothing
+    # Success is the exit status alone: the output is not compared.
+    if passed_naively(outcome):
         return Verdict(status=Status.CORRECT, score=1.0, answer=shown, seconds=seconds, details=details)
     status = Status.TIMEOUT if outcome.ending is Ending.TIMEOUT else Status.INCORRECT
     reason = str(outcome.ending)
