@@ -1,4 +1,4 @@
-"""An answer in XML, with the elements that it must have."""
+"""Verify answers in XML, with required elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from trl_grpo_ext.rewards.formats.answer_part import Fence, FormatFaultError, ch
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict
 
-MAX_DEPTH = 100  # elements inside each other
+# The greatest nesting depth of elements.
+MAX_DEPTH = 100
 
 _NAME = r"[^\W\d][\w.:-]*"
 _PATH = re.compile(rf"{_NAME}(?:/{_NAME})*(?:/?@{_NAME})?")
@@ -22,21 +23,20 @@ _PATH = re.compile(rf"{_NAME}(?:/{_NAME})*(?:/?@{_NAME})?")
 
 @dataclass(frozen=True, kw_only=True)
 class XmlVerifier(Verifier):
-    """Whether the answer is well-formed XML and has certain elements.
+    """Checks that the answer is well-formed XML with the required elements.
 
-    The answer is all that follows the thinking: one XML document, bare or in one `xml` fence, with nothing beside it.
-    It is read by expat, which comes with Python, in linear time. A document type declaration is refused, so that there
-    are no entities to expand and nothing to fetch. For tags around free text, in which `x < 3` is no fault,
-    `TagsVerifier` is the better one.
+    The whole text after the thinking must be one XML document, bare or in one `xml` fence, with nothing beside it.
+    Python's expat parses it in linear time. A document type declaration is refused, so no entity is expanded and
+    nothing is fetched. For tags around free text, which may contain `x < 3`, use `TagsVerifier`.
 
     Args:
-        required: Paths from the root of what must be there at least once: `recipe/title` for an element,
-            `recipe/step@number` for an attribute. The root itself is `recipe`.
-        allow_empty: Whether required elements and attributes, and the root, may hold nothing that is visible.
-        comments_outside: Whether comments and processing instructions may stand before and after the root, where they
-            hold any amount of text beside the document. In it they may, and fill no element.
-        fence: Whether the XML stands in a fence: `"optional"`, `"required"` or `"forbidden"`.
-        text_around: Whether there may be text before and after the fence.
+        required: Paths from the root, each present at least once: `recipe/title` for an element, `recipe/step@number`
+            for an attribute. The path of the root itself is `recipe`.
+        allow_empty: Allow required elements and attributes, and the root, without visible content.
+        comments_outside: Allow comments and processing instructions before and after the root, where they can hold any
+            amount of text. Inside the root they are always allowed, and count as no content.
+        fence: `"optional"`, `"required"` or `"forbidden"`: a code fence around the XML.
+        text_around: Allow text before and after the fence.
         name: The metric key.
 
     | completion | `required=["recipe/title"]` | reason |
@@ -55,7 +55,7 @@ class XmlVerifier(Verifier):
     | nothing after the thinking; thinking that does not end | 0 | `no_answer`, `unclosed_think` |
 
     Raises:
-        ValueError: for a path that is none, paths with several roots, or a setting that does not exist.
+        ValueError: for an invalid path, paths with several roots, or an unknown setting.
 
     Examples:
         >>> XmlVerifier(required=["recipe/title"])(["<recipe><title>Soup</title></recipe>", "<recipe/>"])
@@ -116,21 +116,24 @@ def _root(path: str) -> str:
 
 
 def _prefixes(path: str) -> list[str]:
-    """The path without its attribute, and the paths on the way to it."""
+    """List the paths from the root to the path's element: `["a", "a/b"]` for `a/b@c`."""
     names = path.partition("@")[0].split("/")
     return ["/".join(names[:count]) for count in range(1, len(names) + 1)]
 
 
 @dataclass(slots=True)
 class _Document:
-    """What a document has of the wanted paths. It remembers no others, so that names may be of any length and number.
+    """A parser state: the wanted paths found in a document.
+
+    Other paths are not stored, so the memory does not grow with the document.
 
     Attributes:
-        looked_for: The wanted paths, and those to them.
-        root: The root's name.
-        is_empty: Whether the root holds nothing that is visible.
-        found: The paths of `looked_for` that are there.
-        filled: Those of them that hold something.
+        looked_for: The wanted paths, without attributes, and all their prefixes.
+        root: The name of the root element.
+        is_empty: True while the root has neither visible text nor an element inside.
+        found: Element paths of `looked_for` in the document, and the paths of all their attributes.
+        filled: The paths of `found` with content: visible text or an element, or a visible attribute value.
+        open: The paths of the open elements; None for an element outside `looked_for`.
     """
 
     looked_for: frozenset[str]
@@ -138,7 +141,7 @@ class _Document:
     is_empty: bool = True
     found: set[str] = field(default_factory=set)
     filled: set[str] = field(default_factory=set)
-    open: list[str | None] = field(default_factory=list)  # the open elements' paths; None for one that none looks for
+    open: list[str | None] = field(default_factory=list)
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.open) == MAX_DEPTH:
@@ -163,7 +166,7 @@ class _Document:
             self._fill()
 
     def comment(self, *_: str) -> None:
-        """A comment, or a processing instruction."""
+        """Refuse a comment or processing instruction outside the root."""
         if not self.open:
             raise FormatFaultError("comment_outside", "a comment or an instruction beside the root")
 
@@ -181,7 +184,7 @@ class _Document:
 
 
 def _read(text: str, wanted: Sequence[str], *, comments_outside: bool) -> _Document:
-    """Read a document; raises a FormatFaultError for what is none."""
+    """Parse an XML document; raise a FormatFaultError if the text is no well-formed document."""
     document = _Document(frozenset(prefix for path in wanted for prefix in _prefixes(path)))
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
