@@ -115,7 +115,7 @@ class CodeFormatVerifier(BatchVerifier):
         return self.judge_questions(samples, self._call, judge)
 
     def _call(self, sample: Sample) -> tuple[list[str]] | Verdict:
-        """Return the arguments of `compile_here`, the code to compile in a worker; or a verdict if none is needed."""
+        """Return the code for `compile_here`, wrapped as worker arguments; a verdict if no compilation is needed."""
         answer = answer_part(sample)
         blocks = answer if isinstance(answer, Verdict) else closed_blocks(answer)
         if isinstance(blocks, Verdict):
@@ -158,7 +158,7 @@ def _problem(program: str) -> tuple[str, str]:
 
 
 def _does_something(node: ast.AST) -> bool:
-    """Test if a statement has an effect of its own, unlike `pass`, a bare value, an import or an empty `return`."""
+    """Recognize a statement with effect; `pass`, bare values, imports and empty `return` statements have none."""
     match node:
         case ast.Expr(value=value):
             return any(isinstance(part, _EFFECTS) for part in ast.walk(value))

@@ -111,7 +111,7 @@ class RegexVerifier(BatchVerifier):
         return int((re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0))
 
     def _call(self, sample: Sample) -> tuple[Any, ...] | Verdict:
-        """Return the arguments of `match_here` for a worker; a verdict if the completion has no answer to match."""
+        """Return worker arguments for `match_here`; a verdict if the completion has no answer to match."""
         text = answer_part(sample) if self.part == "answer" else sample.text
         if isinstance(text, Verdict):
             return text

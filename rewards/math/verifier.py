@@ -136,7 +136,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
     @property
     def answer_from(self) -> AnswerFrom:
-        """The name of the rule in `final_answer`, from `mode`."""
+        """The `final_answer` rule for the setting `mode`."""
         return RULES[self.mode]
 
     def _gold(self, row: Mapping[str, Any]) -> Any:
