@@ -17,8 +17,9 @@ if os.environ["RANK"] == "1":
 import time
 import weakref
 
+# `torch._dynamo` is imported early, as by TRL: imported later, its functions would hold the process group as a default
+# argument.
 import torch
-# TRL imports it early, too; imported later, its functions would hold the process group as a default argument.
 import torch._dynamo
 from torch import distributed
 
