@@ -1,4 +1,4 @@
-"""A run that was recorded before the modules moved into their rooms: it is read, reported and replayed as it was."""
+"""A run recorded before modules moved to new packages can still be read, reported and replayed."""
 
 from __future__ import annotations
 

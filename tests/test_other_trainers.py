@@ -1,4 +1,4 @@
-"""Verifiers as rewards in the trainers of TRL that are not GRPO's; docs/verifiers_reference.md has what they do."""
+"""Verifiers as rewards in TRL's other trainers, as documented in docs/verifiers_reference.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging on a Ray cluster: real clusters of several nodes on this machine, one of which is killed under load."""
+"""Judging on real local Ray clusters of several nodes; one node is killed under load."""
 
 from __future__ import annotations
 
@@ -133,13 +133,13 @@ def test_a_job_crosses_unchanged(job: Job) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Two nodes, of two cores each."""
+    """Start two nodes with two cores each."""
     with ray_cluster_of(2) as found:
         yield found
 
 
 def judged(mix: RewardMix, samples: list[Sample]) -> list[Any]:
-    """All that a card says but how long it took."""
+    """Score samples afresh, and return all verdicts, totals and void rows without times."""
     judging.forget()
     card = mix.score(samples)
     verdicts = [

@@ -1,4 +1,4 @@
-"""A run that was stopped and resumed is, term by term, the run that was not stopped."""
+"""A stopped and resumed run equals an uninterrupted run, term by term."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS, STOP = 14, 7
 
 
 class FailsFromStep(Verifier):
-    """Fails on one completion in eight from a step on: its finding needs several batches, some before the stop."""
+    """A verifier that fails on one completion in eight from a step on; its finding needs batches before the stop."""
 
     def __init__(self, step: int) -> None:
         self.step = step

@@ -1,4 +1,4 @@
-"""One folder, several starts: what counts is what the last one has made of each step, live and read back."""
+"""Several starts in one folder: the last session's result of each step counts, live and read back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVALUATED: dict[str, Any] = {"eval_rows": [{}], "eval_strategy": "steps", "eval_
 
 
 def trainer_of_another_process(run: LabRun) -> VerifiedGRPOTrainer:
-    """A trainer that knows of the run what is in its folder."""
+    """Make a trainer that knows the run only by its folder."""
     model, trainer = AutoModelForCausalLM.from_pretrained(run.folder / REFERENCE), run.trainer
     data = (trainer.train_dataset, trainer.eval_dataset)
     return VerifiedGRPOTrainer(model, single_peak(7).mix, trainer.args, *data, processing_class=make_tokenizer())

@@ -1,4 +1,4 @@
-"""The figures of a batch one by one, on cards that are made by hand or at random."""
+"""Single figures of a batch, on handmade or random scorecards."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Make = Callable[..., Any]
 
 
 def alone(rewards: list[float]) -> list[float]:
-    """Advantages of one group by the formula of TRL's default mode, written out."""
+    """Compute the advantages of one group by TRL's default formula."""
     values = torch.tensor(rewards)
     return ((values - values.mean()) / (values.std() + 1e-4)).tolist()
 
@@ -85,7 +85,7 @@ def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(tiny_model: str, su
 
 
 def plain_settings(args: Any) -> dict[str, Any]:
-    """The settings of the `config` fixture, for TRL's own configuration."""
+    """Pick the `config` fixture's settings for TRL's own configuration."""
     names = ["output_dir", "per_device_train_batch_size", "num_generations", "max_completion_length", "max_steps"]
     names += ["use_cpu", "bf16", "report_to", "save_strategy", "logging_steps", "disable_tqdm"]
     return {name: getattr(args, name) for name in names}

@@ -1,4 +1,4 @@
-"""Where a completion's final answer stands, for verifiers that compare text."""
+"""The finder of final answers, for verifiers that compare text."""
 
 from __future__ import annotations
 

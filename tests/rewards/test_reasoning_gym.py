@@ -1,4 +1,4 @@
-"""Reasoning-gym problems: their own scorers, behind checks of what those overlook."""
+"""Reasoning-gym problems: their own scorers, guarded by checks for loopholes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of verifiers: what recipes, type checkers and the docs say of it, and other packages' entry points."""
+"""The registry of verifiers: its agreement with recipes, type checkers and docs, and entry points of packages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Install = Callable[[str, str], None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Puts a distribution with these lines of entry points, and a module `polite_rewards`, where Python finds it."""
+    """Install a distribution with these entry point lines, and a module `polite_rewards`, on Python's path."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "polite_rewards.py").write_text(VERIFIER)
     (tmp_path / "broken_rewards.py").write_text("raise RuntimeError('no GPU')\n")

@@ -1,4 +1,4 @@
-"""Programs without tests: whether they run, and nothing else."""
+"""Programs without tests: judged by a run without error."""
 
 from contextlib import closing
 

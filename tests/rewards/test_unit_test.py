@@ -1,4 +1,4 @@
-"""Unit tests as a reward: what each form of tests and each kind of completion comes to."""
+"""Unit tests as a reward: verdicts for each form of tests and each kind of completion."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ def test_a_program_that_breaks_the_judge_itself_has_passed_nothing() -> None:
 
 
 def problems(*tests: Any, **columns: Any) -> dict[int, set[str]]:
-    """The reasons that check-data gives for rows, by their places."""
+    """Run `check-data` on rows, and return row index -> reasons."""
     rows = [
         {"tests": each, **{name: values[place] for name, values in columns.items()}} for place, each in enumerate(tests)
     ]
