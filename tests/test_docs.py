@@ -38,11 +38,11 @@ MODULES_WITH_EXAMPLES = sorted(
     }
 )
 
-# What runs programs, and is passed over where there is nothing to run them behind.
+# Modules and pages whose examples run programs: skipped on machines without sandbox isolation.
 SANDBOXED_MODULES = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_tests.verifier"}
 SANDBOXED = SANDBOXED_MODULES | {"unit_tests.md", "recipe_code.md", "README.md"}
 
-# What needs an extra that `dev` does not bring.
+# Modules whose examples need an extra outside `dev`.
 REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym.verifier", "trl_grpo_ext.rewards.reasoning_gym.scoring")
 NEEDS = dict.fromkeys(REASONING_GYM, "reasoning_gym")
 

@@ -19,7 +19,8 @@ from trl_grpo_ext.trainer.judge import EarlyJudging
 from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
-PATIENCE = 60.0  # seconds until a test that would wait for ever fails
+# Seconds until a deadlocked test fails.
+PATIENCE = 60.0
 
 
 class Telling(VerifiedGRPOTrainer):

@@ -28,7 +28,8 @@ pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are
 
 Make = Callable[..., Any]
 
-FAULTY = 1  # the place of the rollout that fails, of eight in two groups
+# The index of the failing rollout, of eight rollouts in two groups.
+FAULTY = 1
 NO_LIMIT_IS_REACHED = 600.0
 
 

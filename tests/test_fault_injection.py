@@ -22,12 +22,15 @@ from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
 
-ROOM = {"per_device_train_batch_size": 16, "max_completion_length": 48}  # nothing is cut
+# Enough tokens that no completion is cut.
+ROOM = {"per_device_train_batch_size": 16, "max_completion_length": 48}
 
-# What a second finding, told beside the planted one, honestly says.
+# Planted finding -> further findings that are also true of the run.
 COMPANIONS = {
-    "way_out": {"grader_trouble"},  # whose verdicts they are that are missing
-    "reward_hacking": {"noisy_verifier"},  # told first: they disagree before the policy makes use of it
+    # The grader's missing verdicts are the way out.
+    "way_out": {"grader_trouble"},
+    # The verifiers disagree before the policy exploits the disagreement.
+    "reward_hacking": {"noisy_verifier"},
 }
 
 BY_ACTION = {action: action / 10 for action in range(1, 11)}
@@ -61,9 +64,10 @@ class BreaksTheGrader(Verifier):
         return as_verdict(sample.text == "7") if sample.text == "7" or not is_broken else FAILED
 
 
-SLOW = {"learning_rate": 0.03, "groups": 4}  # the fault stays visible
+# Learning is slow enough that the fault stays visible.
+SLOW = {"learning_rate": 0.03, "groups": 4}
 
-# A reward and the options of a run with one fault, by the finding that it should give.
+# "expected finding: story" -> reward and run options with one fault.
 LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
     "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), SLOW),
     "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), SLOW),

@@ -57,7 +57,7 @@ def begins_with(probability: float) -> list[float]:
 WARM_UP = {"lr_scheduler_type": "constant_with_warmup"}
 LATE = {"eval_rows": [{}] * 8, "eval_strategy": "steps", "eval_steps": 10, "eval_delay": 60}
 
-# What looks odd: the reward, and the options of the run.
+# Oddity -> reward and run options.
 ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "one action of ten, held by beta": (only_seven(), {"beta": 0.1}),
     "a first evaluation in the middle": (only_seven(), LATE),

@@ -22,7 +22,8 @@ from trl_grpo_ext.workers.pool import usable_cores
 from trl_grpo_ext.workers.processes import close_shared
 
 Make = Callable[..., Any]
-BUDGET = 3.0  # seconds: enough to start processes on a busy machine, and far below what sleeps
+# In seconds: enough to start processes on a busy machine, and far below the sleeping times.
+BUDGET = 3.0
 TESTS = [["assert add(1, 2) == 3"]]
 RIGHT = "```python\ndef add(a, b):\n    return a + b\n```"
 NEVER = "```python\nimport time\ndef add(a, b):\n    while True:\n        pass\n```"

@@ -153,7 +153,7 @@ def test_a_page_of_no_runs_is_refused() -> None:
 
 
 PLAYGROUND = Path(lab_module.__file__).parent.parent / "report" / "assets" / "playground.js"
-# What versions of TRL do that have no such setting.
+# The behaviour of TRL versions without the setting `use_bias_correction_kl`.
 OLD_KL = {"beta": 0.3, "epsilon": 0.1} | (
     {"use_bias_correction_kl": False} if "use_bias_correction_kl" in KNOWN else {}
 )

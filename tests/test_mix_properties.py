@@ -23,7 +23,8 @@ SHAPES = st.sampled_from(
 )
 WHENS = st.sampled_from([None, {"task": "x"}, {"task": ["x", "y"]}, {"task": "y", "level": 1}])
 POLICIES = st.sampled_from(["void_row", "zero"])
-CELL = tuple[bool, Any, bool]  # whether it applies, its value or None, whether it was gated
+# (applies, value or None, is gated)
+CELL = tuple[bool, Any, bool]
 
 
 @st.composite

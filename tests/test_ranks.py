@@ -77,7 +77,7 @@ def test_a_last_batch_that_is_smaller_than_the_others_has_each_row_once(ranks: i
     first_group = 3 * 6 * ranks // 4
     evaluated = [card for card in cards if card.mode == "eval"]
     size, wanted = 6 * ranks, 2 * len(evaluated_rows)
-    # Ranks get as many rows each: what lacks in the last batch, accelerate takes from the first rows once more.
+    # All ranks get equally many rows: accelerate fills the last batch with the first rows.
     assert [len(card) for card in evaluated] == [min(size, wanted - done) for done in range(0, wanted, size)]
     judged = [sample.row["solution"] for card in evaluated for sample in card.samples]
     assert sorted(judged) == sorted(evaluated_rows * 2)

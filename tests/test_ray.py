@@ -35,7 +35,7 @@ from trl_grpo_ext.workers.ray_cluster import check_executor
 
 walls_or_skip()
 
-# None that ends by its deadline: on a busy machine, two runs may differ on whose fault that is.
+# No answer that reaches its deadline: on a busy machine, two runs may blame different sides.
 MATHS = [r"\boxed{\frac{1}{2}}", r"\boxed{x^2 + 2x + 1}", r"\boxed{3}", r"\boxed{2^{10}}", "I do not know"]
 GOLDS = ["0.5", "(x+1)^2", "5", "1024", "2"]
 

@@ -28,7 +28,7 @@ def browser() -> Iterator[Any]:
         yield chromium
 
 
-# Above which of these steps the chart of lengths has the colour of unparseable completions.
+# Finds the steps where the length chart shows the colour of unparseable completions.
 DRAWN_AT = """(steps) => {
   const { plot } = drawn.find(({ spec }) => spec.id === "length");
   const wanted = color("--unparseable").match(/[0-9]+/g).map(Number);

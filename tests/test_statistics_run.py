@@ -19,7 +19,7 @@ from trl_grpo_ext.mix import Affine, Gate, linear
 Make = Callable[..., Any]
 
 
-# What only the clock knows.
+# Figures of wall-clock time, which the parquet files cannot confirm.
 TIMES = {"verified/grader/judging_seconds", "verified/grader/share_of_step"}
 
 

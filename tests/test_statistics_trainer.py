@@ -67,7 +67,7 @@ def test_other_reward_functions_have_their_share_of_the_totals_and_of_what_drive
         advantages = np.array(card.advantages)
         for start in range(0, len(card), 4):
             rows = slice(start, start + 4)
-            # The divisor of the group, or of the batch, is what the advantages and the parts differ by.
+            # Advantages and parts differ by the divisor of the group or batch; fit the factor.
             divisor = (whole[rows] @ advantages[rows]) / (whole[rows] @ whole[rows]) if whole[rows].any() else 0.0
             parts[rows] *= divisor
         assert parts.sum(axis=1) == pytest.approx(advantages, abs=1e-4)

@@ -21,7 +21,7 @@ from trl_grpo_ext.trainer.run_callback import check_halt_on
 BROKEN = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_lost")
 GROUPS, SIZE = 8, 8
 
-# Of a step, whether the completion would be right, and chance: whether it has no verdict.
+# (step, is right, random source) -> True for a completion without a verdict.
 IsVoid = Callable[[int, bool, random.Random], bool]
 
 

@@ -24,7 +24,8 @@ from trl_grpo_ext.rewards.numeric import NumericVerifier
 Make = Callable[..., CascadeVerifier]
 QUESTION = "At which angle $t$ does the line with slope 1 rise? Which numbers $x$ have $x^2 > 4$?"
 GOLD = r"\frac{\pi}{4}"
-EXACT = ExactTextVerifier(answer_from="boxed")  # which takes no workers, and says `not_equal` to all else
+# A verifier without workers, with `not_equal` for every wrong answer.
+EXACT = ExactTextVerifier(answer_from="boxed")
 PROSE = "all beyond two, on both sides"
 
 
@@ -117,7 +118,7 @@ def test_a_yes_counts_only_if_both_questions_are_answered_so(endpoint: JudgeEndp
     }
 
 
-# By the rules' own word, whatever it is: never `not_equal`.
+# Answers that the rules reject for a reason other than `not_equal`.
 HEDGES = [
     r"\boxed{5} or \boxed{\frac{\pi}{4}}",
     r"\boxed{\frac{\pi}{4} \text{ is wrong}}",

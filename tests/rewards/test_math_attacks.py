@@ -26,7 +26,8 @@ CASES: list[Case] = [
     json.loads(line) for line in Path(__file__).with_name("math_attacks.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 CLASSES = sorted({case["class"] for case in CASES})
-AT_LEAST = 10  # cases of each class
+# The least number of cases per class.
+AT_LEAST = 10
 
 
 @cache

@@ -67,7 +67,7 @@ def test_type_checkers_see_what_the_registry_has() -> None:
     (block,) = (node for node in ast.parse(Path(rewards.__file__).read_text()).body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     seen = {alias.asname: node.module for node in imports for alias in node.names if alias.name == alias.asname}
-    # Made when it is asked for, since it needs an extra, but typed.
+    # `language_reward` needs an extra, so it is made at first access; its type is declared nevertheless.
     assert seen.pop("language_reward").endswith("language")  # type: ignore[union-attr]
     assert seen == {name: f"{PACKAGE}.{module}" for module, *names in SHIPPED.values() for name in names}
 

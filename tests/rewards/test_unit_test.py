@@ -22,7 +22,7 @@ FENCED = f"Sure:\n```python\n{RIGHT}```\nThat is all."
 STUB = 'def add(a: int, b: int) -> int:\n    """The sum."""\n'
 CHECK = "def check(candidate):\n    assert candidate(1, 2) == 3\n    assert candidate(2, 2) == 4\n"
 
-# Programs that pass every test before graders that run the tests in the program's own process.
+# Programs that cheat graders with tests in the program's own process.
 FORGERIES = {
     "exits": "import sys\nsys.exit(0)\n",
     "exits when called": "import os\ndef add(a, b):\n    os._exit(0)\n",
