@@ -18,7 +18,7 @@ from trl_grpo_ext.replay.recorded_batches import RunClock
 from trl_grpo_ext.rewards import think_format_reward
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
-# Every fourth step, since the lab uses each batch for two steps.
+# The lab uses each batch for two steps.
 EVALUATED: dict[str, Any] = {"eval_rows": [{}], "eval_strategy": "steps", "eval_steps": 4, "eval_on_start": True}
 
 
