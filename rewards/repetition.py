@@ -50,7 +50,8 @@ class RepetitionVerifier(Verifier):
 
     A policy with a length reward fills the length with loops. The formula equals TRL's
     `get_repetition_penalty_reward`, applied to token ids. Honest text repeats some n-grams too, above all a program or
-    a long calculation: watch the term with weight 0 before training on it, or use longer n-grams.
+    a long calculation: watch the term with weight 0 before training on it, or use longer n-grams. Tokens that tools
+    returned count like the model's own tokens.
 
     Args:
         ngram_size: Tokens in an n-gram, 1 or more. A completion with fewer tokens scores 0.
@@ -103,7 +104,8 @@ class DiversityVerifier(GroupVerifier):
 
     Use it for a policy that no longer explores: eight copies of one text teach nothing. Each distinct n-gram of a
     completion counts with the share of the other completions that lack it. So identical completions score 0, and
-    completions without a common n-gram score 1. The time is linear in the tokens of the group.
+    completions without a common n-gram score 1. Tokens that tools returned count like the model's own tokens. The time
+    is linear in the tokens of the group.
 
     **Gibberish scores 1**, and so does a change of language; a longer completion tends to have more unshared n-grams.
     Gate the term on accuracy, so that it compares only correct completions and rewards different ways to the answer.

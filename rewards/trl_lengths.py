@@ -116,7 +116,7 @@ class CosineLengthVerifier(Rescored):
     compare formulas in the trainer's process.
 
     Among wrong answers, the longest scores best, so a policy that cannot solve a task learns to fill the length. Add a
-    `RepetitionVerifier`, as the paper does.
+    `RepetitionVerifier`, as the paper does. The length includes tokens that tools returned.
 
     Args:
         max_len: The length in tokens at the long end of the scale; usually the trainer's `max_completion_length`.
