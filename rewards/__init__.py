@@ -1,8 +1,9 @@
-"""Verifiers. Each is a class to configure and, where it needs no arguments, a ready instance.
+"""The verifier classes, with a ready instance `NAME_reward` of each class that needs no arguments.
 
-`registry.py` lists them; `docs/verifiers.md` says what each judges, and which dataset columns it needs.
+`registry.py` lists all verifiers; `docs/verifiers.md` says what each verifier judges, and which dataset columns it
+needs.
 
-Names are imported when they are first used, so that importing this package loads neither torch nor sympy.
+A name is imported at its first use, so importing this package loads neither torch nor sympy.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 from trl_grpo_ext.rewards.registry import PACKAGE, SHIPPED, exports
 from trl_grpo_ext.support.lazy import lazy_exports
 
-if TYPE_CHECKING:  # what type checkers and editors see; a test compares it with the registry
+# Type checkers and editors read this list; a test compares it with the registry.
+if TYPE_CHECKING:
     from trl_grpo_ext.rewards.calibration import CalibrationVerifier as CalibrationVerifier
     from trl_grpo_ext.rewards.calibration import calibration_reward as calibration_reward
     from trl_grpo_ext.rewards.compositions import AllOf as AllOf

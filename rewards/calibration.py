@@ -1,4 +1,4 @@
-"""Does a completion know how sure it may be? Its stated confidence against whether its answer is right."""
+"""Reward calibrated confidence: compare the confidence that a completion states with the correctness of its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trl_grpo_ext.rewards.math import MathVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict
 
-# Possessive throughout: a completion that loops on blanks must not make the search go back over them.
+# All quantifiers are possessive: backtracking over a completion that loops on blanks would take quadratic time.
 _NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*+(%?)"
 _STATED = re.compile(
     rf"<confidence>\s*+{_NUMBER}\s*+</confidence>"
@@ -24,15 +24,16 @@ _STATED = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationVerifier(Rescored):
-    r"""One minus the Brier score (Brier 1950) of the confidence that a completion states: `1 - (confidence - right)^2`.
+    r"""Scores the stated confidence: one minus the Brier score (Brier 1950), `1 - (confidence - right)^2`.
 
-    The confidence stands after the thinking, once: `<confidence>0.8</confidence>`, or a line `Confidence: 80%`. What is
-    right is said by `correctness`, which sees the completion without it. The score is proper: it is highest, on
-    average, for the true chance of being right. A policy can also earn it by wrong answers of confidence 0, so it is a
-    term beside one for being right, with no larger weight.
+    A completion states its confidence exactly once after the thinking: `<confidence>0.8</confidence>`, or a line
+    `Confidence: 80%`. The verifier `correctness` judges the completion without the confidence; `right` is 1 for its
+    verdict `correct`, else 0. The score is proper: its mean is highest if the confidence equals the true probability of
+    a right answer. A policy also earns full score by wrong answers of confidence 0, so add a reward term for
+    correctness, and give this term no larger weight.
 
     Args:
-        correctness: Says what is right: a verdict of `correct`. Anything less, `partial` too, is wrong.
+        correctness: The verifier of the answer. Only its verdict `correct` counts as right; `partial` counts as wrong.
         name: The metric key.
 
     | completion, gold 4 | score | reason |
@@ -44,10 +45,10 @@ class CalibrationVerifier(Rescored):
     | `\boxed{4}` | 0 | `no_confidence` |
     | two confidences, or one outside [0, 1] | 0 | `several_confidences`, `confidence_outside_0_1` |
     | thinking that does not end | 0 | `unclosed_think` |
-    | `correctness` has no score for it | none | those of `correctness`, with its blame |
+    | `correctness` gives no score | none | the reason and blame of `correctness` |
 
     Raises:
-        ValueError: for a `correctness` that is no verifier.
+        ValueError: if `correctness` is not a verifier.
 
     Examples:
         >>> said = [r"\boxed{4} <confidence>0.5</confidence>", r"\boxed{4}"]
@@ -74,7 +75,7 @@ class CalibrationVerifier(Rescored):
 
 
 def _confidence(sample: Sample) -> float | Verdict:
-    """The one confidence that is stated after the thinking, in [0, 1]; a verdict if there is none."""
+    """Read the confidence, in [0, 1], after the thinking; an UNPARSEABLE verdict unless exactly one is stated."""
     answer = spoken(sample)
     if answer is None:
         return unreadable("unclosed_think")

@@ -1,4 +1,4 @@
-"""Verifiers made of verifiers: of several, whose verdicts make one, or of one whose verdicts get another score."""
+"""Bases of verifiers made of verifiers: `Composition` combines several verdicts, `Rescored` changes a score."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from trl_grpo_ext.protocol import BatchVerifier, DataProblem, Verifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Verdict, grader_error
 
-Parts = Mapping[str, Verdict]  # by the verifier's name, in the order in which they judged
+# Verifier name -> verdict, in the order of judging.
+Parts = Mapping[str, Verdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedVerdict(Verdict):
-    """A verdict that remembers those it was made of, so that their verifiers can make metrics of them.
+    """A combined verdict with its parts, the verdicts of the member verifiers, for later metrics.
 
     Attributes:
-        parts: The verdicts of the verifiers that were asked. A record does not hold them.
+        parts: The verdict of each verifier that judged the sample, by name. `to_record` leaves them out.
     """
 
     parts: Parts = field(default_factory=dict, compare=False, repr=False)
 
 
 def compose(parts: Parts, decided_by: str | None) -> ComposedVerdict:
-    """The verdict of the verifier `decided_by`, or of all of them if it is None, with the rest as its details.
+    """Make one verdict from the verdict of the verifier `decided_by`; the details list every verdict in `parts`.
+
+    If `decided_by` is None, all verdicts agree: status and score come from the first, and the reason is empty.
 
     Examples:
         >>> from trl_grpo_ext.verdict import Status
@@ -52,7 +55,7 @@ def compose(parts: Parts, decided_by: str | None) -> ComposedVerdict:
 
 
 def unscored_first(parts: Parts) -> str | None:
-    """The verifier to blame where some have no score: the grader's fault comes before the data's."""
+    """Return the first verifier without a score, grader errors before bad data; None if every verifier gave a score."""
     for blame in (Blame.GRADER, Blame.DATA):
         for name, part in parts.items():
             if part.blame is blame:
@@ -61,14 +64,14 @@ def unscored_first(parts: Parts) -> str | None:
 
 
 def within_unit(verdict: Verdict) -> Verdict:
-    """The verdict, or the grader's error where its score is none of correctness, in [0, 1]."""
+    """Return the verdict unchanged, or a grader error if the score lies outside [0, 1]."""
     if verdict.score is None or 0.0 <= verdict.score <= 1.0:
         return verdict
     return replace(grader_error("score_outside_0_1", seconds=verdict.seconds), answer=verdict.answer)
 
 
 def part_verdicts(verdicts: Sequence[Verdict | None], name: str) -> list[Verdict]:
-    """What one verifier said of the samples that it was asked about."""
+    """Collect the verdicts of the member verifier `name`; skip samples that the member did not judge."""
     composed = (verdict for verdict in verdicts if isinstance(verdict, ComposedVerdict))
     return [verdict.parts[name] for verdict in composed if name in verdict.parts]
 
@@ -91,14 +94,15 @@ def _details(parts: Parts) -> dict[str, str]:
 
 
 def as_members(given: object, *, whole: str) -> tuple[Verifier, ...]:
-    """The verifiers of a list, checked.
+    """Check a list of member verifiers, and return the list as a tuple.
 
     Args:
-        given: The list.
-        whole: The name of the composition, for messages.
+        given: The list from the user's settings.
+        whole: The name of the composition, for error messages.
 
     Raises:
-        ValueError: for what is no list of verifiers, two of one name, or one that judges groups.
+        ValueError: if the list is empty or no list, an entry is not a verifier or is a `GroupVerifier`, or two
+            verifiers have the same name.
     """
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise ValueError(f"{whole} needs a list of verifiers with at least one in it, got {given!r}.")
@@ -132,7 +136,11 @@ def _as_member(entry: object, number: int, whole: str) -> Verifier:
 
 @dataclass(frozen=True, kw_only=True)
 class Composition(BatchVerifier):
-    """What `AllOf`, `AnyOf` and `FirstScored` share: they differ in when a sample is decided, and in how."""
+    """Base of `AllOf`, `AnyOf` and `FirstScored`: ask verifiers in turn, and combine the verdicts on each sample.
+
+    Each verifier is called once per batch, with the samples still undecided. Subclasses implement `is_decided` and
+    `combined`.
+    """
 
     verifiers: Sequence[Verifier]
     name: str | None = None
@@ -142,19 +150,19 @@ class Composition(BatchVerifier):
 
     @property
     def members(self) -> dict[str, Verifier]:
-        """The verifiers by name, in order."""
+        """The member verifiers by name, in the order of judging."""
         return {member.__name__: member for member in self.verifiers}
 
     @abstractmethod
     def is_decided(self, verdict: Verdict) -> bool:
-        """Whether one verifier's verdict settles the sample, whatever the later ones would say."""
+        """Tell if a verdict decides the sample; later verifiers then skip the sample."""
 
     @abstractmethod
     def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
-        """The verdict that the verdicts of the verifiers that were asked, at least one, add up to."""
+        """Combine the verdicts on one sample, keyed by verifier name and never empty, into a composed verdict."""
 
     def read(self, verdict: Verdict) -> Verdict:
-        """A verifier's verdict, as this composition takes it."""
+        """Check or convert a member's verdict before use; by default return the verdict unchanged."""
         return verdict
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
@@ -173,7 +181,7 @@ class Composition(BatchVerifier):
         return [self.read(verdict) for verdict in self.guarded_batch(member.judge_samples, samples)]
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError, naming the verifier, unless all of them can judge such a dataset."""
+        """Raise a ValueError that names the member verifier if a member cannot judge a dataset with these columns."""
         for name, member in self.members.items():
             try:
                 member.check_columns(columns)
@@ -181,7 +189,7 @@ class Composition(BatchVerifier):
                 raise ValueError(f"{self.__name__}, verifier {name!r}: {error}") from None
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows that one of the verifiers cannot judge."""
+        """List the problems that any member verifier finds in the rows, sorted by row."""
         found = [
             replace(problem, reason=f"{name}: {problem.reason}")
             for name, member in self.members.items()
@@ -190,7 +198,7 @@ class Composition(BatchVerifier):
         return sorted(found, key=lambda problem: problem.row)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
-        """For each verifier the shares of the samples that it was asked about and could not judge, and its figures."""
+        """Compute each member's own metrics, and its shares of judged (`asked`) and unscored (`unscored`) samples."""
         figures = {}
         for name, member in self.members.items():
             said = part_verdicts(verdicts, name)
@@ -203,20 +211,21 @@ class Composition(BatchVerifier):
         return {f"{name}/{key}": fact for name, member in self.members.items() for key, fact in member.facts().items()}
 
     def for_limit(self, tokens: int) -> Composition:
-        """Return this composition of verifiers for that limit."""
+        """Return a copy of the composition whose member verifiers know the token limit."""
         return replace(self, verifiers=[member.for_limit(tokens) for member in self.verifiers])
 
     def close(self) -> None:
-        """Close every verifier, also if closing one fails."""
+        """Close every member verifier, even if an earlier `close` raises."""
         with ExitStack() as stack:
             for member in self.members.values():
                 stack.callback(member.close)
 
 
 class Rescored(BatchVerifier):
-    """A score that follows from the verdict of another verifier, `correctness`, a field of the class, and the sample.
+    """Base class: compute a new score from the sample and the verdict of another verifier, `correctness`.
 
-    What `correctness` cannot judge stays without a score.
+    A sample that `correctness` leaves unscored stays unscored. Subclasses declare the field `correctness`, and
+    implement `rescored`.
     """
 
     correctness: Verifier
@@ -230,21 +239,21 @@ class Rescored(BatchVerifier):
 
     @abstractmethod
     def rescored(self, sample: Sample, verdict: Verdict) -> Verdict:
-        """The verdict on a sample to which `correctness` gave a score."""
+        """Make the final verdict from the sample and the scored verdict of `correctness`."""
 
     def asked(self, sample: Sample) -> Sample:
-        """What `correctness` sees of a sample."""
+        """Return the sample for `correctness` to judge; by default unchanged."""
         return sample
 
     def check_columns(self, columns: Collection[str]) -> None:
         self.correctness.check_columns(columns)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows that `correctness` cannot judge."""
+        """List the rows that `correctness` cannot judge."""
         return self.correctness.check_rows(rows, thorough=thorough)
 
     def facts(self) -> dict[str, str]:
-        """Where `correctness` does its work."""
+        """Return facts for the run's summary, from the verifier `correctness`, such as its sandbox."""
         return self.correctness.facts()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Verifiers made of verifiers: all of them must be satisfied, any of them, or the first that can judge does."""
+"""Verifiers made of verifiers: `AllOf` takes the lowest score, `AnyOf` the highest, `FirstScored` the first."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PassOn = Literal["bad_data", "unscored"]
 
 
 class _Conditions(Composition):
-    """What `AllOf` and `AnyOf` share: scores in [0, 1], of which one stands for all, and one decides at once."""
+    """Base of `AllOf` and `AnyOf`: the lowest or the highest score, in [0, 1], becomes the score of the sample."""
 
     deciding: ClassVar[float]
-    """The score that decides, whatever the other verifiers would say."""
+    """The score that decides a sample at once: 0 for `AllOf`, 1 for `AnyOf`."""
 
     @abstractmethod
     def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
-        """The verifier whose score stands, of those that gave one; None if all scores are 1."""
+        """Name the verifier whose score becomes the sample's; `AllOf` returns None if all scores are 1."""
 
     def is_decided(self, verdict: Verdict) -> bool:
         return verdict.score == self.deciding
@@ -41,18 +41,18 @@ class _Conditions(Composition):
 
 @dataclass(frozen=True, kw_only=True)
 class AllOf(_Conditions):
-    """The least of several scores: right only if all say so.
+    """Logical AND of verifiers: the lowest score.
 
-    Use it where one of the conditions is worth nothing without the others, such as a right answer in the right form.
-    A sum of reward terms would pay for the form alone.
+    Use it for conditions that are worthless alone, such as a correct answer in the required format. A sum of reward
+    terms would pay for the format alone.
 
-    A score of 0 decides, also beside a verifier that could not judge: whatever that one would have said, the least is
-    0. Without a 0, one that could not judge leaves the sample without a score (Kleene's logic of the unknown). The
-    verifiers are asked in turn, each once a batch, and only about the samples that none before has scored 0: put
-    the cheap and strict ones first, a model that judges last.
+    A score of 0 decides the sample, even if another verifier gives no score: the minimum is 0 anyway. Without a 0, a
+    single verifier without a score leaves the sample unscored (Kleene's three-valued logic). The verifiers judge in
+    turn, each once per batch, and only samples that no earlier verifier has scored 0: list cheap and strict verifiers
+    first, an LLM judge last.
 
-    The logic is that of scores in [0, 1]. A verifier that gives others, such as a length penalty, is no condition; it
-    belongs in a reward term of its own.
+    All scores must lie in [0, 1]. A verifier with other scores, such as a length penalty, is no condition; make it a
+    reward term of its own.
 
     Args:
         verifiers: At least one, each with a name of its own. In a recipe: mappings as in `rewards:`, without what is
@@ -90,17 +90,17 @@ class AllOf(_Conditions):
 
 @dataclass(frozen=True, kw_only=True)
 class AnyOf(_Conditions):
-    """The greatest of several scores: right if one says so.
+    """Logical OR of verifiers: the highest score.
 
-    Use it where an answer may be right in several ways, such as by an exact match or else in a judge's eyes. It is as
-    easily fooled as the most gullible of its verifiers.
+    Use it for answers that can be right in several ways, such as by an exact match or by an LLM judge's verdict. The
+    composition is as easily fooled as its most gullible verifier.
 
-    A score of 1 decides, also beside a verifier that could not judge. Without a 1, one that could not judge leaves the
-    sample without a score: it might have said 1 (Kleene's logic of the unknown). The verifiers are asked in turn, each
-    once a batch, and only about the samples that none before has scored 1: put the cheap ones first.
+    A score of 1 decides the sample, even if another verifier gives no score. Without a 1, a single verifier without a
+    score leaves the sample unscored, since the missing score might be 1 (Kleene's three-valued logic). The verifiers
+    judge in turn, each once per batch, and only samples that no earlier verifier has scored 1: list cheap ones first.
 
-    The logic is that of scores in [0, 1]. A verifier that gives others, such as a length penalty, is no condition; it
-    belongs in a reward term of its own.
+    All scores must lie in [0, 1]. A verifier with other scores, such as a length penalty, is no condition; make it a
+    reward term of its own.
 
     Args:
         verifiers: At least one, each with a name of its own. In a recipe: mappings as in `rewards:`, without what is
@@ -134,23 +134,24 @@ class AnyOf(_Conditions):
     deciding = 1.0
 
     def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
-        # Among equals, one that could read the answer says more of it than one that could not.
+        # Of equal scores, prefer a verifier that could read the answer: its reason tells more about the answer.
         return max(scores, key=lambda name: (scores[name], parts[name].status is not Status.UNPARSEABLE))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstScored(Composition):
-    """The first verdict that has a score: a verifier, and others to fall back on.
+    """A verifier with fallbacks: the first verdict with a score.
 
-    Use it for a dataset whose rows can be judged in different ways: unit tests where there are some, else a gold
-    answer, else a judge. Each verifier is asked once a batch, and only about the samples that none before has scored.
+    Use it for a dataset whose rows need different verifiers: unit tests if the row has tests, else a gold answer, else
+    an LLM judge. Each verifier is called once per batch, only with the samples that every earlier verifier passed on.
 
-    A wrong or an unreadable answer has a score, 0, and is not passed on. Nor is a failure of the grader: only rows
-    that a verifier has nothing to judge by go to the next. All completions of a group share their row, but not a
-    failure. So the verdicts of two verifiers are never compared within one group, and a policy that makes a verifier
-    fail gets no milder one. `pass_on="unscored"` gives that up, to lose fewer rows to a verifier that fails often.
+    A wrong or unreadable answer has the score 0, and is not passed on. A grader error is not passed on either: only
+    samples whose row lacks the verifier's data go to the next verifier. All completions of a group share the row, but
+    not a grader error. So verdicts of two verifiers are never compared within a group, and a policy cannot reach a
+    milder verifier by making a strict verifier fail. `pass_on="unscored"` gives up this safety, and loses fewer rows to
+    a verifier that fails often.
 
-    Scores outside [0, 1] are taken as they are.
+    Scores outside [0, 1] are allowed.
 
     Args:
         verifiers: At least one, each with a name of its own. In a recipe: mappings as in `rewards:`, without what is
@@ -198,17 +199,18 @@ class FirstScored(Composition):
         return compose(parts, last if parts[last].score is not None else unscored_first(parts))
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError if none of the verifiers can judge such a dataset."""
+        """Raise a ValueError if every member verifier refuses a dataset with these columns."""
         reasons = [reason for member in self.members.values() if (reason := _refusal(member, columns))]
         if len(reasons) == len(self.members):
             raise ValueError(f"None of the verifiers of {self.__name__} can judge this dataset. {' '.join(reasons)}")
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows that none of the verifiers can judge, with the first one's reason."""
+        """List the rows that no member verifier can judge, with the reason of the first member whose columns exist."""
         first: dict[int, DataProblem] | None = None
         for name, member in self.members.items():
             if rows and _refusal(member, rows[0]):
-                continue  # it judges no row, so that it has no say in which are good
+                # A verifier without its column judges no row, so its problems would hide the good rows.
+                continue
             found = {
                 problem.row: replace(problem, reason=f"{name}: {problem.reason}")
                 for problem in member.check_rows(rows, thorough=thorough)

@@ -1,4 +1,4 @@
-"""Did the rollout succeed by its environment's own account? The reward of `get_reward`, as a verdict."""
+"""Reward a rollout by its environment: turn the result of the environment's `get_reward` into a verdict."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ ADVICE = "where an episode without a submission is the model's doing, set unsubm
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentReward(Verifier):
-    """Takes the reward that an environment gives itself (`get_reward`) for a verdict.
+    """Scores a rollout by the return value of its environment's `get_reward`.
 
-    As a term of a `RewardMix` it takes the place of the column that TRL makes of `get_reward`, and has a weight, a gate
-    and a schedule like any term. A rollout whose environment failed is void: it trains nothing.
+    As a term of a `RewardMix`, it replaces TRL's reward column for `get_reward`, and accepts a weight, a gate and a
+    schedule like any term. A rollout whose environment failed is void: it does not contribute to training.
 
-    It needs `VerifiedGRPOTrainer`, which asks each environment once. `score` and `replay` judge by the outcome that a
-    run has recorded.
+    This verifier needs `VerifiedGRPOTrainer`, which calls `get_reward` of each environment once. The commands `score`
+    and `replay` judge the recorded outcome of a run.
 
     Args:
-        unsubmitted: The score of an episode that ended well, and for which `get_reward` gave None, as where the model
-            has submitted nothing. None makes it the grader's error: such an episode is void.
+        unsubmitted: The score of an episode that ended without an error, but for which `get_reward` returned None, for
+            example because the model submitted nothing. None turns such an episode into a grader error, a void row.
         name: The metric key.
 
     | `get_reward` | verdict | reason |
     |---|---|---|
     | True, 1 | CORRECT, 1 | |
     | False, 0 | INCORRECT, 0 | |
-    | another number | as of any verifier: PARTIAL between 0 and 1 | |
-    | a `Verdict` | as it is | |
+    | another number | as `as_verdict` reads it: PARTIAL between 0 and 1 | |
+    | a `Verdict` | this verdict | |
     | None | ERROR, none; or the score `unsubmitted` | `no_reward`; `unsubmitted` |
     | NaN, no number | ERROR, none | `score_not_finite`, `returned_str` |
     | raises, or takes too long | ERROR, none | `get_reward_ValueError`, `get_reward_hangs` |
@@ -41,7 +41,7 @@ class EnvironmentReward(Verifier):
     | no environment | ERROR, none | `no_outcome` |
 
     Raises:
-        ValueError: for an `unsubmitted` that is no finite number; as a plain TRL reward function, always.
+        ValueError: if `unsubmitted` is neither None nor a finite number; at every call as a plain TRL reward function.
 
     Examples:
         >>> from trl_grpo_ext.outcome import Outcome
@@ -69,7 +69,7 @@ class EnvironmentReward(Verifier):
         return replace(as_verdict(self.unsubmitted), reason="unsubmitted")
 
     def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-        """Refuse: plain TRL counts the reward of its environments by itself.
+        """Refuse to be a plain TRL reward function: plain TRL adds environment rewards by itself.
 
         Raises:
             ValueError: always.
@@ -81,7 +81,7 @@ class EnvironmentReward(Verifier):
 
 
 def judges_outcomes(verifier: object) -> bool:
-    """Whether a verifier is an `EnvironmentReward`, or has one among its parts, as compositions do.
+    """Detect an `EnvironmentReward`: the verifier itself, or a part of it, found through its attributes.
 
     Examples:
         >>> from trl_grpo_ext.rewards.compositions import AllOf

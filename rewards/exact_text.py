@@ -1,4 +1,4 @@
-"""Text that must be the gold's, as it is or in a normal form."""
+"""Verify a final answer by exact text match with the gold, after optional normalization."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.verdict import Verdict
 
-MAX_CHARS = 10_000  # of an answer, or twice its gold: sorting the marks of hostile Unicode takes quadratic time
+# A longer answer is refused unless the gold is over half as long: NFKC sorts the combining marks of hostile Unicode in
+# quadratic time.
+MAX_CHARS = 10_000
 
 _ENCLOSED = re.compile(r"(\*\*|[\"'`*“‘])(.+?)(?:\1|[”’])", re.DOTALL)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
@@ -23,23 +25,22 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
-    r"""Compares the completion's final answer with the gold as text; they must be equal, not alike.
+    r"""Compares the completion's final answer with the gold as text: correct if the normalized texts are equal.
 
-    For names, words, labels, codes and short spans. A full stop at an answer's end and what encloses all of it (quotes,
-    dollars, `\text{}`, Markdown) do not count; turn on what else the task does not care about. Case, punctuation and
-    articles ignored together are SQuAD's normal form (Rajpurkar et al., 2016, arXiv:1606.05250). For numbers and
-    formulas use `NumericVerifier` or `MathVerifier`, which know that 1.0 is 1.
+    Use it for names, words, labels, codes and short spans. A full stop at the end, and delimiters around the whole
+    answer (quotes, dollars, `\text{}`, Markdown) are ignored; switch on what else the task may ignore. `ignore_case`,
+    `ignore_punctuation` and `ignore_articles` together give SQuAD's normal form (Rajpurkar et al., 2016,
+    arXiv:1606.05250). For numbers and formulas use `NumericVerifier` or `MathVerifier`, where 1.0 equals 1.
 
-    The gold is a text; numbers and bools are taken as Python writes them. A list has several of which any will do.
+    The gold is a text, or a number or bool, compared in Python's spelling (`True`). A list holds alternative golds.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
-        nfkc: Take characters for equal that Unicode calls compatible, such as full-width letters, and leave invisible
-            ones out.
-        collapse_spaces: Take every run of white space, line ends included, for one space.
-        ignore_case: Take `Paris` for `PARIS`.
-        ignore_punctuation: Leave punctuation and symbols out. `C++` is `C` then, and `-5` is `5`.
-        ignore_articles: Leave `a`, `an` and `the` out.
+        nfkc: Normalize Unicode by NFKC, so that full-width letters equal plain letters, and drop invisible characters.
+        collapse_spaces: Replace every run of white space, line ends included, by one space.
+        ignore_case: `Paris` equals `PARIS`.
+        ignore_punctuation: Drop punctuation and symbols: `C++` then equals `C`, and `-5` equals `5`.
+        ignore_articles: Drop the words `a`, `an` and `the`.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
@@ -89,7 +90,8 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
-        said = [form for gold in golds for form in (str(gold), unwrapped(str(gold)))]  # of one that ends in a full stop
+        # Both forms, for a gold that itself ends in a full stop or stands in quotes.
+        said = [form for gold in golds for form in (str(gold), unwrapped(str(gold)))]
         return tuple(dict.fromkeys(filter(None, map(self._normal, said)))) or "gold_empty"
 
     def judge_answer(self, answer: str, gold: tuple[str, ...]) -> Verdict:
@@ -113,7 +115,7 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
 
 
 def unwrapped(text: str) -> str:
-    r"""The text without what encloses all of it: dollars, `\text{}`, quotes, stars; without `.` and `!` at its end.
+    r"""Strip delimiters around the whole text (dollars, `\text{}`, quotes, stars), and `.` and `!` at its end.
 
     Examples:
         >>> [unwrapped(text) for text in (r"$\text{Paris}$", '"Paris".', "Paris, 'the city'")]
@@ -135,7 +137,7 @@ def normal_text(
     ignore_punctuation: bool = False,
     ignore_articles: bool = False,
 ) -> str:
-    """The text in the normal form that these switches say; without white space at its ends.
+    """Normalize a text by the switches, and strip white space at both ends.
 
     Examples:
         >>> normal_text(" The  U.S.A.!", ignore_case=True, ignore_punctuation=True, ignore_articles=True)

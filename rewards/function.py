@@ -1,4 +1,4 @@
-"""Verifiers made of functions: what `@verifier` gives, and TRL's plain reward functions in a recipe."""
+"""Verifiers made of functions: the decorator `@verifier`, and TRL's plain reward functions in a recipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 
 class FunctionVerifier(Verifier):
-    """What `@verifier` makes of a function; it pickles by the function's qualified name."""
+    """A verifier around a function, made by `@verifier`; pickled by the qualified name of the function."""
 
     def __init__(
         self, function: Callable[[Sample], object], *, name: str | None, isolated: bool, timeout: float
@@ -38,7 +38,7 @@ class FunctionVerifier(Verifier):
         return judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
 
     def run_here(self, sample: Sample) -> dict[str, Any]:
-        """Judge in this process, as a record. Called inside a worker."""
+        """Judge one sample in this process, and return the verdict as a record. Workers call this method."""
         return as_verdict(self.function(sample)).to_record()
 
     def __reduce__(self) -> tuple[Callable[[str, str], object], tuple[str, str]]:
@@ -49,12 +49,12 @@ class FunctionVerifier(Verifier):
         return find_object, (self.function.__module__, self.function.__qualname__)
 
     def close(self) -> None:
-        """End this process's workers, if this verifier uses them; they are started again when they are needed."""
+        """Stop all workers of this process if the verifier is isolated; the next use of a worker starts new ones."""
         if self.isolated:
             close_workers()
 
     def _check_findable(self) -> None:
-        """Raise a ValueError unless another process finds this verifier under its function's name."""
+        """Raise a ValueError unless importing the function by its qualified name yields this verifier."""
         module, qualname = self.function.__module__, self.function.__qualname__
         try:
             found = find_object(module, qualname)
@@ -74,9 +74,9 @@ VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class PlainFunction(BatchVerifier):
-    """A plain TRL reward function as a verifier: its numbers are scores, and nothing says why they are.
+    """A plain TRL reward function as a verifier: its numbers become scores without reasons.
 
-    It is called as TRL calls it, in this process; `trainer_state` is None, and what it logs is dropped.
+    The function runs in this process, with TRL's arguments; `trainer_state` is None, and its logged values are dropped.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -84,7 +84,7 @@ class PlainFunction(BatchVerifier):
         self.function = function
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError if the function takes a column that the data does not have."""
+        """Raise a ValueError if the dataset lacks a column for a required parameter of the function."""
         if missing := missing_columns(self.function, columns):
             raise ValueError(needs_columns(self.__name__, missing, columns))
 
@@ -96,7 +96,7 @@ class PlainFunction(BatchVerifier):
 
 
 def missing_columns(function: Callable[..., Any], columns: Collection[str]) -> list[str]:
-    """Return the parameters of a plain function that neither TRL nor a column gives a value.
+    """List the required parameters of a plain reward function that neither TRL nor a dataset column supplies.
 
     Examples:
         >>> def exact(completions, answer, strict=True, **kwargs): ...
@@ -105,14 +105,15 @@ def missing_columns(function: Callable[..., Any], columns: Collection[str]) -> l
     """
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some of C
+    except (TypeError, ValueError):
+        # Some functions written in C have no signature.
         return []
     needed = [each.name for each in parameters if each.default is each.empty and each.kind not in VARIABLE]
     return [name for name in needed if name not in {"completions", *TRL_EXTRAS, *columns}]
 
 
 def needs_columns(name: str, missing: Sequence[str], columns: Collection[str]) -> str:
-    """Say which of its parameters a plain function gets no value for."""
+    """Write the error message for a plain reward function whose parameters have no dataset column."""
     have = ", ".join(f"`{column}`" for column in columns if column != "prompt") or "none"
     return (
         f"The function {name!r} takes {', '.join(f'`{each}`' for each in missing)}, and the data has no such column; "
@@ -121,7 +122,7 @@ def needs_columns(name: str, missing: Sequence[str], columns: Collection[str]) -
 
 
 def as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[Any]]]:
-    """Return completions and columns as TRL passes them: conversations where prompts are, or else texts."""
+    """Return completions and columns in TRL's form: a conversation for a conversational prompt, else a text."""
     completions = [
         sample.text if isinstance(sample.prompt, str) else sample.messages or [_said(sample.text)] for sample in samples
     ]
@@ -131,7 +132,7 @@ def as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[A
 
 
 def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, list[Any]]) -> list[Verdict]:
-    """Return the verdicts that a plain function's scores are; the same error for all if it gives too few."""
+    """Call a plain reward function, and turn its scores into verdicts; grader errors if the score count is wrong."""
     scores = function(completions=completions, trainer_state=None, log_extra=_ignored, log_metric=_ignored, **columns)
     if inspect.isawaitable(scores):
         scores = asyncio.run(_awaited(scores))
@@ -150,7 +151,7 @@ async def _awaited(scores: Any) -> Any:
 
 
 def _ignored(*_: object) -> None:
-    """TRL's logging, which is not needed here."""
+    """Stand in for TRL's `log_extra` and `log_metric`; the logged values are dropped."""
 
 
 @overload
@@ -167,22 +168,22 @@ def verifier(
     isolated: bool = False,
     timeout: float = 5.0,
 ) -> FunctionVerifier | Callable[[Callable[[Sample], object]], FunctionVerifier]:
-    """Make a verifier of a function that takes a `Sample`.
+    """Make a verifier from a function that takes a `Sample`.
 
-    The function returns a bool, a number or a `Verdict` (see `as_verdict` for how each is read). An exception is
-    a verdict that blames the grader, not the end of the run.
+    The function returns a bool, a number or a `Verdict` (`as_verdict` converts each to a verdict). If the function
+    raises, the sample gets an ERROR verdict that blames the grader, and the run goes on.
 
     Args:
-        function: What judges a sample.
+        function: The function that judges a sample.
         name: The metric key; the function's name by default.
-        isolated: Run it in a worker process that is killed after `timeout` seconds. Use it for whatever may hang
-            on hostile text. The function must then stand at the top level of an importable module, not in the
-            script that is run: workers never import `__main__`.
-        timeout: Seconds that an isolated function has for one completion.
+        isolated: Run the function in a worker process, which is killed after `timeout` seconds. Set it for a function
+            that hostile text may hang. Define the function at the top level of an importable module, not in the
+            script that you run: workers never import `__main__`.
+        timeout: Time limit of an isolated function for one completion, in seconds.
 
     Raises:
-        ValueError: for an isolated function that a worker could not import.
-        TypeError: for an `async` function, and for what is no function, such as a `partial`.
+        ValueError: if a worker could not import the isolated function.
+        TypeError: if `function` is `async`, or is not a function, such as a class or a `partial`.
 
     Examples:
         >>> @verifier

@@ -1,4 +1,4 @@
-"""Language consistency: the share of the prose that is in the wanted language."""
+"""Reward language consistency: score the share of prose words in the wanted language."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from trl_grpo_ext.sample import Prompt, Sample, content_text
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, skipped
 
-MIN_FOREIGN_WORDS = 2  # in another script: one may be a name
+# A single word in another script may be a name.
+MIN_FOREIGN_WORDS = 2
 PARTS = ("completion", "thinking", "answer")
 ADVICE = {
     "language_missing": "Drop the row, or give it a language code.",
@@ -26,33 +27,33 @@ ADVICE = {
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageVerifier(Verifier):
-    """Scores the share of the words that are in one language.
+    """Scores the share of prose words in the wanted language.
 
-    For reasoning models that mix languages, as DeepSeek-R1-Zero does: R1 was trained with this share as a reward. It
-    costs some accuracy, so give it a small weight.
+    Use it for reasoning models that mix languages, as DeepSeek-R1-Zero does: R1 was trained with this share as a
+    reward. The reward costs some accuracy, so give it a small weight.
 
-    Prose is what counts: code blocks, inline code, LaTeX mathematics, addresses, tags and numbers are left out, and so
-    are single letters, short names in capitals (`ABC`), functions (`sin`), and two or three Greek letters among words
-    of other scripts (`αβγ`). What only pretends counts: a code block or a formula that reads as prose, and words in one
-    that are of another script than Latin and Greek.
+    Only prose counts. Code blocks, inline code, LaTeX mathematics, URLs, tags and numbers are left out, and so are
+    single letters, short names in capitals (`ABC`), functions (`sin`), and up to three Greek letters among words of
+    other scripts (`αβγ`). A code block or formula that reads as prose does count, and so do all words in it that are
+    neither Latin nor Greek.
 
-    Words of another script are foreign, down to one. Within a script, py3langid tells languages apart by a sentence or
-    more (12 words), and the wanted language has the benefit of the doubt: a few foreign words in a sentence of the same
-    script are not found, nor are comments in code. Two characters of Chinese or Japanese count as a word. Letters that
-    make no words have the benefit of the doubt as well: sense is not judged. It takes some 40 ms for 8000 tokens, and
-    the detector a second and 100 MB, once a process.
+    Every word in another script is foreign. Between languages of the same script, py3langid decides on passages of a
+    sentence or more (12 words), and an uncertain passage counts as the wanted language: a few foreign words in a
+    sentence of the same script are not found, nor are comments in code. Two characters of Chinese or Japanese count as
+    a word. Meaningless letters count as the wanted language as well: the verifier does not judge sense. Judging 8000
+    tokens takes about 40 ms; loading the detector takes a second and 100 MB, once per process.
 
     Args:
         language: The wanted language for all rows, as an ISO 639-1 code (`en`, `zh`, `pt-BR`); or
-        column: the dataset column that holds each row's code. Without either it is the language of the prompt (of a
-            conversation, its last user message). Where that has too few words to tell, such as `2+2=?`, the completion
-            must keep to its own main language.
-        part: What is looked at: `"completion"`, all of it; `"thinking"`, what comes before `</think>`; `"answer"`, what
-            comes after it.
-        threshold: The share from which on the score is 1, and 0 below, in (0, 1]. None scores the share itself.
-        min_words: Fewer words of prose than this tell no language, unless two are in another script.
-        too_little: The score, in [0, 1], where there are fewer. 1 leaves terse answers alone: they are in no other
-            language. Lower it where a model dodges a language that it knows badly by writing formulas only.
+        column: the dataset column with the wanted language of each row. If both are None, the wanted language is the
+            language of the prompt (of the last user message in a conversation). If the prompt has too few words to
+            tell, such as `2+2=?`, the wanted language is the main language of the completion itself.
+        part: The judged part of the completion: `"completion"`, all of it; `"thinking"`, the text before `</think>`;
+            `"answer"`, the text after `</think>`.
+        threshold: The lowest share, in (0, 1], that scores 1; a smaller share scores 0. None scores the share itself.
+        min_words: The fewest prose words to judge, 1 or more. Two words in another script are judged in any case.
+        too_little: The score, in [0, 1], of a completion with fewer words. 1 spares terse answers, which are in no
+            other language. Lower it if a model avoids a language that it knows badly by writing only formulas.
         name: The metric key.
 
     | completion, with `language="en"` | score | status, reason |
@@ -61,15 +62,15 @@ class LanguageVerifier(Verifier):
     | 30 words of English, 10 of another language | 0.75 | PARTIAL, `mixed_languages` |
     | the same, `threshold=0.9` | 0 | INCORRECT, `mixed_languages` |
     | all in another language | 0 | INCORRECT, `other_language` |
-    | `\\boxed{4}`, the empty one, nothing but code | 1 (`too_little`) | CORRECT, `too_little_prose` |
+    | `\\boxed{4}`, an empty completion, only code | 1 (`too_little`) | CORRECT, `too_little_prose` |
     | without `</think>`, `part="answer"`, if a think block was opened | 0 | UNPARSEABLE, `unclosed_think` |
     | without a think tag, `part="thinking"` | 0 | UNPARSEABLE, `no_think` |
     | any, `column="lang"` and none in this row | none, the data's fault | SKIPPED, `language_missing` |
     | any, and `"Klingon"` in this row | none, the data's fault | SKIPPED, `language_unreadable` |
 
     Raises:
-        ValueError: for a language that is not known, both `language` and `column`, other settings that cannot be, or
-            if `pip install trl-grpo-ext[language]` is needed.
+        ValueError: for an unknown language, for both `language` and `column`, for a setting out of range, or if the
+            extra is missing (`pip install trl-grpo-ext[language]`).
 
     Examples:
         >>> english = LanguageVerifier(language="en")
@@ -110,7 +111,7 @@ class LanguageVerifier(Verifier):
             required_column(columns, [self.column], verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose language is missing or not known."""
+        """List the rows whose language code is missing or unknown."""
         return problems_of(map(self._row_problem, rows), (row.get(self.column or "") for row in rows), ADVICE)
 
     def verify(self, sample: Sample) -> Verdict:
@@ -127,7 +128,7 @@ class LanguageVerifier(Verifier):
         return self._scored(wanted, found)
 
     def _row_problem(self, row: Mapping[str, Any]) -> str:
-        """The reason code why this row has no language, if it should have one."""
+        """Return the reason code of a missing or unreadable language in the row's `column`; empty if none."""
         if self.column is None:
             return ""
         if row.get(self.column) is None:
@@ -164,7 +165,7 @@ class LanguageVerifier(Verifier):
 
 
 def _thinking(text: str) -> str | None:
-    """What comes before the last `</think>`, or all that follows `<think>`; None without either tag."""
+    """Return the text before the last `</think>`, else the text from `<think>` on; None without either tag."""
     closed = text.rfind("</think>")
     if closed >= 0:
         return text[:closed]
@@ -173,7 +174,7 @@ def _thinking(text: str) -> str | None:
 
 
 def _asked(prompt: Prompt | None) -> str:
-    """What the user asks: of a conversation, the last user message."""
+    """Return the text of the prompt; for a conversation, of the last user message."""
     if prompt is None or isinstance(prompt, str):
         return prompt or ""
     asked = [message for message in prompt if message.get("role") == "user"]
@@ -182,7 +183,7 @@ def _asked(prompt: Prompt | None) -> str:
 
 @lru_cache(maxsize=512)
 def _prompt_language(asked: str) -> str | None:
-    # A group shares its prompt.
+    # All completions of a group share one prompt, so the cache saves most detections.
     return main_language(passages(prose(asked)))
 
 
@@ -192,7 +193,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> LanguageVerifier:
-    # Made when it is asked for: without the extra the class can still be imported, and says what it needs.
+    # The instance is made on first access, so that without the extra the class can still be imported and its error
+    # names the extra.
     if name != "language_reward":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return LanguageVerifier(name=name)

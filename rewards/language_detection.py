@@ -1,4 +1,4 @@
-"""In which language a passage of prose is. What tells languages of one script apart is py3langid."""
+"""Detect the language of prose passages: by script, and with py3langid between languages of one script."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 from trl_grpo_ext.rewards.prose import Passage, word_count
 from trl_grpo_ext.support.text import did_you_mean
 
-MIN_WORDS = 5  # fewer tell no language, but only a script
-# A passage of the wanted script is foreign only if another language is this certain, and this many times as likely.
-# Sentences lie far beyond both; lists of names, of mathematical functions and of variables do not.
+# Fewer words reveal only a script, not a language.
+MIN_WORDS = 5
+# A passage in the wanted script is foreign only if another language has at least this probability, and is this many
+# times as likely as the wanted language. Real sentences lie far beyond both thresholds; lists of names, mathematical
+# functions and variables do not.
 CERTAIN = 0.5
 TIMES_AS_LIKELY = 5
 
@@ -65,7 +67,7 @@ _SAME = {
     "grc": "el",
     "uzs": "uz",
 }
-# What the detector tells apart where a reward should not: the likelihoods are added up under the second.
+# Languages that the detector separates but a reward should not: detected code -> code that receives its probability.
 _NEAR = {"pcm": "en", "vec": "it", "lij": "it", "ext": "es", "an": "es", "sdh": "ku", "gcf": "ht", "gcr": "ht"}
 _MERGED = {**_SAME, **_NEAR}
 _KIN = (frozenset({"id", "ms"}), frozenset({"bs", "hr", "sr"}))
@@ -75,7 +77,7 @@ _loaded: list[Any] = []
 
 
 def check_installed(verifier: str) -> None:
-    """Raise a ValueError that names the extra unless py3langid is there; does not load it."""
+    """Raise a ValueError that names the extra if py3langid or regex is not installed. Neither module is loaded."""
     missing = [module for module in ("py3langid", "regex") if find_spec(module) is None]
     if missing:
         raise ValueError(
@@ -85,10 +87,10 @@ def check_installed(verifier: str) -> None:
 
 
 def language_code(value: object) -> str:
-    """The code in `LANGUAGES` that is meant by one like `EN`, `zh-CN`, `pt_BR` or `nb`.
+    """Normalize a language code such as `EN`, `zh-CN`, `pt_BR` or `nb` to its code in `LANGUAGES`.
 
     Raises:
-        ValueError: if none is.
+        ValueError: if `LANGUAGES` has no such language.
     """
     text = value.strip().lower().replace("_", "-").partition("-")[0] if isinstance(value, str) else ""
     code = _SAME.get(text, text)
@@ -100,10 +102,10 @@ def language_code(value: object) -> str:
 
 
 def shares(passages: Iterable[Passage], wanted: str) -> dict[str, float]:
-    """How many words of each language there are; what may be the wanted one, is.
+    """Count the words per language: `{"en": 30.0, "de": 10.0}`. Doubtful passages count as the wanted language.
 
-    A passage of another script than the wanted language's is foreign, however short; one of its script only if it is
-    long enough to tell.
+    A passage in a script that the wanted language does not use is foreign, however short. A passage in a script of the
+    wanted language is foreign only if it has `MIN_WORDS` words and py3langid is certain.
     """
     found: dict[str, float] = {}
     for passage in passages:
@@ -113,7 +115,7 @@ def shares(passages: Iterable[Passage], wanted: str) -> dict[str, float]:
 
 
 def main_language(passages: Iterable[Passage]) -> str | None:
-    """The language of the most words; None if there are too few to tell."""
+    """Find the language with the most words; None if fewer than `MIN_WORDS` words have a known language."""
     found: dict[str, float] = {}
     for passage in passages:
         language = _likeliest(passage)
@@ -138,7 +140,7 @@ def _language_of(passage: Passage, wanted: str) -> str:
 
 
 def _likeliest(passage: Passage) -> str:
-    """The likeliest language that is written in the passage's script; the script's name where that cannot be told."""
+    """Find the likeliest language of the passage's script; the script's name if the language cannot be told."""
     written = _WRITTEN.get(passage.script, "").split()
     if len(written) == 1:
         return written[0]
@@ -156,12 +158,12 @@ def _likelihoods(passage: Passage) -> dict[str, float]:
 
 
 def foreign_words(passages: Iterable[Passage], wanted: str) -> float:
-    """How many words are of another script than the wanted language's."""
+    """Count the words in scripts that the wanted language does not use."""
     return word_count(passages, outside=SCRIPTS_OF[wanted])
 
 
 def _identifier() -> Any:
-    """py3langid's model, loaded once a process: a second, and 100 MB. Reading it needs no lock."""
+    """Load py3langid's model once per process, which takes a second and 100 MB. Reading the model needs no lock."""
     if not _loaded:
         with _lock:
             if not _loaded:

@@ -17,18 +17,19 @@ BOUNDS = ("min_value_wrong", "max_value_wrong", "min_value_correct", "max_value_
 
 @dataclass(frozen=True, kw_only=True)
 class OverlongVerifier(Verifier):
-    """Punishes the last tokens before a length limit, softly: 0, then down to -1 at the limit.
+    """Penalizes completions near the length limit: the score falls linearly from 0 to -1 at the limit.
 
-    Beside an accuracy reward it keeps a model from running into `max_completion_length`, where its answer would be cut
-    off. It never rewards being short. The formula is DAPO's, as TRL has it in `get_soft_overlong_punishment`.
+    Beside an accuracy reward, the penalty keeps a model from reaching `max_completion_length`, where its answer would
+    be cut off. Short completions gain nothing. The formula is DAPO's, from TRL's `get_soft_overlong_punishment`.
 
-    A completion is as long as its `completion_ids`, which every TRL trainer but A2PO's passes on; the end token counts.
+    The length is the number of `completion_ids`, the end token and the results of tools included. Every TRL trainer
+    except A2PO's passes `completion_ids`.
 
     Args:
-        max_completion_len: Tokens from which on the punishment is -1. By default the `max_completion_length` of
-            `VerifiedGRPOTrainer` or of the recipe; TRL's own trainers do not tell it.
-        soft_punish_cache: Tokens before that, over which the punishment grows; 0 punishes only what is longer. By
-            default a fifth of the limit, as in DAPO.
+        max_completion_len: The length in tokens at which the score reaches -1. By default the `max_completion_length`
+            of `VerifiedGRPOTrainer` or of the recipe; TRL's own trainers do not pass it.
+        soft_punish_cache: The number of tokens before the limit over which the penalty grows; 0 penalizes only longer
+            completions. By default a fifth of the limit, as in DAPO.
         name: The metric key.
 
     | tokens, with `max_completion_len=100, soft_punish_cache=20` | score | reason |
@@ -37,10 +38,10 @@ class OverlongVerifier(Verifier):
     | 90 | -0.5 | `near_limit` |
     | 100 or more | -1 | `overlong` |
     | unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
-    | any, where no limit is known | none, the grader's fault | `limit_unknown` |
+    | any, without a known limit | none, the grader's fault | `limit_unknown` |
 
     Raises:
-        ValueError: for lengths that are no whole numbers, or a soft zone that is longer than the limit.
+        ValueError: if a length is not a whole number, or `soft_punish_cache` exceeds the limit.
 
     Examples:
         >>> verifier = OverlongVerifier(max_completion_len=100, soft_punish_cache=20)
@@ -73,7 +74,7 @@ class OverlongVerifier(Verifier):
         return (self.max_completion_len or 0) // 5 if self.soft_punish_cache is None else self.soft_punish_cache
 
     def for_limit(self, tokens: int) -> OverlongVerifier:
-        """Return this verifier with the trainer's limit, if it has none of its own."""
+        """Return a copy with the trainer's token limit; an explicit `max_completion_len` stays."""
         return self if self.max_completion_len else replace(self, max_completion_len=tokens)
 
     def check_columns(self, columns: Collection[str]) -> None:
@@ -104,40 +105,41 @@ def _check_limit(verifier: Verifier, limit: int | None, setting: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CosineLengthVerifier(Rescored):
-    r"""A right answer scores more if it is short, a wrong one less; between them, a cosine of the length.
+    r"""Scores correctness by length, along a cosine: short right answers and long wrong answers score higher.
 
-    It takes the place of the accuracy reward, and steers the length of a chain of thought: a wrong answer is worth a
-    longer try. The formula is the paper's, as in `trl.rewards.get_cosine_scaled_reward`. What is right is said by
-    `correctness`, in its worker process or sandbox, where TRL's own would compare formulas in the trainer's process.
+    Use it instead of an accuracy reward, to steer the length of the chain of thought: after a wrong answer, more
+    thinking is worth trying. The formula is the paper's, as in `trl.rewards.get_cosine_scaled_reward`. The verifier
+    `correctness` decides on right and wrong, in its worker process or sandbox; TRL's own function would compare
+    formulas in the trainer's process.
 
-    A wrong answer of full length scores best among the wrong ones, so a policy that cannot solve a task learns to fill
-    the length. Put a `RepetitionVerifier` beside it, as the paper does.
+    Among wrong answers, the longest scores best, so a policy that cannot solve a task learns to fill the length. Add a
+    `RepetitionVerifier`, as the paper does. The length includes tokens that tools returned.
 
     Args:
-        max_len: Tokens at which the long end of the scale is reached. By default the `max_completion_length` of
-            `VerifiedGRPOTrainer` or of the recipe; TRL's own trainers do not tell it.
-        min_value_wrong: The score of a wrong answer of no length.
+        max_len: The length in tokens at the long end of the scale; by default the `max_completion_length` of
+            `VerifiedGRPOTrainer` or of the recipe. TRL's own trainers do not tell it.
+        min_value_wrong: The score of a wrong answer of 0 tokens.
         max_value_wrong: The score of a wrong answer of `max_len` tokens or more.
         min_value_correct: The score of a right answer of `max_len` tokens or more.
-        max_value_correct: The score of a right answer of no length.
-        correctness: Says what is right: a verdict of `correct`. Anything less, `partial` too, is wrong.
+        max_value_correct: The score of a right answer of 0 tokens.
+        correctness: The verifier of the answer. Only its verdict `correct` counts as right; `partial` counts as wrong.
         name: The metric key.
 
     | completion, with `max_len=100` | score | status and reason |
     |---|---|---|
-    | right, 0 tokens | 1 | those of `correctness` |
-    | right, 50 tokens | 0.75 | those of `correctness` |
-    | right, 100 tokens or more | 0.5 | those of `correctness` |
-    | wrong, 0 tokens | -1 | those of `correctness` |
-    | wrong, 50 tokens | -0.75 | those of `correctness` |
-    | wrong, 100 tokens or more | -0.5 | those of `correctness` |
-    | partly right | as wrong | `incorrect` |
-    | `correctness` has no score for it | none | those of `correctness`, with its blame |
+    | right, 0 tokens | 1 | from `correctness` |
+    | right, 50 tokens | 0.75 | from `correctness` |
+    | right, 100 tokens or more | 0.5 | from `correctness` |
+    | wrong, 0 tokens | -1 | from `correctness` |
+    | wrong, 50 tokens | -0.75 | from `correctness` |
+    | wrong, 100 tokens or more | -0.5 | from `correctness` |
+    | partly right | as wrong | `incorrect`, the reason from `correctness` |
+    | `correctness` gives no score | none | from `correctness`, with its blame |
     | of unknown length (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
     | any, where no limit is known | none, the grader's fault | `limit_unknown` |
 
     Raises:
-        ValueError: for a `max_len` below 1, scores that are not in rising order, or a `correctness` that is none.
+        ValueError: for a `max_len` below 1, scores not in rising order, or a `correctness` that is not a verifier.
 
     Examples:
         >>> verifier = CosineLengthVerifier(max_len=100)
@@ -188,7 +190,7 @@ class CosineLengthVerifier(Rescored):
         return replace(verdict, status=status, score=self._score(status is Status.CORRECT, progress))
 
     def _score(self, is_right: bool, progress: float) -> float:
-        """Go from the score of no length to that of `max_len` tokens along half a cosine."""
+        """Interpolate the score along half a cosine, from 0 tokens (progress 0) to `max_len` tokens (progress 1)."""
         if is_right:
             shortest, longest = self.max_value_correct, self.min_value_correct
         else:

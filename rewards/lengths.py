@@ -1,4 +1,4 @@
-"""The length of a completion in tokens: against a budget, and against the others of its group."""
+"""Reward token length: relative to a token budget, or relative to the other completions of the group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 MODES = ("max", "exact")
-MAX_BUDGET = 10**9  # tokens; more is a mistake in the data
+# In tokens; a larger budget is an error in the data.
+MAX_BUDGET = 10**9
 ADVICE = {
     "budget_missing": "Drop the row, or give it a number of tokens.",
     "budget_unreadable": "Write the budget as a whole number of tokens, 1 or more.",
@@ -23,24 +24,26 @@ ADVICE = {
 
 @dataclass(frozen=True, kw_only=True)
 class TokenBudgetVerifier(Verifier):
-    """Scores how well a completion keeps to a budget of tokens, which the prompt should name.
+    """Scores how well a completion keeps to a token budget, which the prompt should state.
 
-    Train with budgets of many sizes, written into the prompts ("Think for 512 tokens.") and into a column, and the
-    model learns to do with as many tokens as it is told. The scores are L1's (LCPO) without its accuracy, which is a
-    term of its own. Gate this term on that: the empty completion keeps to any budget.
+    Train with budgets of many sizes, in the prompts ("Think for 512 tokens.") and in a column: the model learns to
+    follow the stated budget. The scores are those of L1 (LCPO) without L1's accuracy reward, which belongs in a term of
+    its own. Gate this term on accuracy, since the empty completion keeps to every budget.
 
-    A completion is as long as its `completion_ids`, which every TRL trainer but A2PO's passes on; the end token counts.
+    The length is the number of `completion_ids`, the end token included, less the tokens that tools returned. Every TRL
+    trainer except A2PO's passes `completion_ids`.
 
     Args:
         budget: Tokens, for all rows; or
-        column: the dataset column that holds the tokens of each row, as whole numbers of 1 or more.
-        mode: `"max"` asks for no more tokens than the budget: `slope * (budget - tokens) + at_budget`, cut off at 0 and
-            1. `"exact"` asks for as many: `1 - slope * |budget - tokens|`, cut off at 0. L1's own has no 1 and no
-            cut-off; a constant is nothing to GRPO, and a gated term must not fall below what the gate gives others.
-        slope: What a token is worth, above 0; L1's `alpha`. The default suits budgets of thousands; `1 / budget`
-            is a start for small ones.
-        at_budget: What `"max"` gives a completion that uses its budget up, in (0, 1]; L1's `delta`. With 1, every
-            completion within its budget scores 1, and none gains by being shorter.
+        column: the dataset column with the budget of each row, a whole number of tokens, 1 or more.
+        mode: `"max"` asks for at most the budget: `slope * (budget - tokens) + at_budget`, clipped to [0, 1].
+            `"exact"` asks for exactly the budget: `1 - slope * |budget - tokens|`, at least 0. L1's formula lacks the
+            1 and the clipping. A constant does not change GRPO's advantages, and a gated score must not fall below the
+            score of completions that fail the gate.
+        slope: The score of one token, above 0; L1's `alpha`. The default suits budgets of thousands of tokens; start
+            with `1 / budget` for small budgets.
+        at_budget: The `"max"` score of a completion that uses its whole budget, in (0, 1]; L1's `delta`. With 1, every
+            completion within its budget scores 1, so shorter completions gain nothing.
         name: The metric key.
 
     | tokens | budget, mode, slope | score | status, reason |
@@ -59,7 +62,7 @@ class TokenBudgetVerifier(Verifier):
     | unknown (`completion_ids` is None) | 100 | none, the grader's fault | ERROR, `tokens_unknown` |
 
     Raises:
-        ValueError: unless there is one of `budget` and `column`, or for settings that cannot be.
+        ValueError: unless exactly one of `budget` and `column` is given, or for a setting out of range.
 
     Examples:
         >>> verifier = TokenBudgetVerifier(column="budget", slope=0.01)
@@ -98,7 +101,7 @@ class TokenBudgetVerifier(Verifier):
             required_column(columns, [self.column], verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose budget is missing or no number of tokens."""
+        """List the rows whose budget is missing or not a whole number of tokens."""
         budgets = map(self._row_budget, rows)
         reasons = (budget if isinstance(budget, str) else "" for budget in budgets)
         return problems_of(reasons, (row.get(self.column or "") for row in rows), ADVICE)
@@ -122,7 +125,7 @@ class TokenBudgetVerifier(Verifier):
         return min(max(score, 0.0), 1.0)
 
     def _row_budget(self, row: Mapping[str, Any]) -> int | str:
-        """The row's tokens, or the reason code why there are none."""
+        """Return the row's token budget, or a reason code: `budget_missing`, `budget_unreadable`."""
         if self.column is None:
             return int(self.budget or 0)
         value = row.get(self.column)
@@ -132,7 +135,10 @@ class TokenBudgetVerifier(Verifier):
 
 
 def _budget_of(value: object) -> int | None:
-    """The tokens that a column says; None if it says no whole number of them. A column with gaps is one of floats."""
+    """Read a budget from a cell; None unless it is a whole number in [1, `MAX_BUDGET`].
+
+    `512.0` is read too, since a column with missing values holds floats.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return int(value) if is_whole_number(value, least=1) and value <= MAX_BUDGET else None
@@ -140,23 +146,23 @@ def _budget_of(value: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ConciseVerifier(GroupVerifier):
-    """Ranks the completions of a group by their length in tokens: the shortest scores 0.5, the longest -0.5.
+    """Ranks the completions of a group by token length: the shortest scores 0.5, the longest -0.5.
 
-    It needs no budget: what is short is said by the group, and so by the task. Gate the term on accuracy; then only the
-    right completions are ranked, each against the others. Without a gate the shortest wrong answer wins.
+    The verifier needs no budget: the group, and so the task, defines a short completion. Gate the term on accuracy, to
+    rank only the correct completions of a group. Without a gate the shortest wrong answer wins.
 
-    The score is the share of the others that are longer less the share that are shorter, halved. So one very long
-    completion does not move the other scores. It would in a score of distances, such as that of Kimi k1.5, which places
-    each length between the shortest and the longest. The scores of a group add up to 0, so that being ranked is worth
-    nothing on average. Keep the term's weight below that of accuracy, so that the longest right answer still beats a
-    wrong one.
+    The score is half the difference of two shares: longer minus shorter completions among the others. So one very long
+    completion does not move the other scores; it would with distances, as in Kimi k1.5, which places each length
+    between the shortest and the longest. The scores of a group sum to 0, so the mean reward does not change. Keep the
+    term's weight below the weight of accuracy, so that the longest correct answer still beats a wrong answer.
 
-    A completion is as long as its `completion_ids`; the end token counts. None of them is incorrect for its length: one
-    with a score below 0 is PARTIAL, so that the shares of statuses are not read as wrong answers.
+    The length is the number of `completion_ids`, the end token included, less the tokens that tools returned. A
+    negative score has the status PARTIAL, never INCORRECT, so that the logged status shares do not suggest wrong
+    answers.
 
     Args:
-        tolerance: Lengths that differ by no more than this share of the shorter one count as equal, 0 or more: a token
-            or two are no reason to prefer one.
+        tolerance: Two lengths count as equal if they differ by no more than this share of the shorter length, 0 or
+            more: a difference of a token or two is no reason for a preference.
         name: The metric key.
 
     | completion | score | status, reason |
@@ -165,11 +171,11 @@ class ConciseVerifier(GroupVerifier):
     | shorter than half of them, and longer than the other half | 0 | CORRECT |
     | longer than all the others | -0.5 | PARTIAL, `longer` |
     | as long as all the others | 0 | CORRECT, `equal_lengths` |
-    | the only one in its group, or the only one that passes the gate | 0 | CORRECT, `no_others` |
+    | alone in its group, or alone in passing the gate | 0 | CORRECT, `no_others` |
     | of unknown length (`completion_ids` is None) | none, the grader's fault | ERROR, `tokens_unknown` |
 
     Raises:
-        ValueError: for a `tolerance` that is no number of 0 or more.
+        ValueError: if `tolerance` is not a number of 0 or more.
 
     Examples:
         >>> texts = {"4": 10, "So it is 4.": 20, "Let me think. It is 4.": 30}
@@ -192,8 +198,8 @@ class ConciseVerifier(GroupVerifier):
 
     def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:
         lengths = [sample.length for sample in samples]
-        # `a` is shorter than `b` if its widened length is below that of `b`, and in no other case is `b` longer: so
-        # the scores add up to 0 whatever the rounding does.
+        # Both comparisons use the same inequality: `a` is shorter than `b`, and `b` longer than `a`, exactly if
+        # widened(a) < b. So the scores of a group sum to 0 despite rounding.
         known = sorted(length for length in lengths if length is not None)
         widened = [self._widened(length) for length in known]
         return [self._verdict(length, known, widened) for length in lengths]
@@ -217,4 +223,4 @@ class ConciseVerifier(GroupVerifier):
 
 
 concise_reward = ConciseVerifier(name="concise_reward")
-"""`ConciseVerifier` with its defaults, ready for a `RewardMix`; plain TRL cannot tell it the groups."""
+"""`ConciseVerifier` with its defaults, ready for a `RewardMix`; plain TRL does not pass the groups."""

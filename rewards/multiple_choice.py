@@ -1,4 +1,4 @@
-"""Multiple choice: does the completion choose the right option, and only that one?"""
+"""Verify multiple choice: a completion must choose the right option, and no second option."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHOICES_COLUMNS = ("choices", "options")
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What a row's answers are compared with: the right labels, and the options to choose from."""
+    """The gold of a row: labels of all right options, and the options themselves."""
 
     labels: frozenset[str]
     options: Options
@@ -40,19 +40,20 @@ class Gold:
 
 @dataclass(frozen=True, kw_only=True)
 class MultipleChoiceVerifier(AnswerVerifier[Gold]):
-    r"""Reads which option a completion chooses, and compares it with the gold.
+    r"""Reads the option that a completion chooses, and compares its label with the gold.
 
-    For MMLU, ARC, GPQA, CommonsenseQA and their like. One option must be chosen: an answer that names several scores 0,
-    and so does a letter with another option's text. A letter in running prose is no choice.
+    Use it for MMLU, ARC, GPQA, CommonsenseQA and similar datasets. The completion must choose exactly one option: an
+    answer with several options scores 0, and so does a letter with another option's text. A letter in running prose is
+    no choice.
 
-    The gold is a letter (`B`, `(B)`), an index (an integer, or digits where the labels are letters) or an option's
-    text; a list has several of which any will do. The row's options, if there are any, are a list of texts, a mapping
-    of labels to texts, or `{"text": [...], "label": [...]}` as in ARC; then an option's text is an answer too.
+    The gold is a letter (`B`, `(B)`), an index (an integer, or digits if the labels are letters) or the text of an
+    option; a list holds alternative golds. A row may hold its options: a list of texts, a mapping from labels to texts,
+    or `{"text": [...], "label": [...]}` as in ARC. With options, an answer may also be the text of an option.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
-        choices: The column with the options; by default `choices`, else `options`, if the row has one.
-        gold_as: What a gold is: `letter`, `index`, `text`, or `auto`, which skips a row that can be read in two ways.
+        choices: The column of the options; by default `choices`, else `options`. Options are optional.
+        gold_as: The form of the gold: `letter`, `index`, `text`, or `auto`, which skips a row with an ambiguous gold.
         index_base: The index of the first option, 0 or 1.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
@@ -121,7 +122,7 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         return Gold(frozenset(labels), options) if labels else "gold_not_among_choices"
 
     def _labels(self, gold: Any, options: Options) -> set[str]:
-        """The labels that a gold may mean; more than one if it can be read in several ways."""
+        """Return the labels that a gold can mean; several labels if its readings as letter, index and text differ."""
         readings = {
             "letter": self._letter(gold, options),
             "index": self._index(gold, options),
@@ -129,7 +130,8 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         }
         if self.gold_as != "auto":
             return readings[self.gold_as]
-        if readings["letter"] and str(gold).strip().isdigit():  # ARC numbers the options of some questions
+        # ARC labels the options of some questions with digits: there a digit is a label, not an index.
+        if readings["letter"] and str(gold).strip().isdigit():
             readings["index"] = set()
         return set().union(*readings.values())
 
@@ -155,10 +157,11 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
 
 
 def _options(listed: Any) -> Options | None:
-    """The options that a cell lists, None if it lists none."""
+    """Read a row's options; None for an unreadable cell, an empty list, or repeated labels."""
     if isinstance(listed, Mapping) and {"text", "label"} <= listed.keys():
         labels, texts = alternatives(listed["label"]), alternatives(listed["text"])
-    elif isinstance(listed, Mapping):  # Arrow fills the keys that a row does not have with None
+    elif isinstance(listed, Mapping):
+        # Arrow gives every row all keys of the column, and fills missing keys with None.
         labels = [label for label, text in listed.items() if text is not None]
         texts = [listed[label] for label in labels]
     else:
@@ -171,7 +174,7 @@ def _options(listed: Any) -> Options | None:
 
 
 def _option_text(text: Any, label: str) -> str:
-    """An option's text without the label that some datasets put before it: `B) Paris`."""
+    """Return the option's text without a leading label: `paris` for `B) Paris` with the label `B`."""
     plain = plain_text(str(text))
     led = LED.fullmatch(plain)
     return (led[5] if led and label_of(led) == label else plain).casefold()

@@ -1,4 +1,4 @@
-"""Numbers, to within a tolerance."""
+"""Verify numeric answers within a tolerance, with units."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from trl_grpo_ext.verdict import Verdict
 
 Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
-MAX_CHARS = 400  # no honest number is longer
+# No honest number is longer.
+MAX_CHARS = 400
 
 _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 _IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")  # 5 (km)
@@ -32,11 +33,11 @@ _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
 
 
 class Amount(NamedTuple):
-    """A number as it was written.
+    """A parsed number with its unit.
 
     Attributes:
-        values: What it may mean; with `percent: either` more than one.
-        unit: Its unit, or what it counts.
+        values: The possible values; two for a percentage with `percent="either"`.
+        unit: The unit of measurement, or the counted thing (`apples`).
     """
 
     values: tuple[Fraction, ...]
@@ -45,26 +46,26 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
-    r"""Compares the completion's final number with the gold, to within a tolerance.
+    r"""Compares the completion's final number with the gold number, within a tolerance.
 
-    For measurements, estimates and plain arithmetic. Numbers are read by rule and compared as exact fractions, so that
-    0.1 + 0.2 is 0.3 and nothing has to be evaluated: a sum or a root is no number here. A word such as `twelve` is one.
-    For mathematics use `MathVerifier`.
+    Use it for measurements, estimates and plain arithmetic. Numbers are parsed by rules and compared as exact
+    fractions, without float rounding. Nothing is evaluated: a sum or a root is not a number here, but a word such as
+    `twelve` is. For mathematics use `MathVerifier`.
 
-    Read are `1,234.5`, `1 234`, `-3/4`, `\frac{3}{4}`, `1 1/2`, `1.5e3`, `1.5 \times 10^3`, `$5.20`, `28%`, `x = 5` and
-    `\approx 5`. The gold is a number or such a text (GSM8K's `... #### 42` and boxes too); a list has several of which
-    any will do.
+    Accepted forms include `1,234.5`, `1 234`, `-3/4`, `\frac{3}{4}`, `1 1/2`, `1.5e3`, `1.5 \times 10^3`, `$5.20`,
+    `28%`, `x = 5` and `\approx 5`. The gold is a number or a text with such a number (also GSM8K's `... #### 42`, and
+    boxes); a list holds alternative golds.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
-        absolute: The largest difference that is accepted, 0 or more, in the gold's unit.
-        relative: The largest difference that is accepted as a share of the gold, 0 or more and below 1: 0.01 is 1 %.
-            A difference within either tolerance is accepted. A gold of 0 has no relative one.
-        percent: `28%` is 0.28 (`fraction`), 28 (`number`), or any of the two (`either`), in golds and answers alike.
-        units: What may stand after a number: a list of units, or `any`. With `any` it is a unit that is known, which is
-            converted to the gold's, or what the number counts: common words, and plurals. Words that scale a number
-            (`million`, `crore`, `hundredths`) are neither, unless they are listed. By default nothing may; percent and
-            currency signs always may.
+        absolute: The largest accepted difference from the gold, 0 or more, in the gold's unit.
+        relative: The largest accepted difference as a share of the gold, in [0, 1): 0.01 is 1 %. A difference within
+            either tolerance is accepted. A gold of 0 allows no relative difference.
+        percent: The value of `28%` in golds and answers: 0.28 (`fraction`), 28 (`number`), or both (`either`).
+        units: The units that may follow a number: a list of units, or `any`. `any` accepts every known unit, and
+            converts it to the gold's unit, and every counted thing: common words and plurals. Words that scale a number
+            (`million`, `crore`, `hundredths`) must be listed. By default no unit may follow; percent and currency
+            signs always may.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
@@ -75,7 +76,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
     | `<answer>1500</answer> or <answer>1600</answer>` | INCORRECT, 0 | `ambiguous` |
     | `1500 apples`, `1000 + 500`, `1500 or 1600` | UNPARSEABLE, 0 | `not_a_number` |
     | `1.5 km` with `units="any"` and the gold `1500 m` | CORRECT, 1 | |
-    | `1500 km`, `1500 kg`, `1500 apples` with these | INCORRECT, 0 | `other_unit` |
+    | `1500 km`, `1500 kg`, `1500 apples` with `units="any"` and the gold `1500 m` | INCORRECT, 0 | `other_unit` |
     | `1500 K` with `units="any"` | INCORRECT, 0 | `other_unit`: it may be thousands; with this unit in the gold 1 |
     | `1500 thousands`, `1500 M`, `1500 pi` with `units="any"` | UNPARSEABLE, 0 | `not_a_number` |
     | `nan`, `inf`, `1/0` | UNPARSEABLE, 0 | `not_a_number` |
@@ -85,8 +86,8 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
     | anything, gold `many` or infinite | SKIPPED, none | `gold_not_a_number` |
 
     Raises:
-        ValueError: for a tolerance that is negative or not finite, a `relative` of 1 or more, and for a `percent`,
-            `units` or `answer_from` that does not exist.
+        ValueError: for a tolerance that is negative or not finite, a `relative` of 1 or more, an unknown `percent` or
+            `answer_from`, or `units` that are neither a list of texts nor `any`.
 
     Examples:
         >>> NumericVerifier(absolute=0.01)(["The answer is 3.14.", "The answer is 3.2."], answer=[3.14159, 3.14159])
@@ -127,7 +128,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         return tuple(gold for gold in golds if gold is not None) or ("gold_not_a_number" if golds else "gold_missing")
 
     def _gold(self, gold: Any) -> Amount | None:
-        # Of a float the decimal that it is shown as.
+        # A float gold means the decimal that Python prints: 0.1 is a tenth, not the nearest binary fraction.
         texts = gold_texts(gold) if isinstance(gold, str) else (str(gold),)
         if not texts or isinstance(gold, bool):
             return None
@@ -144,7 +145,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         return wrong("other_unit" if "other_unit" in differences else "not_equal", answer=answer)
 
     def _difference(self, gold: Amount, said: Amount) -> str:
-        """The reason code why an amount is not the gold's; empty if it is."""
+        """Return the reason code of a mismatch, `not_equal` or `other_unit`; empty if the amounts agree."""
         if _counts_others(gold, said):
             return "other_unit" if self._is_near(gold, said) else "not_equal"
         scale = said.unit.factor / gold.unit.factor if NONE not in (gold.unit, said.unit) else Fraction(1)
@@ -153,8 +154,8 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         return "other_unit" if self._is_near(gold, said) else "not_equal"
 
     def _is_near(self, gold: Amount, said: Amount, scale: Fraction = Fraction(1)) -> bool:
-        """Whether a value, times the scale, is the gold's to within the tolerances."""
-        # As written: a tolerance of 0.1 is a tenth, not the float that is near to it.
+        """Test if any value, times `scale`, lies within a tolerance of a gold value."""
+        # Convert from the decimal spelling: a tolerance of 0.1 is a tenth, not the nearest binary fraction.
         absolute, relative = Fraction(str(self.absolute)), Fraction(str(self.relative))
         return any(
             abs(value * scale - wanted) <= max(absolute, relative * abs(wanted))
@@ -163,7 +164,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         )
 
     def _read(self, text: str) -> Amount | str:
-        """The number that a text is, or the reason code why it is none."""
+        """Read a text as an amount, or return the reason code `not_a_number` or `out_of_range`."""
         if len(text) > MAX_CHARS:
             return "not_a_number"
         said = _said(text)
@@ -177,7 +178,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         return Amount(shares[self.percent] if is_percent else (value,), measure)
 
     def _may_stand(self, measure: Unit, said: Answer) -> bool:
-        """Whether the unit and the words beside a number may stand there."""
+        """Check a number's unit and adjacent words against the setting `units`."""
         words = said.stray | said.counted
         if self.units == "any":
             return not said.stray
@@ -187,13 +188,13 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
 
 
 def _said(text: str) -> Answer:
-    """What a text says where no letter is a variable: `5 m` is a length."""
+    """Parse a text as words and quantities, without variables: `5 m` is a length."""
     text = strip_delimiters(_BOLD.sub("", text).replace("`", ""))
     return read("\\text{" + _IN_BRACKETS.sub(r" \1", text) + "}")
 
 
 def _measured(node: Node) -> tuple[Node, Unit]:
-    """The amount, and its unit, of a value that may have a name: `x = 5 km`."""
+    """Split a value into amount and unit, and drop a leading name: `x = 5 km` gives 5 and `km`."""
     match node:
         case Relation(("=" | "~",), (Words() | Symbol(), value)):
             return _measured(value)
@@ -203,7 +204,7 @@ def _measured(node: Node) -> tuple[Node, Unit]:
 
 
 def _value(node: Node) -> tuple[Fraction | None, bool]:
-    """The number that an amount is, and whether it is a percentage; no number for what has to be worked out."""
+    """Return (number, is percentage) of a parsed node; number None for an expression such as `1 + 2`."""
     match node:
         case Number(value):
             return value, False
@@ -218,7 +219,10 @@ def _value(node: Node) -> tuple[Fraction | None, bool]:
 
 
 def _counts_others(gold: Amount, said: Amount) -> bool:
-    """Whether both say what they count, and not the same; kelvins must be the gold's, for `5 K` may be 5000."""
+    """Detect conflicting units: two different dimensions or counted things, or kelvin without a gold unit.
+
+    `5 K` needs a unit in the gold, since it can also mean 5000.
+    """
     if NONE not in (gold.unit, said.unit):
         return gold.unit.measures != said.unit.measures
     return said.unit == _KELVIN

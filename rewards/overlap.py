@@ -1,4 +1,4 @@
-"""Lists: how much of the gold's items does the answer name, and how much else?"""
+"""Verify list answers: score the overlap of the answer's items with the gold's items."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ Measure = Literal["f1", "jaccard", "recall", "precision", "exact"]
 Order = Literal["ignored", "subsequence", "position"]
 MEASURES: tuple[str, ...] = get_args(Measure)
 ORDERS: tuple[str, ...] = get_args(Order)
-MAX_CHARS = 10_000  # of an answer, or four times its gold
-MAX_ITEMS = 1_000  # of an answer, or four times as many as the gold has
+# The longest answer, unless four times the gold is longer.
+MAX_CHARS = 10_000
+# The most items of an answer, unless four times the gold's items are more.
+MAX_ITEMS = 1_000
 
 _BULLET = re.compile(r"(?:[-*•‣]|\(?\d{1,3}[.)])\s+")
 _AND = re.compile(r"(?:^|(?<=\S)\s+)and\s+", re.IGNORECASE)
@@ -34,26 +36,26 @@ Items = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
-    r"""Compares a list of items with the gold's: the share that they have in common.
+    r"""Scores the overlap of the answer's items with the gold's items.
 
-    For extraction, tagging, retrieval, sorting: tasks whose answer is several things and that should pay for some of
-    them. The default, F1, makes every wrong item cost: naming everything does not pay, and neither does naming one.
+    Use it for extraction, tagging, retrieval and sorting: tasks with several items as the answer, and partial credit.
+    With the default, F1, every wrong item costs: neither naming everything nor naming a single item pays.
 
-    The gold is a list, or a text that is split as the answer is. An answer may be in brackets, its items in quotes,
-    in `\text{}` or behind bullets, the last behind "and". Bullets on several lines separate items, whatever `separator`
-    is. `jazz, rock and roll` may be two items or three: the better reading counts.
+    The gold is a list, or a text that is split like the answer. An answer may stand in brackets, its items in quotes,
+    in `\text{}` or after bullets, the last item after "and". Bullets on several lines always separate items, regardless
+    of `separator`. `jazz, rock and roll` can be two items or three: the reading with the higher score counts.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
-        separator: What stands between items, such as `","` or `"\n"`; the white space around it does not count.
-        measure: With h items in common, n in the answer and g in the gold:
-            `f1` is 2h / (n + g); `jaccard` is h / (n + g - h), or h of the union; `exact` is 1 if all are the same,
-            else 0; `recall` is h / g and needs `max_items`, for it would pay for naming everything; `precision` is
-            h / n and pays in full for naming a single sure item.
-        order: `ignored` compares sets: an item counts once, however often it is named. `subsequence` compares lists,
-            with the longest common subsequence as h. `position` takes the items that stand in their places as h.
-        max_items: The most items that an answer may have; more score 0.
-        ignore_case: Whether `Paris` is `PARIS`.
+        separator: The text between items, such as `","` or `"\n"`; white space around it is ignored.
+        measure: The score, with h common items, n items in the answer and g in the gold:
+            `f1` is 2h / (n + g); `jaccard` is h / (n + g - h), the share of the union; `exact` is 1 if h = n = g,
+            else 0; `recall` is h / g, and needs `max_items`, or naming everything would pay; `precision` is
+            h / n, and gives full score for a single sure item.
+        order: `ignored` compares sets: a repeated item counts once. `subsequence` compares lists, with the length of
+            the longest common subsequence as h. `position` counts as h the items at the same position in both lists.
+        max_items: The most items of an answer; an answer with more items scores 0.
+        ignore_case: `Paris` equals `PARIS`.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
@@ -72,8 +74,8 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
     | anything, with an empty gold | SKIPPED, none | `gold_missing` or `gold_empty` |
 
     Raises:
-        ValueError: for a measure, order or `answer_from` that does not exist, an empty separator, a `max_items` below
-            1, or `recall` without it.
+        ValueError: for an unknown measure, order or `answer_from`, an empty separator, a `max_items` below 1, or
+            `recall` without `max_items`.
 
     Examples:
         >>> OverlapVerifier()(["<answer>b, a</answer>", "<answer>a, x</answer>"], answer=[["a", "b"]] * 2)
@@ -140,7 +142,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         return _MEASURES[self.measure](common, len(items), len(gold))
 
     def _readings(self, text: str) -> tuple[Items, ...]:
-        """The items of a list; in a second reading those that "and" joins in the last are several."""
+        """Read the items of a list text; a second reading splits the last part at "and"."""
         parts = self._parts(_bare(text))
         *before, last = parts
         readings = (parts, [*before, *_AND.split(last)]) if _AND.search(last) else (parts,)
@@ -153,7 +155,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         return [part[bullet.end() :] if (bullet := _BULLET.match(part)) else part for part in parts]
 
     def _items(self, parts: Sequence[str]) -> Items:
-        """The items in one form; empty ones do not count."""
+        """Normalize the items, and drop empty items."""
         return tuple(filter(None, (self._normal(part.strip().strip(_QUOTES).removesuffix(".")) for part in parts)))
 
     def _normal(self, text: str) -> str:
@@ -161,7 +163,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
 
 
 def _bare(text: str) -> str:
-    r"""The text without brackets around it, `\{` and `\}` as well, and without what LaTeX needs for text."""
+    r"""Strip enclosing brackets (also `\{` and `\}`), `\left`, `\right`, `\text` commands and thin spaces."""
     text = strip_delimiters(text)
     if "\\" in text:
         text = without_text_commands(text.replace("\\left", "").replace("\\right", "")).strip()
@@ -180,7 +182,7 @@ _MEASURES: dict[str, Callable[[int, int, int], float]] = {
 
 
 def common_subsequence(items: Sequence[str], gold: Sequence[str]) -> int:
-    """The length of the longest common subsequence: bit-parallel (Hyyrö, 2004), so that long lists take no time.
+    """Compute the length of the longest common subsequence, bit-parallel (Hyyrö, 2004): fast on long lists.
 
     Examples:
         >>> common_subsequence("a x b c".split(), "a b c d".split())
@@ -190,7 +192,8 @@ def common_subsequence(items: Sequence[str], gold: Sequence[str]) -> int:
     for place, wanted in enumerate(gold):
         places[wanted] = places.get(wanted, 0) | 1 << place
     everything = (1 << len(gold)) - 1
-    missed = everything  # a bit that is 0 stands for a step of the subsequence
+    # Each 0 bit of `missed` is one item of the common subsequence.
+    missed = everything
     for item in items:
         matched = missed & places.get(item, 0)
         missed = (missed + matched | missed - matched) & everything

@@ -1,6 +1,6 @@
-"""The prose of a completion, without code, mathematics and markup, and the passages and scripts that it has.
+"""Extract the prose of a completion, without code, mathematics and markup, and split it into passages by script.
 
-Everything here takes time linear in the length of its input.
+Every function takes time linear in the length of its input.
 """
 
 from __future__ import annotations
@@ -13,20 +13,26 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-MIN_WORDS = 5  # of prose between the marks of code or mathematics, to be taken for prose
-MIN_PLAIN_WORDS = 3  # the same, where no symbol or digit stands with them
+# So many words between the marks of code or mathematics can count as prose.
+MIN_WORDS = 5
+# The same number for a text without symbols and digits.
+MIN_PLAIN_WORDS = 3
 MAX_GAP_CHARS = 10
-RUN_SHARE = 0.65  # of prose's words that stand three or more in a row; two hundred functions of Python's library: 0.2
+# The least share of words in runs of three or more words that makes marked text prose. Measured on two hundred
+# functions of Python's standard library: 0.2.
+RUN_SHARE = 0.65
 
 _MARK = re.compile(
     r"\n|`{3,}|~{3,}|`|\\\$|\$\$|\$|\\[()\[\]]"
     r"|\\(?:begin|end)\{(?:equation|align|gather|multline|array|[a-z]?matrix|cases)\*?\}"
 )
-_LINE_MARKS = ("`", "$")  # end with their line, if nothing has closed them: a price is no formula
+# An unclosed mark of these ends with its line, so that a price such as $5 opens no formula.
+_LINE_MARKS = ("`", "$")
 _CLOSERS = {r"\(": r"\)", r"\[": r"\]", "$$": "$$", "$": "$", "`": "`"}
 
 _NO_WORDS = re.compile(
-    r"(?:https?://|www\.)[!-~]+"  # ASCII alone: a language without spaces would hide behind its first letters
+    # ASCII only, or text in a language without spaces would vanish behind a URL.
+    r"(?:https?://|www\.)[!-~]+"
     r"|</?[A-Za-z][\w-]{0,30}\s?/?>|<\|[\w-]{1,40}\|>"
     r"|\\[A-Za-z]{1,40}"
     r"|&[a-z]{2,8};",
@@ -40,24 +46,27 @@ _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]{1,20}\*?\}")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\{([^{}]*)\}")
 _NO_MARKS = str.maketrans("`~$", "   ")
 _LATIN_OR_GREEK = re.compile(r"[\u0000-\u03ff\u1e00-\u1fff\u2000-\u2bff\U0001d400-\U0001d7ff]+")
-PASSAGE_WORDS = 12  # a passage ends with the first sentence that makes it as long
-MAX_PASSAGE_WORDS = 50  # or here, without one
+# A passage ends with the first sentence end after so many words.
+PASSAGE_WORDS = 12
+# Without a sentence end, a passage ends after so many words or characters.
+MAX_PASSAGE_WORDS = 50
 MAX_PASSAGE_CHARS = 600
-MAX_WORD_CHARS = 100  # a longer one is cut
-# Chinese and Japanese share Han characters, so they are one script here, and so is all that Japanese is written in.
+# A longer word is split.
+MAX_WORD_CHARS = 100
+# Chinese and Japanese share Han characters, so all their scripts, kana and Bopomofo included, count as one script.
 CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\u30fc"
 SCRIPTS = (
     *("Latin", "Cyrillic", "Arabic", "Hangul", "Devanagari", "Greek", "Hebrew", "Thai", "Bengali", "Tamil"),
     *("Telugu", "Kannada", "Malayalam", "Gujarati", "Gurmukhi", "Oriya", "Sinhala", "Khmer", "Lao", "Myanmar"),
     *("Tibetan", "Georgian", "Armenian", "Ethiopic"),
 )
-# A formula without its marks is no prose.
+# Words of formulas that stand without marks are not prose.
 FUNCTIONS = frozenset(
     """sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt max min sup inf lim mod gcd lcm
     det ker dim""".split()  # noqa: SIM905
 )
-# Up to three Greek letters without accents, with no Greek word before or after them, such as αβγ or Δθ: symbols. In
-# Greek prose a word has neighbours.
+# One to three Greek letters without accents and without a Greek word beside them, such as αβγ or Δθ, are symbols:
+# a word in Greek prose has Greek neighbours.
 _GREEK_LETTER = "[\u0391-\u03a9\u03b1-\u03c9\u03d0-\u03d6\u03f0-\u03f5\u2126]"
 _GREEK_SYMBOLS = (
     rf"(?={_GREEK_LETTER})(?<!\p{{Greek}}\p{{M}}?['’\s]{{0,2}}){_GREEK_LETTER}{{1,3}}+"
@@ -67,11 +76,11 @@ UNSPACED = ("Thai", "Khmer", "Lao", "Myanmar", "Tibetan")
 
 
 def prose(text: str) -> str:
-    r"""The text without code blocks, inline code, LaTeX mathematics, addresses and tags.
+    r"""Remove code blocks, inline code, LaTeX mathematics, URLs and tags from a text.
 
-    Marks alone make no code: what stands in them and reads as prose is kept, or a policy would put its thoughts in
-    there. So are words of other scripts than Latin and Greek, such as comments in Chinese. A mark that nothing closes
-    is none.
+    Text that reads as prose is kept even inside code or formula marks, or a policy would hide its thoughts in code
+    blocks. Words in scripts other than Latin and Greek are kept as well, such as Chinese comments. An unclosed mark is
+    ignored.
 
     Examples:
         >>> prose(r"So $x = 4$ and `print(x)` shows \(x\).").split()
@@ -92,7 +101,7 @@ def _kept(text: str) -> Iterator[str]:
 
 
 def _marked(text: str) -> list[tuple[int, int]]:
-    """Where code and mathematics begin and end, with their marks, in order; they do not overlap."""
+    """Find the (start, end) spans of code and mathematics, marks included, sorted and without overlap."""
     marks = list(_MARK.finditer(text))
     last = {mark[0][:3] if mark[0][0] in "`~" else mark[0]: mark.start() for mark in marks}
     found: list[tuple[int, int]] = []
@@ -114,14 +123,14 @@ def _marked(text: str) -> list[tuple[int, int]]:
 
 
 def _append(found: list[tuple[int, int]], text: str, begins: int, ends: int) -> None:
-    """Add a piece; if nothing but space parts it from the one before, they are one: `$a$ $b$`."""
+    """Add a span, and merge it with the previous span if only white space lies between: `$a$ $b$`."""
     if found and begins - found[-1][1] <= MAX_GAP_CHARS and not text[found[-1][1] : begins].strip():
         begins = found.pop()[0]
     found.append((begins, ends))
 
 
 def _closer(token: str) -> str:
-    """What closes this mark; empty if it opens nothing."""
+    """Return the closing mark of an opening mark; empty if the mark opens nothing."""
     if token[:3] in ("```", "~~~"):
         return token
     return token.replace(r"\begin", r"\end") if token.startswith(r"\begin") else _CLOSERS.get(token, "")
@@ -132,7 +141,7 @@ def _opens(mark: re.Match[str]) -> bool:
 
 
 def _closes(mark: re.Match[str]) -> bool:
-    """Whether a dollar may close: no space before it, no digit after it, so that two prices are no formula."""
+    """Reject a closing dollar after a space or before a digit, so that two prices make no formula."""
     if mark[0] != "$":
         return True
     before, after = mark.string[mark.start() - 1], mark.string[mark.end() : mark.end() + 1]
@@ -140,7 +149,11 @@ def _closes(mark: re.Match[str]) -> bool:
 
 
 def _hidden(marked: str) -> str:
-    """What of code or mathematics counts as prose: all of it if it reads so, else its texts and its other scripts."""
+    r"""Return the prose inside a span of code or mathematics.
+
+    A span that reads as prose counts in full. In any other span, text in `\text{}` counts from `MIN_WORDS` words on,
+    and words in scripts other than Latin and Greek always count.
+    """
     plain = _COMMAND.sub(" ", _ENVIRONMENT.sub(" ", marked)).translate(_NO_MARKS).strip("\\[](){} \n")
     words = len(_WORD.findall(plain))
     in_runs = sum(len(_WORD.findall(run)) for run in _RUN.findall(plain))
@@ -156,13 +169,13 @@ def _hidden(marked: str) -> str:
 
 @dataclass(slots=True)
 class Passage:
-    """A piece of prose of one script: a few sentences, or those words of them.
+    """A passage of prose: the words of one script from one or a few sentences.
 
     Attributes:
         script: One of `SCRIPTS`, `CJK`, or `other`.
         words: The words, in order.
-        weight: How many words they are; where no spaces part words, an estimate.
-        chars: Their characters.
+        weight: The number of words; an estimate for scripts without spaces between words.
+        chars: The number of characters of all words.
     """
 
     script: str
@@ -176,7 +189,7 @@ class Passage:
 
 
 def passages(prose: str) -> list[Passage]:
-    """The words of a prose, by script, in passages of a sentence or more.
+    """Split prose into passages, each a sentence or more and restricted to words of one script.
 
     Examples:
         >>> [(passage.script, passage.text) for passage in passages("The price is 5, 也就是说。")]
@@ -204,7 +217,7 @@ def passages(prose: str) -> list[Passage]:
 
 
 def word_count(passages: Iterable[Passage], outside: Collection[str] = ()) -> float:
-    """How many words there are in other scripts than these.
+    """Count the words in scripts not listed in `outside`; all words by default.
 
     Examples:
         >>> found = passages("The price is 5, 也就是说。")
@@ -223,7 +236,7 @@ def _tokens(prose: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def _patterns() -> tuple[Any, Any, Any]:
-    # Python's own `re` knows no scripts; `regex` does, and transformers brings it. Imported when first needed.
+    # Python's `re` has no classes for scripts; `regex`, which transformers installs, has. It is imported at first use.
     regex = import_module("regex")
 
     more = MAX_WORD_CHARS - 1
@@ -232,13 +245,15 @@ def _patterns() -> tuple[Any, Any, Any]:
     groups.insert(0, rf"(?P<symbols>{_GREEK_SYMBOLS})")
     groups.append(rf"(?P<other>\p{{L}}[\p{{L}}\p{{M}}]{{0,{more}}}+)")
     groups.append(r"(?P<end>[.!?。！？।؟։\n])")
-    invisible = regex.compile(r"\p{Cf}+")  # such as a zero-width space in each word
-    common = regex.compile(r"(?=\p{L})\p{Common}")  # letters of no script that stand for others: the µ of µm
+    # Invisible characters, such as zero-width spaces, could split each word.
+    invisible = regex.compile(r"\p{Cf}+")
+    # Letters without a script stand for letters that have one, such as the µ of µm.
+    common = regex.compile(r"(?=\p{L})\p{Common}")
     return regex.compile("|".join(groups)), invisible, common
 
 
 def _weight(script: str, word: str) -> float:
-    """How many words a run of letters is; 0 for what is a symbol rather than a word."""
+    """Estimate the word count of a letter run; symbols such as `x`, `ABC` or `cos` count 0."""
     if script == "symbols":
         return 0.0
     if script == "CJK":
@@ -246,5 +261,5 @@ def _weight(script: str, word: str) -> float:
     if script in UNSPACED:
         return len(word) / 5
     if len(word) == 1 or (script == "Latin" and ((len(word) <= 4 and word.isupper()) or word in FUNCTIONS)):
-        return 0.0  # x, ABC, GCD, cos
+        return 0.0
     return 1.0 if len(word) <= 30 else len(word) / 6

@@ -1,6 +1,6 @@
-"""The one registry of verifiers: what a recipe's `verifier:` may name, beside a dotted import path.
+"""The registry of verifiers: the names that `verifier:` in a recipe accepts besides dotted import paths.
 
-A new verifier is one line in `SHIPPED`. Other packages register theirs by the entry point group `GROUP`.
+To add a verifier, add one line to `SHIPPED`. Other packages register verifiers in the entry point group `GROUP`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trl_grpo_ext.support.text import did_you_mean
 GROUP = "trl_grpo_ext.verifiers"
 PACKAGE = "trl_grpo_ext.rewards"
 
-# A recipe's name: the module in this package, the class, and the ready instance if it needs no arguments and no extra.
+# Name in recipes -> module in this package, class, and ready instance if the class needs neither arguments nor extras.
 SHIPPED: Mapping[str, tuple[str, ...]] = {
     "all_of": ("compositions", "AllOf"),
     "any_of": ("compositions", "AnyOf"),
@@ -58,32 +58,32 @@ GONE = {
 
 
 def exports() -> dict[str, str]:
-    """By the name that `trl_grpo_ext.rewards` exports, the module that has it. Nothing is imported.
+    """Map each name exported by `trl_grpo_ext.rewards` to its module, without importing anything.
 
-    Every verifier may have a ready instance, called `<name>_reward`; one that needs an extra can be had, and is not
-    listed.
+    The map has `<name>_reward` for every verifier, although only some have a ready instance: `language_reward` needs an
+    extra, so `SHIPPED` does not list it, but it can be imported.
     """
     instances = {f"{name}_reward": module for name, (module, *_) in SHIPPED.items()}
     return instances | {export: module for module, *names in SHIPPED.values() for export in names}
 
 
 def verifier_names() -> list[str]:
-    """The names that a recipe may use, those of other packages included. Nothing is imported."""
+    """List the verifier names for recipes, including names from other packages, without importing anything."""
     return sorted({*SHIPPED, *entry_points.registered_names(GROUP)})
 
 
 def claims_on(name: str) -> list[str]:
-    """The import paths that are registered under a name, each with its package if that is another one."""
+    """List the import paths registered under a name, each with its package unless the package is ours."""
     shipped = [f"{PACKAGE}.{SHIPPED[name][1]}"] if name in SHIPPED else []
     return [*shipped, *entry_points.claims_on(GROUP, name)]
 
 
 def find_verifier(name: str) -> object:
-    """What is registered under a name: a verifier, or a class of them.
+    """Load the verifier, or verifier class, registered under a name.
 
     Raises:
-        ValueError: for an unknown name, for one that two packages claim, or if the package that has it cannot be
-            imported. A broken package is no matter as long as its verifier is not named.
+        ValueError: for an unknown name, for a name that two packages claim, or if the package cannot be imported. A
+            broken package raises only if its own verifier is named.
 
     Examples:
         >>> find_verifier("math").__name__
@@ -105,25 +105,27 @@ def find_verifier(name: str) -> object:
 
 
 def _short(name: str) -> str:
-    """A shipped verifier's name for recipes, where it is called as in Python."""
+    """Translate a Python name of a shipped verifier to its recipe name: `MathVerifier` to `math`."""
     return next((short for short, (_, *names) in SHIPPED.items() if name in (*names, f"{short}_reward")), name)
 
 
 def import_named(name: str) -> object:
-    """What `module:attribute` or `module.attribute` names; modules in the current folder count.
+    """Import an object by `module:attribute` or `module.attribute`; modules in the current folder are found too.
 
     Raises:
-        ValueError: for what cannot be imported, or is not there.
+        ValueError: if the import fails, or the module lacks the attribute.
     """
     module_name, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     here = str(Path.cwd())
-    if here not in sys.path:  # behind Python's own library: a `random.py` of the user's is not to replace that
+    if here not in sys.path:
+        # Insert after Python's standard library, so that a user's `random.py` cannot replace the standard module.
         library = sysconfig.get_path("stdlib")
         own = [place for place, folder in enumerate(sys.path) if folder in (library, f"{library}/lib-dynload")]
         sys.path.insert(own[-1] + 1 if own else 0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # the module is the user's, and may fail in any way
+    except Exception as error:
+        # The user's module may raise anything.
         is_here = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
         where = f" Modules of your own are looked for in the current folder, {here}." if is_here else ""
         raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.{where}") from None

@@ -1,4 +1,4 @@
-"""Repeated token n-grams: within a completion, and between the completions of a group."""
+"""Reward terms on repeated token n-grams: within a completion, and between the completions of a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUBJECTS = ("tokens", "answer")
 
 
 def ngrams(tokens: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
-    """Every run of `size` tokens, 1 or more, in order; none of fewer tokens.
+    """Yield each n-gram, a run of `size` (1 or more) consecutive tokens, in order; nothing for a shorter sequence.
 
     Examples:
         >>> list(ngrams([5, 6, 7], 2))
@@ -30,7 +30,7 @@ def ngrams(tokens: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
 
 
 def repeated_share(tokens: Sequence[int], size: int) -> float:
-    """The share of n-grams that repeat an earlier one, in [0, 1); 0 for fewer tokens than one n-gram has.
+    """Compute the share of n-grams, in [0, 1), that repeat an earlier n-gram; 0 for fewer than `size` tokens.
 
     Args:
         tokens: Token ids.
@@ -46,15 +46,16 @@ def repeated_share(tokens: Sequence[int], size: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RepetitionVerifier(Verifier):
-    """Punishes a completion for the share of its token n-grams that it has said before.
+    """Penalizes a completion in proportion to its share of repeated token n-grams.
 
-    Loops are how a policy fills a length that is rewarded. The formula is that of TRL's
-    `get_repetition_penalty_reward`. Honest text repeats some n-grams too, a program or a long calculation most of all:
-    watch the term as a shadow, of weight 0, before you train on it, or take longer n-grams.
+    A policy with a length reward fills the length with loops. The formula equals TRL's
+    `get_repetition_penalty_reward`, applied to token ids. Honest text repeats some n-grams too, above all a program or
+    a long calculation: watch the term with weight 0 before training on it, or use longer n-grams. Tokens that tools
+    returned count like the model's own tokens.
 
     Args:
         ngram_size: Tokens in an n-gram, 1 or more. A completion with fewer tokens scores 0.
-        max_penalty: The score of a completion that only repeats itself, 0 or less.
+        max_penalty: The score approached by a completion of nothing but repetitions, 0 or less.
         name: The metric key.
 
     | tokens, with `ngram_size=2` | score | reason |
@@ -65,7 +66,7 @@ class RepetitionVerifier(Verifier):
     | unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
 
     Raises:
-        ValueError: for an `ngram_size` below 1, or a `max_penalty` above 0.
+        ValueError: for an `ngram_size` that is not a whole number of 1 or more, or a `max_penalty` above 0.
 
     Examples:
         >>> RepetitionVerifier(ngram_size=2)(["a b c d", "e e e e e"], completion_ids=[[1, 2, 3, 4], [5] * 5])
@@ -99,23 +100,23 @@ repetition_reward = RepetitionVerifier(name="repetition_reward")
 
 @dataclass(frozen=True, kw_only=True)
 class DiversityVerifier(GroupVerifier):
-    """Scores the share of a completion that the other completions of its group do not have.
+    """Scores novelty: the share of a completion's n-grams missing from the group's other completions.
 
-    For a policy that has stopped exploring: eight times the same text teach nothing. Each distinct n-gram of a
-    completion counts with the share of the others that lack it, so copies of one another score 0, and texts that have
-    no n-gram in common score 1. The time is linear in the tokens of the group.
+    Use it for a policy that no longer explores: eight copies of one text teach nothing. Each distinct n-gram of a
+    completion counts with the share of the other completions that lack it. So identical completions score 0, and
+    completions without a common n-gram score 1. Tokens that tools returned count like the model's own tokens. The time
+    is linear in the tokens of the group.
 
-    **Gibberish scores 1**, as does a change of language, and whoever says more than the others has more that they
-    lack. Gate the term on accuracy, so that it compares the right completions, and chooses between ways to the same
-    answer; keep its weight small, and put a `LanguageVerifier` and a bound on the length beside it. Without a gate it
-    is a reward for noise.
+    **Gibberish scores 1**, and so does a change of language; a longer completion tends to have more unshared n-grams.
+    Gate the term on accuracy, so that it compares only correct completions and rewards different ways to the answer.
+    Keep its weight small, and add a `LanguageVerifier` and a length bound. Without a gate the term rewards noise.
 
     Args:
-        of: What is compared. `"tokens"`: n-grams of `completion_ids`. `"answer"`: the final answer as text, found after
-            the thinking, to reward answers that few give; a guess is as good as any other, so don't gate this one on
-            accuracy, where all answers are the same, but keep it a shadow or a small weight.
+        of: The compared features. `"tokens"`: n-grams of `completion_ids`. `"answer"`: the final answer as text, found
+            after the thinking, to reward rare answers. Random guesses score as well as reasoning here, so use weight 0
+            or a small weight, and no accuracy gate: all correct answers are equal.
         ngram_size: Tokens in an n-gram, 1 or more. A shorter completion is one n-gram.
-        mode: Which rule finds the answer; see `MathVerifier`.
+        mode: The rule that finds the final answer; see `MathVerifier`.
         name: The metric key.
 
     | completion | score | reason |
@@ -124,12 +125,12 @@ class DiversityVerifier(GroupVerifier):
     | shares a quarter of its n-grams with all the others | 0.75 | |
     | the same as all the others | 0 | `same_as_others` |
     | of no tokens | 0 | `empty` |
-    | the only one in its group, or the only one that passes the gate | 0.5 | `no_others` |
+    | alone in its group, or alone in passing the gate | 0.5 | `no_others` |
     | without an answer, `of="answer"` | 0 | `no_answer`, `unclosed_think`, ... |
     | its tokens are unknown (`completion_ids` is None) | none, the grader's fault | `tokens_unknown` |
 
     Raises:
-        ValueError: for settings that cannot be.
+        ValueError: for an unknown `of` or `mode`, or an `ngram_size` below 1.
 
     Examples:
         >>> ids = {"a": [1, 2, 3], "b": [1, 2, 3], "c": [4, 5, 6]}
@@ -160,7 +161,7 @@ class DiversityVerifier(GroupVerifier):
         ]
 
     def _features(self, sample: Sample) -> set[Hashable] | Verdict:
-        """What is compared of a completion, or the verdict where there is nothing."""
+        """Return the features to compare, n-gram hashes or the final answer, or a verdict if the sample has none."""
         if self.of == "answer":
             answer = math_answer(sample.text, prefill=sample.prefill, mode=self.mode)
             if answer.problem:
@@ -171,7 +172,7 @@ class DiversityVerifier(GroupVerifier):
         if not len(sample.completion_ids):
             return unreadable("empty")
         tokens = [int(token) for token in sample.completion_ids]
-        # As hashes, which take a fraction of the memory; fewer tokens are one n-gram.
+        # Hashes take a fraction of the memory of tuples. A completion shorter than `ngram_size` is one n-gram.
         return set(map(hash, ngrams(tokens, min(self.ngram_size, len(tokens)))))
 
 
@@ -183,4 +184,4 @@ def _verdict(features: set[Hashable], holders: Counter[Hashable], others: int) -
 
 
 diversity_reward = DiversityVerifier(name="diversity_reward")
-"""`DiversityVerifier` with its defaults, ready for a `RewardMix`; plain TRL cannot tell it the groups."""
+"""`DiversityVerifier` with its defaults, ready for a `RewardMix`; plain TRL does not pass the groups."""

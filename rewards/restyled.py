@@ -1,7 +1,7 @@
-r"""Right answers in another form that means the same, and answers that surely differ: what a verifier is tested with.
+r"""Test inputs for math verifiers: correct answers rewritten in equivalent forms, and golds that surely differ.
 
-Only forms that `docs/math.md` calls the same are made. It is not a list of all that are the same: what a verifier
-turns down here, it turns down in a run, and it may turn down more.
+Every rewriting is a form that `docs/math.md` calls equivalent. The list is not complete: a verifier that rejects a
+rewriting here also rejects it in a run, and may reject further equivalent forms.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _INTEGER, _DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)"), re.compile(r"-?(?:0|[1-9]\
 _SLASH, _FRACTION = re.compile(r"(-?)(\d+)/(\d+)"), re.compile(r"(-?)\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 _NUMBERS = (_INTEGER, _DECIMAL, _SLASH, _FRACTION)
 _WORD = re.compile(r"[A-Za-z]{3,}(?: [A-Za-z]{2,})*|[A-Z]")
-# What dollars may enclose: numbers, letters by themselves and signs, or what has a LaTeX command. They mean nothing
-# around an address such as 10.0.0.7, a date, or a number with its unit, so a verifier may refuse them there.
+# Text that dollars may enclose: numbers, single letters and signs, or text with a LaTeX command. A verifier may refuse
+# dollars around an IP address such as 10.0.0.7, a date, or a number with a unit.
 _IN_MATHEMATICS = re.compile(
     r"(?!\d+-\d+-\d+\Z)(?:\d*\.?\d++(?!\.?\d)|(?<![A-Za-z])[A-Za-z](?![A-Za-z])|[-+*/^_=<>()\[\]{},|!%\s])++"
 )
@@ -39,7 +39,7 @@ def _swapped_fraction(answer: str) -> str:
     return rf"{slash[1]}\frac{{{slash[2]}}}{{{slash[3]}}}" if slash else _FRACTION.sub(r"\1\2/\3", answer)
 
 
-# A form by its name: what becomes of an answer, which is the same answer where the form does not apply.
+# Form name -> rewriting of an answer. A rewriting returns the answer unchanged if the form does not apply.
 VALUES: dict[str, Callable[[str], str]] = {
     "point_zero": lambda said: f"{said}.0" if _INTEGER.fullmatch(said) else said,
     "thousands": lambda said: f"{int(said):,}" if _INTEGER.fullmatch(said) and len(said) < 20 else said,
@@ -73,22 +73,24 @@ def _is_mathematics(said: str) -> bool:
 
 
 _BOX = "\\boxed{"
-MARK_CHARS = 60  # no mark before an answer is longer
+# No mark before an answer is longer.
+MARK_CHARS = 60
 _OPENED = re.compile(r"(?:\\boxed\{|<answer>|####\s*|answer(?:\s+is|:)\**\s*\$?)\s*\Z", re.IGNORECASE)
 _CLOSED = re.compile(r"\s*+(?:\}|</answer>|\$?[.*]*\s*\Z)", re.IGNORECASE)
-_MARK = re.compile(r"boxed|answer|####|</think>", re.IGNORECASE)  # which may say something else
+# A further mark in the text may state another answer.
+_MARK = re.compile(r"boxed|answer|####|</think>", re.IGNORECASE)
 _BEGUN = re.compile(r"(?:\\\[|\$\$?|\\\(|\*\*)\s*\Z")
 
 
 def restyled(text: str, answer: str, *, concludes: bool = True) -> Iterator[tuple[str, str]]:
-    r"""Completions that give an answer in another form, each with the form's name; none where the answer is not marked.
+    r"""Yield the form's name and the completion with its answer rewritten in this form; nothing for an unmarked answer.
 
-    It takes time linear in the length of the text, which runs in the trainer's process.
+    The time is linear in the length of the text, since the function runs in the trainer's process.
 
     Args:
         text: A completion.
-        answer: What a verifier has found there.
-        concludes: Whether the conclusion, too, may take another form; otherwise its mark stays.
+        answer: The answer that a verifier found in the completion.
+        concludes: Also rewrite the concluding sentence; if False, the mark of the answer stays.
 
     Examples:
         >>> [text for _, text in restyled(r"So \boxed{5}", "5")][:3]
@@ -110,24 +112,26 @@ def restyled(text: str, answer: str, *, concludes: bool = True) -> Iterator[tupl
 
 
 def _is_open(text: str) -> bool:
-    """Whether mathematics has begun and not ended."""
+    """Detect an unclosed formula: an odd number of dollars, or unequal numbers of opening and closing marks."""
     pairs = (("\\[", "\\]"), ("\\(", "\\)"), ("\\begin", "\\end"))
     return text.count("$") % 2 == 1 or any(text.count(one) != text.count(other) for one, other in pairs)
 
 
 def is_surely(answer: str, gold: object) -> bool:
-    """Whether an answer is what the gold has, but for blanks and sizes: no verifier is needed to say so."""
+    """Compare answer and gold texts, up to blanks, dollars, bracket sizes and a final full stop."""
     return _plain(answer) in map(_plain, gold_texts(gold))
 
 
 def surely_differ(one: object, other: object, absolute: float = 0.0, relative: float = 0.0) -> bool:
-    r"""Whether no gold of one row is a gold of another: other numbers, or texts of which none holds the other.
+    r"""Test that two gold cells share no gold: every pair of golds differs, as numbers or as texts.
+
+    Two texts differ if neither contains the other.
 
     Args:
-        one: A cell with golds.
-        other: Another.
-        absolute: How far apart numbers may be that are still the same.
-        relative: The same as a share of them; a thousandth at least.
+        one: The gold cell of the first row.
+        other: The gold cell of the second row.
+        absolute: The largest difference of equal numbers.
+        relative: The largest difference of equal numbers as a share of the second number; at least 0.001 is used.
 
     Examples:
         >>> surely_differ("5", "6"), surely_differ(r"\frac{1}{2}", "0.5"), surely_differ("B", "(B) Rome")

@@ -1,4 +1,4 @@
-"""Did a completion call its tools as it should? Of the messages, whatever the answer is."""
+"""Reward correct tool calls, judged by the messages of a completion, regardless of the answer."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from trl_grpo_ext.protocol import Verifier, is_whole_number
 from trl_grpo_ext.sample import Message, Sample, content_text
 from trl_grpo_ext.verdict import Status, Verdict
 
-# As TRL tells the model that a call has failed.
+# The text with which TRL reports a failed call to the model.
 _ERROR = re.compile(r"\{'error': (['\"]).*\1\}", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCallsVerifier(Verifier):
-    """Whether calls parse and succeed, and what else is asked of them.
+    """Checks that tool calls parse and succeed, and meet further optional conditions.
 
-    It says nothing of the answer: a model that calls well and answers wrong earns all of it. Give it a small weight, or
-    the answer as its gate.
+    The answer is not judged: a model with good calls and a wrong answer gets full score. Give the term a small weight,
+    or gate it on the answer.
 
     Args:
-        failed: How many calls may fail, None for any number. A call fails if there is no such tool, or if it raises or
+        failed: The most calls that may fail; None for any number. A call fails if the tool does not exist, raises or
             hangs.
-        at_most: How many calls there may be, None for any number.
-        must_use: The tools of which each has to be called once at least, without an error.
-        own_answer: Whether the answer has to be there, and be more than the result of a call.
-        marker: How the model's template begins a call. In a text, it is a call that could not be parsed.
+        at_most: The most calls; None for any number.
+        must_use: Tools that must each be called successfully at least once.
+        own_answer: Require a nonempty answer that is not a copy of a call's result.
+        marker: The text with which the model's template begins a call. In an assistant message, the marker reveals a
+            call that could not be parsed.
         name: The metric key.
 
     | completion | verdict | reason |
@@ -41,7 +42,7 @@ class ToolCallsVerifier(Verifier):
     | an answer that is the result of a call, with `own_answer` | INCORRECT, 0 | `copied_result` |
 
     Raises:
-        ValueError: for a number below 0, a text in the place of a list of tools, or an empty marker.
+        ValueError: for a number below 0, a text instead of a list of tools, or an empty marker.
 
     Examples:
         >>> call = {"type": "function", "function": {"name": "add", "arguments": {"a": 40, "b": 2}}}
@@ -95,7 +96,7 @@ class ToolCallsVerifier(Verifier):
 
 
 def has_failed(result: Message) -> bool:
-    """Whether the message of a tool tells an error, in the way in which TRL tells it.
+    """Detect TRL's error text in a tool message.
 
     Examples:
         >>> has_failed({"role": "tool", "name": "add", "content": "{'error': 'no server'}"})

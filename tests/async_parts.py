@@ -1,4 +1,4 @@
-"""What a rollout loop of AsyncGRPO needs: a stand-in for vLLM's server, and environments that a child finds."""
+"""Parts for AsyncGRPO's rollout loop: a stand-in for vLLM's server, verifiers, and importable environments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trl_grpo_ext import Blame, Sample, Status, Verdict, verifier
 
 @contextmanager
 def vllm_server(tokenizer: Any, says: Sequence[str]) -> Iterator[str]:
-    """A server that answers each request with the next of some texts; gives its address."""
+    """Serve the texts `says` in turn, one per request, and yield the server's address."""
     texts, lock = itertools.cycle(says), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -67,7 +67,7 @@ def always_fails(sample: Sample) -> bool:
 
 
 class Game:
-    """Is won by the second rollout of each four; the third fails, and the fourth cannot be reset."""
+    """An environment with planted outcomes: of every four rollouts, lost, won, failed reward, failed reset."""
 
     made = 0
 
@@ -93,7 +93,7 @@ class Down(Game):
 
 
 class Waiting(Game):
-    """Asks for its reward on the loop of the worker."""
+    """An environment with an async `get_reward`, awaited on the worker's event loop."""
 
     def reset(self, **_: Any) -> None:
         self.turn = 0

@@ -1,7 +1,7 @@
-"""The browser that tests open pages in; without one they are skipped, and the end of the test run says so.
+"""Start a browser for tests of pages; without a browser these tests are skipped, and the test summary says so.
 
-`CHROMIUM` names the browser; without it one on the PATH is taken, then playwright's own. Where `CI` or `CHROMIUM` is
-set, a browser that cannot be started is a failure.
+`CHROMIUM` is the path of the browser; by default a browser on the PATH is used, then playwright's own. If `CI` or
+`CHROMIUM` is set, a browser that does not start is a failure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-NO_BROWSER = "no browser"  # how the reason of a skip begins, by which the summary finds it
+# The start of the skip reason, by which the summary finds skipped tests.
+NO_BROWSER = "no browser"
 ADVICE = (
     "The pages of the report and the lab were not opened: there is no browser. To get one, run\n"
     "`apt-get install chromium` or `.venv/bin/playwright install chromium`, or set CHROMIUM to the path of one."
@@ -24,7 +25,7 @@ ADVICE = (
 
 @contextmanager
 def open_browser() -> Iterator[Any]:
-    """Chromium, without a window, for as long as the `with` block lasts."""
+    """Run headless Chromium during the `with` block."""
     from playwright import sync_api
 
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)

@@ -1,4 +1,4 @@
-"""Processes that a test looks at, and that may end meanwhile."""
+"""Inspect child processes, which may end at any time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import psutil
 
 
 def command_of(process: psutil.Process) -> str:
-    """The command line of a process; empty for one that has ended, of which psutil knows none."""
+    """Return the command line of a process; empty for an ended process."""
     try:
         return " ".join(process.cmdline())
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""The command line in this process: seconds less than in one of its own, which would import torch first."""
+"""Run the command line in this process, which saves seconds of importing torch in a new process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Said:
 
 @contextmanager
 def same_environment() -> Iterator[None]:
-    """Undo what the block does to the environment; a recipe may set some of it."""
+    """Restore environment variables after the block, since a recipe may set some."""
     before = dict(os.environ)
     try:
         yield
@@ -30,11 +30,12 @@ def same_environment() -> Iterator[None]:
 
 
 def run_here(*arguments: str, cwd: Path, expect: int = 0, encoding: str = "utf-8") -> Said:
-    """What `trl-grpo-ext` says to these arguments in this folder, having ended with the expected status."""
-    # Files, as programs have them: vLLM asks what it prints to for its descriptor.
+    """Run `trl-grpo-ext` with these arguments in a folder, assert its exit status, and return its output."""
+    # Real files, since vLLM asks stdout for its file descriptor.
     with (
         TemporaryFile("w+", encoding=encoding, newline="") as out,
-        TemporaryFile("w+", encoding=encoding, newline="", errors="backslashreplace") as err,  # as Python's own is
+        # Python's own stderr replaces characters in the same way.
+        TemporaryFile("w+", encoding=encoding, newline="", errors="backslashreplace") as err,
     ):
         with chdir(cwd), same_environment(), redirect_stdout(out), redirect_stderr(err):
             try:

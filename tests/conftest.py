@@ -1,10 +1,10 @@
-"""What every test shares: no network, one thread, and a real trainer on the bundled model."""
+"""Fixtures and settings for all tests: no network, one thread, and a real trainer on the bundled model."""
 
 from __future__ import annotations
 
 import os
 
-# Before any import of torch or datasets, which read these once.
+# Set before torch and datasets are imported, which read these variables once.
 os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from trl_grpo_ext.assets import resolve
 
-# A busy machine is slow, which is no fault of the code. `make test` takes the profile with fewer examples.
+# A slow example on a busy machine is no fault of the code. `make test` uses the profile with fewer examples.
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
 settings.load_profile("thorough")
@@ -29,7 +29,7 @@ settings.load_profile("thorough")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Leave what is imported out of all garbage collections: Accelerate's, one a training, took half a second."""
+    """Exclude imported modules from garbage collection: Accelerate's collection took half a second per training."""
     gc.disable()
     result = yield
     gc.freeze()
@@ -39,7 +39,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say at the end what was left out for want of a browser, and what to do about it."""
+    """Report tests skipped for lack of a browser, with advice."""
     skipped = terminalreporter.stats.get("skipped", [])
     if any(NO_BROWSER in str(report.longrepr) for report in skipped):
         terminalreporter.section("pictures not tested", yellow=True)
@@ -48,9 +48,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
-    """Makes a folder once a test run, whichever of its processes asks first; tests read it and leave it as it is.
+    """Make a folder once per test run, in the first process that asks; tests may only read the folder.
 
-    The others wait until it is there. A folder whose maker has failed is made again for whoever asks next.
+    Other processes wait until the folder is complete. If `make` fails, the next request makes the folder again.
     """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -70,7 +70,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_wait_for_the_disk() -> Iterator[None]:
-    """What a machine that loses its power leaves is not tested; on some disks each file written takes milliseconds."""
+    """Disable `os.fsync`: no test loses power, and on some disks each sync takes milliseconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda descriptor: None)
         yield
@@ -78,13 +78,13 @@ def _no_wait_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny_model() -> str:
-    """The folder of the bundled model."""
+    """Return the folder of the bundled model."""
     return resolve("bundled:tiny_reasoner")
 
 
 @pytest.fixture(scope="session")
 def sums() -> Any:
-    """The bundled data: columns `prompt` (a conversation) and `solution`, splits `train` and `test`."""
+    """Load the bundled data: columns `prompt` (a conversation) and `solution`, splits `train` and `test`."""
     from datasets import load_dataset
 
     return load_dataset(resolve("bundled:sums"))
@@ -92,23 +92,24 @@ def sums() -> Any:
 
 @pytest.fixture
 def no_cached_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have `load_dataset` read what is there: it takes folders with the same name and card for the same dataset."""
+    """Give `load_dataset` an empty cache: it would take two folders with equal name and card for one dataset."""
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))  # of a process that is started
+    # For processes that the test starts.
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
 def any_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever CPU time a worker gets counts as having used up its deadline, so that other processes change nothing.
+    """Count any CPU time of a worker as a used-up deadline, so that a busy machine changes no verdict.
 
-    For tests of what becomes of answers that compute for ever; test_workers.py has those of a worker that is starved.
+    Use it in tests of answers that compute forever; test_workers.py tests workers that get too little CPU time.
     """
     monkeypatch.setattr("trl_grpo_ext.workers.worker.BUSY_SHARE", 0.01)
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Callable[..., Any]:
-    """Makes a small `VerifiedGRPOConfig` for a CPU: two prompts of four completions, two steps."""
+    """Make a small `VerifiedGRPOConfig` for a CPU: two prompts with four completions each, two steps."""
     import torch
 
     from trl_grpo_ext import VerifiedGRPOConfig
@@ -130,7 +131,8 @@ def config(tmp_path: Path) -> Callable[..., Any]:
             "save_strategy": "no",
             "logging_steps": 1,
             "disable_tqdm": True,
-            "write_report": False,  # a second a test
+            # Writing the report takes a second per test.
+            "write_report": False,
         }
         return VerifiedGRPOConfig(**(settings | changes))
 

@@ -1,6 +1,6 @@
-"""The cases of the diagnosis: simulated runs, and what a practitioner would want to be told of each.
+"""Diagnosis cases: simulated runs, each with the finding that a practitioner would want.
 
-They were written from the issue and the list of codes, by someone who had not read the checks.
+The author wrote the cases from the issue and the list of codes, without reading the checks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from worse_runs import RUNS as WORSE_RUNS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Severity
 
-FAULTY = WORSE_RUNS | FAULTY_RUNS | WIRING_RUNS  # by the kind of fault
+# Kind of fault -> case name -> case.
+FAULTY = WORSE_RUNS | FAULTY_RUNS | WIRING_RUNS
 HEALTHY = healthy_runs.RUNS | healthy_rewards.RUNS
 CASES: dict[str, Case] = {name: case for kind in (*FAULTY.values(), HEALTHY) for name, case in kind.items()}
 
 
 @dataclass(frozen=True)
 class Said:
-    """A case, and what was said of it."""
+    """A case with its diagnosis."""
 
     name: str
     diagnosis: Diagnosis
@@ -37,7 +38,7 @@ class Said:
 
     @property
     def is_right(self) -> bool:
-        """Whether a fault is named as expected, or nothing above information was told of a healthy run."""
+        """True if the first cause is as expected, or a healthy run has no finding above information."""
         if not self.case.expected:
             return all(finding.severity is Severity.INFO for finding in self.diagnosis.findings)
         first = [cause.code for cause in self.diagnosis.causes[:1]]
@@ -45,10 +46,10 @@ class Said:
 
 
 def events_of(name: str) -> Iterator[Event]:
-    """Scorecards, of training and evaluation, and (step, logs), in order; the same every time."""
+    """Yield a case's scorecards (training and evaluation) and (step, logs) pairs in order, deterministically."""
     return simulate(name, CASES[name].run)
 
 
 def diagnosed(name: str) -> Said:
-    """What is said of a case."""
+    """Diagnose a case by name."""
     return Said(name, diagnosis_of(events_of(name), CASES[name].run.settings))

@@ -1,8 +1,8 @@
-"""A simulator of training runs: a described run in, its events out, in the order in which a trainer has them.
+"""Simulate training runs: turn a run's description into its events, in a trainer's order.
 
-Nothing is trained. A curve says how likely a completion is right at each step, and the batches are drawn from it:
-binomial by prompt, prompts of different difficulty, groups of siblings, noise in all logs. The same run is drawn from
-the same name every time.
+Nothing is trained. A curve gives the probability of a correct completion at each step, and batches are drawn from it:
+binomial per prompt, with prompts of different difficulty, groups of siblings, and noise in all logs. Equal names
+draw equal runs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.verdict import as_verdict
 
-Logged = tuple[int, dict[str, float]]  # the step, and what TRL logs there
+# (step, TRL's logs of the step)
+Logged = tuple[int, dict[str, float]]
 Event = Scorecard | Logged
 
-LAST_OF_STEP = ("learning_rate", "grad_norm", "num_tokens", "epoch")  # logged as they are now, not as a mean
+# TRL logs the current values of these names, not means over the logging interval.
+LAST_OF_STEP = ("learning_rate", "grad_norm", "num_tokens", "epoch")
 CLIP_RATIOS = ("low_mean", "low_min", "high_mean", "high_max", "region_mean")
-STEP_TIME = 11.0  # seconds
+# In seconds.
+STEP_TIME = 11.0
 
 
 class _Told(Verifier):
-    """A verifier that is told its verdicts, by sample, so that the rows stay those of a dataset."""
+    """A verifier with planted verdicts per sample, so that dataset rows need no planted columns."""
 
     def __init__(self) -> None:
         self.told: dict[int, Verdict] = {}
@@ -44,7 +47,7 @@ class _Told(Verifier):
 
 
 def simulate(name: str, run: Run) -> Iterator[Event]:
-    """The events of a run: batches of training and of evaluation as scorecards, and what is logged after each step."""
+    """Simulate a run: yield training and evaluation batches as scorecards, and the logs after each step."""
     return _Simulation(run, Random(zlib.crc32(name.encode()))).events()
 
 
@@ -78,7 +81,7 @@ class _Simulation:
                 yield from self.evaluate(step + 1)
 
     def evaluate(self, step: int) -> Iterator[Event]:
-        """The same 32 prompts every time, in two batches, and TRL's log of them."""
+        """Evaluate 32 fixed prompts in two batches, and yield TRL's log of the evaluation."""
         cards = [self.batch(step, range(10_000 + begin, 10_016 + begin), mode="eval") for begin in (0, 16)]
         yield from cards
         both = [self.of_batch(card) for card in cards]
@@ -153,7 +156,7 @@ class _Simulation:
         )
 
     def of_update(self, step: int, card: Scorecard) -> dict[str, float]:
-        """What TRL logs of an update; `Run.logs` has the last word."""
+        """Make TRL's logs of an update; entries of `Run.logs` override them."""
         live, settings = float(np.mean(card.live)), self.settings
         score = fmean(one.score or 0.0 for one in card.primary if one is not None) if any(card.primary) else 0.0
         clipped = dict.fromkeys([f"clip_ratio/{name}" for name in CLIP_RATIOS], 0.0)
@@ -179,7 +182,7 @@ class _Simulation:
         }
 
     def of_batch(self, card: Scorecard) -> dict[str, float]:
-        """What TRL logs of a batch."""
+        """Make TRL's logs of a batch."""
         lengths = [float(length) for length in card.tokens]
         ended = [length for length, one in zip(lengths, card.samples, strict=True) if not one.truncated]
         self.tokens_seen += int(sum(lengths)) + 20 * len(card)
@@ -206,12 +209,12 @@ class _Simulation:
 
 @dataclass(frozen=True)
 class Case:
-    """A run and what should be said of it.
+    """A run with its expected diagnosis.
 
     Attributes:
-        story: What happens, as a practitioner would tell it.
-        expected: The codes that are right; none for a run about which nothing above information should be said.
-        says: What the sentence must contain, in lower case, all of them; `a|b` is either.
+        story: The events of the run in a practitioner's words.
+        expected: The accepted codes of the first cause; empty for a healthy run, without a finding above information.
+        says: Parts that the diagnosis sentence must contain, in lower case; `a|b` accepts either.
     """
 
     story: str
@@ -221,6 +224,6 @@ class Case:
     says: tuple[str, ...] = ()
 
     def missing(self, sentence: str) -> list[str]:
-        """Which of `says` a sentence lacks."""
+        """List the entries of `says` missing in a sentence."""
         said = sentence.lower()
         return [words for words in self.says if not any(word in said for word in words.split("|"))]

@@ -1,4 +1,4 @@
-"""What a run with environments needs: an environment that scores itself, and a template that renders tool calls."""
+"""Parts of runs with environments: an environment with rewards, and a chat template with tool calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ scored_by_environments = pytest.mark.skipif(
 
 
 class Counting:
-    """An environment that scores itself: 0, 1, 0, 1, ... by the order in which the environments were made."""
+    """An environment with the rewards 0, 1, 0, 1, ... in order of creation."""
 
     made = 0
 
@@ -34,7 +34,7 @@ class Counting:
 
 
 def tool_tokenizer(model: str) -> Any:
-    """The bundled tokenizer, with a template that can render tool calls, as TRL asks of models with environments."""
+    """Load the bundled tokenizer with a template for tool calls, which TRL requires for environments."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -55,12 +55,12 @@ def tool_tokenizer(model: str) -> Any:
 
 
 def call(name: str, **arguments: Any) -> str:
-    """A turn in which the model calls a tool."""
+    """Write the model's turn that calls a tool."""
     return f"<call>{json.dumps({'name': name, 'arguments': arguments})}</call>"
 
 
 class Scripted(VerifiedGRPOTrainer):
-    """TRL's tool loop with a model that says what stands in `says`, a turn each, and its last turn again."""
+    """A trainer whose model writes the texts `says`, one per turn, then repeats the last text."""
 
     says: Sequence[str] = (call("add", a=40, b=2), "42")
 

@@ -1,4 +1,4 @@
-"""One rank of two, started by test_environments_ranks.py: environments that fail on some ranks, or on all."""
+"""Run one rank of two, for test_environments_ranks.py: environments fail on some or all ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trl_grpo_ext.rewards import EnvironmentReward
 
 
 class Refusing:
-    """An environment that cannot be reset on the ranks that are named."""
+    """An environment whose `reset` fails on the given ranks."""
 
     ranks = ""
 

@@ -1,4 +1,4 @@
-"""Simulated runs in which something is wrong with the terms of the reward, a verifier, or what programs are called."""
+"""Simulated runs with faulty reward terms, verifiers or tests of programs."""
 
 from __future__ import annotations
 

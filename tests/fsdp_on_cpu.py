@@ -1,4 +1,4 @@
-"""One rank of a command under FSDP2 on a CPU, which accelerate would quietly train as DDP; for test_fsdp.py."""
+"""Run one rank of a command under FSDP2 on a CPU, for test_fsdp.py; accelerate alone would silently use DDP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _init = PartialState.__init__
 
 
 def _prepare(self: Any, *_: Any, **__: Any) -> tuple[str, DistributedType]:
-    return "gloo", DistributedType.MULTI_GPU  # for which alone accelerate looks whether FSDP is asked for
+    # Accelerate reads the FSDP setting only for this type.
+    return "gloo", DistributedType.MULTI_GPU
 
 
 def _as_accelerator(self: Any, cpu: bool = False, **settings: Any) -> None:

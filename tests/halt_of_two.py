@@ -1,4 +1,4 @@
-"""One rank of two, started by test_diagnose.py: a grader that fails, on a run that should halt on it."""
+"""Run one rank of two, for test_diagnose.py: a failing grader should halt the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated runs that are sound: several terms, schedules, shadows, judges and formats, as they are meant to work."""
+"""Healthy simulated runs with several terms, schedules, shadow terms, judges and formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated runs that are sound: the curves of runs that go well in an unusual way."""
+"""Healthy simulated runs with unusual curves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WARM_UP = [(0, 0.0), (20, 1e-6), (150, 0.0)]
 
 
 def rises(start: float, end: float, steps: int, at: float = 0.8) -> Curve:
-    """From `start` to `end`, fast at first and slower later, there after the share `at` of the steps."""
+    """Make a curve from `start` to `end`, fast first and slow later; `end` is reached after the share `at` of steps."""
     half = start + 0.65 * (end - start)
     return [(0, start), (steps * at * 0.4, half), (steps * at, end)]
 
@@ -152,7 +152,8 @@ RUNS = {
         Run(
             score=[(s + d, 0.35 + s / 400 + h) for s in range(0, 200, 40) for d, h in ((0, 0.12), (39, -0.12))],
             steps=200,
-            options={"shuffle_dataset": False},  # TRL shuffles by default
+            # TRL shuffles by default.
+            options={"shuffle_dataset": False},
         ),
     ),
     "ends_on_hard_batches": Case(

@@ -1,4 +1,4 @@
-"""A real distribution with entry points, in a folder that Python looks in."""
+"""Install a fake package with entry points into a folder on Python's path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def install(folder: Path, package: str, group: str, entry_points: str) -> None:
-    """Write the metadata of a package that has these lines of entry points in a group."""
+    """Write package metadata with these entry point lines in a group."""
     metadata = folder / f"{package}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

@@ -1,4 +1,4 @@
-"""Verifiers that live in a module of their own, as isolated ones must."""
+"""Isolated verifiers for tests, in an importable module as isolation requires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trl_grpo_ext import Sample, Status, Verdict, verifier
 
 @verifier(isolated=True, timeout=1.0)
 def in_worker(sample: Sample) -> bool | Verdict | None:
-    """Does what its text says."""
+    """Execute the command in the text: loop, sleep, raise, print, die, fill memory or report the pid."""
     match sample.text:
         case "spin":
             while True:
@@ -35,13 +35,13 @@ def in_worker(sample: Sample) -> bool | Verdict | None:
 
 @verifier(isolated=True, timeout=60.0)
 def right_in_worker(sample: Sample) -> bool:
-    """True for "right", however long the machine takes."""
+    """Return True for "right", with a time limit for slow machines."""
     return sample.text == "right"
 
 
 @verifier(isolated=True, timeout=60.0)
 def meets_three_others(sample: Sample) -> bool:
-    """True as soon as four processes are in it at once, whose pids are in the folder of its text."""
+    """Return True once four processes run this function; each leaves its pid in the folder named by the text."""
     folder = Path(sample.text)
     (folder / str(os.getpid())).touch()
     while len(list(folder.iterdir())) < 4:
@@ -69,12 +69,12 @@ def sleeps_after_the_first_step(sample: Sample) -> bool:
 
 @verifier(isolated=True)
 def blue_in_worker(sample: Sample) -> float:
-    """How blue the picture of the row is, in [0, 1], for a text of even length."""
+    """Score the blue share of the row's picture, in [0, 1]; 0 for a text of odd length."""
     _, _, blue = sample.row["image"].getpixel((0, 0))
     return blue / 255 if len(sample.text) % 2 == 0 else 0.0
 
 
 @verifier(isolated=True, timeout=60.0)
 def total_in_worker(sample: Sample) -> bool:
-    """Whether the final state of an environment has the total 42."""
+    """Test for the total 42 in the final state of the environment."""
     return sample.outcome is not None and sample.outcome.state["total"] == 42

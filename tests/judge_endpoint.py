@@ -1,4 +1,4 @@
-"""An endpoint that speaks the chat completions API on loopback, over real sockets, and does what its script says."""
+"""A scripted chat completions endpoint on loopback, over real sockets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARK = re.compile(r"SCORE ([0-9a-f]{8}):|\"mark\": \"([0-9a-f]{8})\"")
 
 @dataclass(frozen=True)
 class Answer:
-    """What the endpoint answers to one request."""
+    """The endpoint's scripted answer to one request."""
 
     content: Any = None
     status: int = 200
@@ -33,7 +33,7 @@ Reply = Answer | Callable[["Request"], Answer]
 
 @dataclass(frozen=True)
 class Request:
-    """What the endpoint was asked."""
+    """A request received by the endpoint."""
 
     path: str
     headers: dict[str, str]
@@ -51,24 +51,24 @@ class Request:
 
     @property
     def response(self) -> str:
-        """What stands between the marks of the response."""
+        """The response text, found between its marks."""
         return self.between("RESPONSE")
 
     def between(self, label: str) -> str:
-        """What stands between the marks of a text."""
+        """Extract the labelled text, found between its marks."""
         found = re.search(rf"\[BEGIN {label} {self.mark}\]\n(.*)\n\[END {label} {self.mark}\]", self.text, re.DOTALL)
         assert found is not None
         return found[1]
 
 
 def honest(request: Request) -> Answer:
-    """The judge's reply that a response such as `worth 7` deserves."""
+    """Reply as an honest judge: score 7 for a response with `worth 7`, else 0."""
     worth = re.search(r"worth ([-0-9.]+)", request.response)
     return Answer(f"I have read it.\nSCORE {request.mark}: {worth[1] if worth else 0}")
 
 
 class JudgeEndpoint:
-    """The script and the log of an endpoint: the answers are given in turn, and the last one from then on."""
+    """An endpoint's script and request log: answers are given in turn, and the last answer repeats."""
 
     def __init__(self) -> None:
         self.answers: list[Reply] = [honest]
@@ -96,7 +96,7 @@ class JudgeEndpoint:
 
 @contextmanager
 def judge_endpoint() -> Iterator[JudgeEndpoint]:
-    """A running endpoint."""
+    """Run an endpoint during the `with` block."""
     endpoint = JudgeEndpoint()
 
     class Handler(BaseHTTPRequestHandler):
@@ -111,10 +111,12 @@ def judge_endpoint() -> Iterator[JudgeEndpoint]:
                 if answer.hangs:
                     endpoint.gate.wait(60)
             finally:
-                endpoint.done()  # before the reply, upon which the client may send its next request
+                # Before the reply, since the client may then send its next request.
+                endpoint.done()
             try:
                 self._send(answer)
-            except OSError:  # the client has given up
+            except OSError:
+                # The client has closed the connection.
                 self.close_connection = True
 
         def _send(self, answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""A judge and a program without jails, for tests whose programs are harmless to the machine."""
+"""Run judge and program without a sandbox, for tests with harmless programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSED = ("passed", "")
 
 
 def child(role: str, *ends: socket.socket) -> subprocess.Popen[bytes]:
-    """A fresh Python that plays `role` on descriptors, as a zygote's child would."""
+    """Start a Python process as `judge` or `serve` on socket descriptors, like a zygote's child."""
     numbers = [end.fileno() for end in ends]
     code = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"
@@ -35,7 +35,7 @@ def frames(
     message_bytes: int = 1 << 20,
     role: str = "serve",
 ) -> list[dict[str, Any]]:
-    """What the judge tells the trainer after its ready frame."""
+    """Run tests, and return the judge's frames after its ready frame."""
     rpc, control, verdicts = socket.socketpair(), socket.socketpair(), socket.socketpair()
     solution = child(role, control[1], rpc[0]) if role == "serve" else raw_child(role, rpc[0])
     judge = child("judge", verdicts[1], rpc[1])
@@ -65,7 +65,7 @@ def frames(
 
 
 def raw_child(code: str, rpc: socket.socket) -> subprocess.Popen[bytes]:
-    """A fresh Python that runs `code` with `send(json)` and `receive()` on the judge's channel."""
+    """Start a Python process that runs `code` with `send(json)` and `receive()` on the judge's channel."""
     start = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"
         "from trl_grpo_ext.workers.frames import Channel\n"
@@ -75,7 +75,7 @@ def raw_child(code: str, rpc: socket.socket) -> subprocess.Popen[bytes]:
 
 
 def run(program: str, *tests: str, **options: Any) -> list[tuple[str, str]]:
-    """How each test ended, and why."""
+    """Run tests, and return (ending, detail) of each."""
     found = frames(program, *tests, **options)
     assert [each.get("test") for each in found] == list(range(len(found))), found
     return [(each["ending"], each["detail"]) for each in found]

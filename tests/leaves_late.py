@@ -1,8 +1,7 @@
-"""One rank of two, started by test_ranks.py: rank 1 ends while gloo still has its last collective call to free.
+"""Run one rank of two, for test_ranks.py: rank 1 ends before gloo has freed its last collective call.
 
-What runs last holds the interpreter's lock, so that gloo's thread waits for it until there is no interpreter. A group
-within the process group is ended by a finalizer, as vLLM does; a wrapped model outlives the script's last line, as a
-trainer's does.
+The last exit handler holds the interpreter's lock, so gloo's thread waits for the lock until the interpreter is gone. A
+finalizer destroys a subgroup, as in vLLM; a wrapped model outlives the script's last line, like a trainer's model.
 """
 
 from __future__ import annotations
@@ -12,13 +11,16 @@ import os
 import sys
 
 if os.environ["RANK"] == "1":
-    atexit.register(sum, range(10**8))  # first of all, so that it runs last
+    # Exit handlers run in reverse order: registered first, it runs last.
+    atexit.register(sum, range(10**8))
 
 import time
 import weakref
 
+# `torch._dynamo` is imported early, as by TRL: imported later, its functions would hold the process group as a default
+# argument.
 import torch
-import torch._dynamo  # as TRL does: imported later, functions in it would have the group as an argument's default
+import torch._dynamo
 from torch import distributed
 
 from trl_grpo_ext.trainer.ranks import leave_at_exit

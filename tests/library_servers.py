@@ -1,4 +1,4 @@
-"""Stand-ins for the servers of Harbor and OpenReward: their Python clients, as far as TRL's environments use them."""
+"""Stand-ins for the Python clients of Harbor and OpenReward, with the parts that TRL's environments use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 class HarborSandbox:
-    """A sandbox that keeps what was written to the answer's file. Tasks are named by what happens to them."""
+    """A fake sandbox that stores the text written to the answer file; the task name selects a failure."""
 
     os = "linux"
 
@@ -55,7 +55,7 @@ def harbor_task(task_dir: Path) -> Any:
 
 
 def install_harbor(patch: pytest.MonkeyPatch) -> None:
-    """Put a client of Harbor in the place of the package."""
+    """Replace the Harbor package by a stand-in."""
     sandboxes = SimpleNamespace(
         create_environment_from_config=lambda environment_name, **_: HarborSandbox(environment_name)
     )
@@ -96,7 +96,7 @@ class OpenRewardSession:
 
 
 class OpenRewardServer:
-    """Gives the reward of its task 0; calls of 1 fail, 2 has no reward, and no session of 3 can be opened."""
+    """A fake server with four tasks: 0 gives a reward, 1 fails on calls, 2 has no reward, 3 opens no session."""
 
     def list_tools(self) -> list[Any]:
         answer = {"type": "string", "description": "The answer."}
@@ -117,7 +117,7 @@ class OpenRewardServer:
 
 
 def install_openreward(patch: pytest.MonkeyPatch) -> None:
-    """Put a client of OpenReward in the place of the package."""
+    """Replace the OpenReward package by a stand-in."""
     module = ModuleType("openreward")
     client = SimpleNamespace(environments=SimpleNamespace(get=lambda _: OpenRewardServer()))
     module.__dict__["OpenReward"] = lambda **_: client

@@ -1,4 +1,4 @@
-"""Verifiers whose verdicts are planted, for tests of what is made of them."""
+"""Verifiers with planted verdicts, and scorecards and mixes of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from trl_grpo_ext.verdict import as_verdict
 if TYPE_CHECKING:
     from trl_grpo_ext import VerifiedGRPOTrainer
 
-MODES: list[dict[str, Any]] = [  # TRL's ways to make advantages
+# TRL's settings for computing advantages.
+MODES: list[dict[str, Any]] = [
     {"scale_rewards": "group"},
     {"scale_rewards": "batch"},
     {"scale_rewards": "none"},
@@ -25,7 +26,7 @@ MODE_NAMES = [next(iter(mode.values())) for mode in MODES]
 
 
 class Column(Verifier):
-    """Reads its verdicts from a dataset column: a number is a score, a blame is a verdict without one."""
+    """A verifier that reads its verdict from a dataset column: a number is a score, a `Blame` an unscored verdict."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -46,12 +47,12 @@ class Column(Verifier):
 
 
 def samples_of(**columns: list[Any]) -> list[Sample]:
-    """A sample a row of these columns."""
+    """Make one sample per row of the columns."""
     return [Sample(text="", row=dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
 
 
 class Wrapping(Verifier):
-    """Made of other verifiers."""
+    """A verifier made of other verifiers."""
 
     def __init__(self, parts: list[Verifier]) -> None:
         self.parts = parts
@@ -61,7 +62,7 @@ class Wrapping(Verifier):
 
 
 class Positions(Verifier):
-    """Hands out planted scores by the position in the batch; None is the grader's fault."""
+    """A verifier with planted scores by batch position; None is a grader error."""
 
     def __init__(self, *scores: float | None) -> None:
         self.scores = scores
@@ -79,12 +80,12 @@ class Positions(Verifier):
 
 
 def term(name: str, *scores: float | None, **settings: Any) -> RewardTerm:
-    """A term with planted scores by the position in the batch."""
+    """Make a term with planted scores by batch position."""
     return RewardTerm(name=name, verifier=Positions(*scores), **settings)
 
 
 def rich_mix() -> RewardMix:
-    """Everything at once: void rows, a gate, a shape, a shadow, a combination, a weight that moves, a dead group."""
+    """Make a mix with every feature: void rows, gate, shape, shadow term, combination, schedule, dead group."""
     return RewardMix(
         [
             term("right", 1, 0, 0, 1, 0, 0, 0, 0, weight=1.0),
@@ -100,14 +101,14 @@ def rich_mix() -> RewardMix:
 
 
 def collected(trainer: VerifiedGRPOTrainer) -> list[Scorecard]:
-    """The scorecards of the batches to come."""
+    """Collect the scorecards of a trainer's future batches in a list."""
     cards: list[Scorecard] = []
     trainer.add_scorecard_listener(cards.append)
     return cards
 
 
 class Gold(Verifier):
-    """Whether the lab's action is the row's gold answer."""
+    """A verifier that compares the lab's action with the row's gold answer."""
 
     def verify(self, sample: Sample) -> Verdict:
         action = sample.text.strip()
@@ -115,7 +116,7 @@ class Gold(Verifier):
 
 
 def lab_term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
-    """A term with a verdict for each of the lab's actions."""
+    """Make a term with one planted verdict per lab action."""
     return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
 
 
@@ -126,7 +127,7 @@ def card_of(
     size: int = 4,
     lengths: Sequence[int] | None = None,
 ) -> Scorecard:
-    """A card of these verdicts in groups of `size`, void where a term in force is without a score."""
+    """Make a scorecard of these verdicts in groups of `size`; a row is void if a weighted term has no score."""
     names, rows = list(columns), range(len(next(iter(columns.values()))))
     values = {name: tuple(None if v is None else v.score for v in column) for name, column in columns.items()}
     by_name = dict(zip(names, weights, strict=True))

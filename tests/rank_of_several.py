@@ -1,4 +1,4 @@
-"""One rank of several, started by test_ranks.py: six completions a rank in groups of four, so some are split."""
+"""Run one rank of several, for test_ranks.py: six completions per rank in groups of four split some groups."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from trl_grpo_ext.mix import linear
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.verdict import as_verdict
 
-EVALUATED_ROWS = 7  # in batches of three rows a rank, so the last batch lacks some
+# Three rows per rank and batch, so the last batch is incomplete.
+EVALUATED_ROWS = 7
 
 
 class Even(Verifier):
-    """Whether the text's length is even: a stand-in for correctness that a random model gets right half of the time."""
+    """A stand-in for correctness: an even text length, which a random model reaches half the time."""
 
     def verify(self, sample: Sample) -> Verdict:
         return as_verdict(len(sample.text) % 2 == 0)
 
 
 class Shortest(GroupVerifier):
-    """How much shorter than the longest of those compared, as a share of it."""
+    """A group verifier that scores the relative saving over the longest text."""
 
     def verify_group(self, samples: Any) -> list[Verdict]:
         longest = max(len(sample.text) for sample in samples) or 1
@@ -43,7 +44,7 @@ class Shortest(GroupVerifier):
 
 
 class FailsOnRank1(Verifier):
-    """Does what the script was asked for, on rank 1 only: `fine` is nothing."""
+    """A verifier that executes the command `how` on rank 1 only; `fine` does nothing."""
 
     def __init__(self, how: str) -> None:
         self.how = how
@@ -66,7 +67,7 @@ class FailsOnRank1(Verifier):
 
 
 def mix(how: str) -> RewardMix:
-    """The mix that both the run and the test that checks it use."""
+    """Make the mix shared by the run and its test."""
     return RewardMix(
         [
             RewardTerm(name="even", verifier=even_in_worker if how == "workers" else Even()),
@@ -83,7 +84,8 @@ def mix(how: str) -> RewardMix:
 
 def main(how: str, folder: Path) -> None:
     torch.set_num_threads(1)
-    if how == "hangs":  # transformers hands ddp_timeout on only where there is an accelerator
+    if how == "hangs":
+        # Transformers passes `ddp_timeout` on only with an accelerator.
         torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=15))
     args = VerifiedGRPOConfig(
         output_dir=str(folder), per_device_train_batch_size=6, num_generations=4, max_completion_length=16, max_steps=3,

@@ -1,4 +1,4 @@
-"""A real Ray cluster of several nodes on this machine, for tests: a head without a core, and nodes that judge."""
+"""Start a real Ray cluster on this machine: a head node without cores, and nodes that judge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from trl_grpo_ext.workers import processes
 from trl_grpo_ext.workers.executor import ADDRESS_VARIABLE, EXECUTOR_VARIABLE, connect
 
-# Before Ray is imported, which reads them once. Nothing is sent to anyone, and no node is ended for want of memory.
+# Set before the import of Ray, which reads these variables once: no usage statistics, no node killed for low memory.
 RAY_VARIABLES = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_memory_monitor_refresh_ms": "0",
@@ -24,12 +24,12 @@ _NODE = {"object_store_memory": 80 << 20, "include_dashboard": False}
 
 
 def program(number: int, note: str = "") -> str:
-    """A right program for an even number, a wrong one for an odd one; no two are the same."""
+    """Write a program that is right for an even number, wrong for an odd number, and unique."""
     return f"```python\ndef add(a, b):\n    return a + b + {number % 2}  # {number} {note}\n```"
 
 
 class LocalCluster:
-    """A head, to which this process connects, and nodes with two cores each."""
+    """A cluster: a head node, to which this process connects, and worker nodes with two cores each."""
 
     def __init__(self, nodes: int) -> None:
         from ray.cluster_utils import Cluster
@@ -37,26 +37,27 @@ class LocalCluster:
         self._cluster = Cluster(initialize_head=True, head_node_args={**_NODE, "num_cpus": 0})
         self._nodes: list[Any] = []
         os.environ |= {ADDRESS_VARIABLE: str(self._cluster.address), EXECUTOR_VARIABLE: "ray"}
-        connect()  # while there is no other node on this machine that Ray might take for ours
+        # Connect before other nodes start: Ray could mistake another node on this machine for ours.
+        connect()
         for _ in range(nodes):
             self.add()
 
     def add(self) -> None:
-        """Have one more node join."""
+        """Start another node."""
         self._nodes.append(self._cluster.add_node(num_cpus=2, object_store_memory=_NODE["object_store_memory"]))
 
     def kill(self) -> None:
-        """End a node's processes as a power cut would."""
+        """Kill a node's processes, like a power cut."""
         self._cluster.remove_node(self._nodes.pop(), allow_graceful=False)
 
     def close(self) -> None:
-        """End everything."""
+        """Shut the cluster down."""
         self._cluster.shutdown()
 
 
 @contextmanager
 def ray_cluster_of(nodes: int) -> Iterator[LocalCluster]:
-    """A cluster that this process judges on; afterwards neither it nor any of its processes is left."""
+    """Run a cluster as this process's executor; at the end, assert that all its processes are gone."""
     pytest.importorskip("ray")
     before = {name: os.environ.get(name) for name in (*RAY_VARIABLES, ADDRESS_VARIABLE, EXECUTOR_VARIABLE)}
     os.environ |= RAY_VARIABLES

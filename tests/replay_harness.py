@@ -1,4 +1,4 @@
-"""Recorded runs for tests of replays: written by the real recorder, from planted or shipped verifiers."""
+"""Write recorded runs for replay tests, with the real recorder and planted or shipped verifiers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUP = 4
 
 
 class Holds(Verifier):
-    """Whether the text holds a word; counts how many it was asked about."""
+    """A verifier that looks for a word in the text, and counts its calls."""
 
     asked = 0
 
@@ -35,7 +35,7 @@ class Holds(Verifier):
 
 
 class Moody(Verifier):
-    """Says something else each time it is asked."""
+    """A nondeterministic verifier: every third call scores 1."""
 
     asked = 0
 
@@ -45,7 +45,7 @@ class Moody(Verifier):
 
 
 class Number(Verifier):
-    """The first word of the text as a score; a word that is no number is the grader's fault."""
+    """A verifier that reads the text's first word as score; any other word is a grader error."""
 
     def verify(self, sample: Sample) -> Verdict:
         first = sample.text.split()[0]
@@ -62,7 +62,7 @@ NUMBER = f"{Number.__module__}.{Number.__qualname__}"
 
 
 def term(name: str, verifier: str, **more: Any) -> dict[str, Any]:
-    """An entry of `rewards:`."""
+    """Write an entry of `rewards:` in a recipe."""
     return {"name": name, "verifier": verifier} | more
 
 
@@ -79,7 +79,7 @@ def record(
     row: dict[str, Any] | None = None,
     **settings: Any,
 ) -> RecordedRun:
-    """Write a run whose batches hold these texts, in groups of four, as the trainer would have."""
+    """Record a run like a trainer: batches of these texts, in groups of four."""
     mix = build_mix(list(rewards))
     args = SimpleNamespace(num_generations=GROUP, max_steps=max_steps, **settings)
     write_settings(folder, run_settings(args, plan_rewards(mix), 1))
@@ -103,7 +103,7 @@ def record(
 
 
 def nothing_changed(replayed: ReplayedRun) -> None:
-    """Assert that a replay has found no difference, and its old advantages to be the recorded ones."""
+    """Assert that a replay changes no verdict, advantage or group."""
     comparison = replayed.comparison
     assert comparison.not_reproduced == comparison.without_advantages == 0
     assert [changes.changed for changes in comparison.verdicts.terms.values()] == [0] * len(replayed.sources)
@@ -113,6 +113,6 @@ def nothing_changed(replayed: ReplayedRun) -> None:
 
 
 def new_rewards(rewards: Sequence[dict[str, Any]] | RewardMix, **settings: Any) -> NewRewards:
-    """Rewards to try out; without settings, advantages are made as in the run."""
+    """Make new rewards for a replay; without settings, the replay computes advantages like the run."""
     mix = rewards if isinstance(rewards, RewardMix) else build_mix(list(rewards))
     return NewRewards(mix=mix, settings=AdvantageSettings.read(settings) if settings else None)

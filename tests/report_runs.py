@@ -1,4 +1,4 @@
-"""Runs for tests of the report: planted verdicts and texts through the real mix and the real recorder."""
+"""Write recorded runs for report tests: planted verdicts and texts, with the real mix and recorder."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ VERDICTS = [RIGHT, WRONG, HALF, UNREAD, SLOW, BROKEN, NO_GOLD, HACK]
 
 
 def mix() -> RewardMix:
-    """A term that leads, one that fades, a penalty, and a shadow."""
+    """Make a mix of a main term, a fading term, a penalty and a shadow term."""
     return RewardMix(
         [
             RewardTerm(name="accuracy", verifier=Planted("accuracy")),
@@ -74,7 +74,7 @@ def card(
     mode: Any = "train",
     seed: int = 0,
 ) -> Scorecard:
-    """A batch in which `accuracy` says what `verdicts` draws, with advantages that add up to 0 in each group."""
+    """Make a batch with `accuracy` verdicts drawn by `verdicts`, and advantages with sum 0 in each group."""
     rng = random.Random(f"{seed} {step} {mode}")
     samples = []
     for place in range(groups * GROUP):
@@ -112,7 +112,7 @@ def any_verdict(rng: random.Random) -> Verdict:
 
 
 def record(folder: Path, *cards: Scorecard, logs: bool = True, findings: bool = True) -> Path:
-    """A run folder that holds these batches."""
+    """Write a run folder with these batches."""
     recorder = Recorder(folder)
     for one in cards:
         recorder.on_batch(one)
@@ -145,7 +145,7 @@ def finding_lines() -> str:
 
 
 def rich_run(folder: Path, *, steps: int = 8, groups: int = 2, seed: int = 0) -> Path:
-    """Every kind of verdict, hostile texts, weights that move, evaluations, findings."""
+    """Write a run with all kinds of verdicts, hostile texts, moving weights, evaluations and findings."""
     cards = [
         card(step, any_verdict, progress=step / steps, groups=groups, texts=HOSTILE, seed=seed) for step in range(steps)
     ]

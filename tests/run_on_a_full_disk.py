@@ -1,6 +1,6 @@
-"""A training whose disk is full from its third batch to its sixth: it prints what is recorded in the end.
+"""Train with a disk that is full from the third batch to the sixth, and print the recorded steps at the end.
 
-It is started by test_faults.py in namespaces of its own, as it mounts a small disk.
+test_faults.py starts this script in its own namespaces, since the script mounts a small disk.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A training that writes a checkpoint each step, started by test_faults.py, with an isolated verifier of that name."""
+"""Train with a named isolated verifier and a checkpoint each step, for test_faults.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of TRL's trainer beside one of `VerifiedGRPOTrainer` with equal rewards and settings."""
+"""Compare a run of TRL's trainer with a run of `VerifiedGRPOTrainer`, with equal rewards and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOTrainer, ver
 
 Make = Callable[..., Any]
 
-# What differs between any two runs.
+# Suffixes of logged values that differ between any two runs.
 TIMED = ("runtime", "per_second", "step_time", "reward_time", "total_flos")
 
 
@@ -54,7 +54,7 @@ def mix() -> RewardMix:
 
 
 def trained(trainer: Any) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
-    """What a run logs, less the times, and its weights at the end."""
+    """Train, and return the logs without times, and the final model weights."""
     trainer.train()
     logs = trainer.state.log_history
     kept = [{name: value for name, value in entry.items() if not name.endswith(TIMED)} for entry in logs]
@@ -62,7 +62,7 @@ def trained(trainer: Any) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]
 
 
 def check_same(tiny_model: str, sums: Any, config: Make, folder: Path, setting: dict[str, Any]) -> None:
-    """Train both with this setting, in which `lora` asks for an adapter; they log and learn the same."""
+    """Train both trainers, and assert equal logs and weights; `lora` in `setting` adds an adapter."""
     with_lora = setting.get("lora", False)
     shared = {name: value for name, value in setting.items() if name != "lora"}
     data = {"train_dataset": sums["train"], "eval_dataset": sums["test"].select(range(4))}
@@ -80,7 +80,7 @@ def check_same(tiny_model: str, sums: Any, config: Make, folder: Path, setting: 
         assert {name: entry.get(name) for name in plain} == plain
     assert weights.keys() == plain_weights.keys()
     assert all(torch.equal(weights[name], plain_weights[name]) for name in weights)
-    # Two runs that learn nothing would be equal too.
+    # Guard against an empty comparison: two runs that learn nothing would be equal, too.
     steps = [entry for entry in plain_logs if "grad_norm" in entry]
     assert any(entry["grad_norm"] > 0 for entry in steps)
     assert any(entry["reward_std"] > 0 for entry in steps)

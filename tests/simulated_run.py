@@ -1,4 +1,4 @@
-"""A training run as it is described to the simulator: curves, terms, rows, settings; and what verifiers say."""
+"""Describe a training run to the simulator: curves, terms, rows, settings and simulated verifiers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.mix.schedule import Weight
 from trl_grpo_ext.verdict import grader_error, skipped
 
-Curve = float | Sequence[tuple[float, float]]  # the same all along, or (step, level) with straight lines between
+# A constant, or (step, level) points joined by straight lines.
+Curve = float | Sequence[tuple[float, float]]
 
 DEFAULTS: Mapping[str, Any] = {
     "num_generations": 8,
@@ -38,7 +39,7 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def at(curve: Curve, step: float) -> float:
-    """The level of a curve at a step."""
+    """Interpolate a curve at a step."""
     if isinstance(curve, int | float):
         return float(curve)
     steps, levels = [when for when, _ in curve], [level for _, level in curve]
@@ -47,15 +48,19 @@ def at(curve: Curve, step: float) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class Draw:
-    """One completion, before it is judged. What a term needs to know of it is here."""
+    """A simulated completion before judging, with all data that terms need.
+
+    `true` is the right answer, although the row's gold may differ; `ability` is the current probability of solving the
+    prompt.
+    """
 
     run: Run
     step: float
     rng: Random
     prompt: int
     row: dict[str, Any]
-    true: str  # the answer that is right; the row's gold may be another
-    ability: float  # how likely this prompt is solved now
+    true: str
+    ability: float
     right: bool
     answer: str
     tokens: int
@@ -63,19 +68,19 @@ class Draw:
     flags: dict[str, bool] = field(default_factory=dict)
 
     def flag(self, name: str) -> bool:
-        """Whether this completion is one of a share; drawn once, so that terms agree on it."""
+        """Draw membership of a share of completions, once per completion, so that all terms agree."""
         if name not in self.flags:
             self.flags[name] = self.rng.random() < at(self.run.shares.get(name, 0.0), self.step)
         return self.flags[name]
 
     def of_rows(self, name: str) -> bool:
-        """Whether the prompt is one of a share of the rows; the same at every step."""
+        """Look up the prompt's membership of a share of rows, equal at every step."""
         return self.run.is_row(name, self.prompt)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Term:
-    """A line of the reward: `judge` says what its verifier finds, in any form that `as_verdict` reads."""
+    """A reward term with a simulated verifier: `judge` returns any value that `as_verdict` accepts."""
 
     name: str
     judge: Callable[[Draw], object]
@@ -100,14 +105,14 @@ def unread(reason: str) -> Verdict:
 
 
 def lenient(draw: Draw) -> Verdict:
-    """Compares the answer with the row's gold, however it is written."""
+    """Compare the answer with the row's gold, in any spelling."""
     if draw.cut:
         return unread("no_answer")
     return right(draw.answer) if draw.answer == draw.row["answer"] else wrong(draw.answer)
 
 
 def accuracy(draw: Draw) -> Verdict:
-    """As `lenient`; a share of answers cannot be read, of rows has no gold, of verdicts fails."""
+    """Judge like `lenient`, with shares of unreadable answers, rows without gold, and grader errors."""
     if draw.of_rows("no_gold"):
         return skipped("gold_unparseable")
     if draw.flag("grader"):
@@ -118,7 +123,7 @@ def accuracy(draw: Draw) -> Verdict:
 
 
 def strict(draw: Draw) -> Verdict:
-    """Accepts an answer in one spelling only: `strict` is the share that is written otherwise."""
+    """Judge like `lenient`, but reject the share `strict` of right answers for their spelling."""
     found = lenient(draw)
     if found.status is Status.CORRECT and draw.flag("strict"):
         return wrong(f"{draw.answer}.0", "differs")
@@ -126,12 +131,12 @@ def strict(draw: Draw) -> Verdict:
 
 
 def fooled(draw: Draw) -> Verdict:
-    """As `lenient`, but a share of completions, `hack`, is accepted whatever it says."""
+    """Judge like `lenient`, but accept the share `hack` of completions with any answer."""
     return right(draw.answer) if draw.flag("hack") and not draw.cut else lenient(draw)
 
 
 def unit_tests(draw: Draw) -> Verdict:
-    """Runs a program; `naive` is the share of failing ones that a naive grader passes, `slow` that of endless loops."""
+    """Simulate unit tests; `naive` is the share of failures that a naive grader passes, `slow` of endless loops."""
     program = f"def solve(x):\n    return x + {draw.answer}  # {draw.rng.randrange(10**6)}\n"
     if draw.cut:
         return unread("no_code")
@@ -144,7 +149,7 @@ def unit_tests(draw: Draw) -> Verdict:
 
 
 def raises(why: str) -> Any:
-    """Tests whose every program ends with this error."""
+    """Make simulated tests that fail every program with this error."""
 
     def judge(draw: Draw) -> Verdict:
         program = f"def solution(x):\n    return x + {draw.answer}  # {draw.rng.randrange(10**6)}\n"
@@ -154,7 +159,7 @@ def raises(why: str) -> Any:
 
 
 def share_of_tests(draw: Draw) -> Verdict:
-    """Partial credit, by the share of eight tests that pass."""
+    """Simulate partial credit: the share of passed tests out of eight."""
     passed = sum(draw.rng.random() < draw.ability for _ in range(8))
     status = Status.CORRECT if passed == 8 else Status.PARTIAL if passed else Status.INCORRECT
     reason = "" if passed == 8 else f"test_{passed + 1}_failed"
@@ -162,7 +167,7 @@ def share_of_tests(draw: Draw) -> Verdict:
 
 
 def opinion(noise: float) -> Any:
-    """An LLM's mark between 0 and 1, about as good as the completion is."""
+    """Make a simulated LLM judge: a noisy score in (0, 1) around the prompt's ability."""
 
     def judge(draw: Draw) -> float:
         return min(0.99, max(0.01, draw.ability + draw.rng.gauss(0, noise)))
@@ -171,23 +176,23 @@ def opinion(noise: float) -> Any:
 
 
 def form(draw: Draw) -> Verdict:
-    """Whether a completion has its tags."""
+    """Simulate a tag format check."""
     return wrong(reason="no_think") if draw.cut or draw.flag("untagged") else right()
 
 
 def brevity(draw: Draw) -> float:
-    """A length penalty: 0 for nothing, -1 at 200 tokens."""
+    """Simulate a length penalty: 0 at 0 tokens, -1 at 200 tokens."""
     return -draw.tokens / 200
 
 
 def style(draw: Draw) -> float:
-    """A mark for manner, which has nothing to do with what is right."""
+    """Simulate a style score, independent of correctness."""
     mean = 0.3 + 0.5 * draw.flag("stylish")
     return min(1.0, max(0.0, draw.rng.gauss(mean, 0.15)))
 
 
 def no_penalty(draw: Draw) -> Verdict:
-    """A penalty for repetition, where nothing is repeated."""
+    """Simulate a repetition penalty without any repetition."""
     return Verdict(status=Status.CORRECT, score=0.0)
 
 
@@ -198,23 +203,29 @@ BREVITY = Term(name="brevity", judge=brevity)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What happens in a run.
+    """The description of a simulated run.
 
     Attributes:
-        score: The chance that a completion is right; by the row's `task`, if rows have one.
-        terms: The reward, the primary term first.
-        tokens: The mean length of completions.
-        shares: By name, the share of completions that `Draw.flag` is true for; `cut` ends them at the limit, `common`
-            is the share of wrong answers that are the group's usual one.
-        rows: By name, the share of prompts that `Draw.of_rows` is true for; `gold` have the gold of the next row.
-        logs: By TRL's name, what it logs in the place of what a sound run would have.
-        noise: The relative noise of what is logged.
-        spread: How different the difficulty of prompts is, in logits; `sway` that of whole batches.
-        pool: How many prompts the data has.
-        evaluation: The chance at an evaluation, every `every` steps, of 32 prompts.
-        greedy: Whether the completions of a group are one and the same.
-        short: Whether a completion is its answer and nothing else.
-        looping: Whether completions repeat one token.
+        score: The probability of a correct completion; a mapping gives one curve per `task` of the rows.
+        terms: The reward terms, the primary term first.
+        steps: The number of training steps.
+        groups: The number of groups per batch.
+        tokens: The mean completion length in tokens.
+        shares: Name -> share of completions with `Draw.flag` true; `cut` completions end at the length limit, and
+            `common` is the share of wrong answers equal to the group's usual wrong answer.
+        rows: Name -> share of prompts with `Draw.of_rows` true; `gold` rows have another row's gold.
+        logs: TRL's log name -> curve that replaces the value of a healthy run.
+        noise: The relative noise of logged values.
+        spread: The spread of prompt difficulty, in logits.
+        sway: The spread of difficulty between batches, in logits.
+        pool: The number of prompts in the dataset.
+        evaluation: The probability of a correct completion at evaluations, each of 32 prompts.
+        every: The number of steps between evaluations.
+        greedy: True to make all completions of a group equal.
+        short: True for completions that consist of the answer alone.
+        looping: The share of completions that repeat a single token.
+        row: Extra row columns by prompt and step.
+        options: Settings that differ from `DEFAULTS`.
     """
 
     score: Curve | Mapping[str, Curve]
@@ -239,7 +250,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The run's settings, as `run_settings` would give them."""
+        """The run's settings in the form of `run_settings`."""
         names = [term.name for term in self.terms]
         return {**DEFAULTS, "max_steps": self.steps, "reward_functions": names, "verifiers": {}, **self.options}
 
@@ -247,7 +258,7 @@ class Run:
         return Random(f"{name} of {prompt}").random() < self.rows.get(name, 0.0)
 
     def chance(self, prompt: int, row: Mapping[str, Any], step: float, shift: float, *, evaluation: bool) -> float:
-        """How likely a prompt is solved: the mean over prompts is the curve's, the prompts differ."""
+        """Compute a prompt's probability of a correct completion; the mean over prompts follows the curve."""
         curve = self.evaluation if evaluation and self.evaluation is not None else self.score
         level = at(curve[row["task"]] if isinstance(curve, Mapping) else curve, step)
         if not 0 < level < 1:

@@ -1,4 +1,4 @@
-"""Suites of dataset rows, run in this process against programs that are harmless to it."""
+"""Run suites of dataset rows in this process, against harmless programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def call_suite(row: Mapping[str, Any], prompt: Any = None) -> CallSuite:
 
 
 def run(suite: CallSuite, program: str) -> list[str]:
-    """How each test ended, by a judge without a sandbox that only ever runs the samples in this file."""
+    """Run a suite without a sandbox, and return each test's ending; only for programs written in tests."""
     solution = types.ModuleType("solution")
     exec(program, solution.__dict__)
     namespace: dict[str, Any] = {"__name__": "tests"}

@@ -28,7 +28,7 @@ MIX = RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward()), term("
 
 @pytest.fixture
 def trained(tiny_model: str, config: Callable[..., Any]) -> Callable[..., Scorecard]:
-    """Trains a step on rows with these environments; gives the scorecard."""
+    """Train one step on rows with these environments, and return the scorecard."""
 
     def train(factory: Any, rows: Any, says: Any) -> Scorecard:
         args = config(
@@ -46,7 +46,7 @@ def trained(tiny_model: str, config: Callable[..., Any]) -> Callable[..., Scorec
 
 
 def reasons(card: Scorecard) -> list[tuple[float | None, str]]:
-    """The score and the reason of the first completion of each group."""
+    """List (score, reason) of each group's first completion."""
     verdicts = [card.verdicts["solved"][rows[0]] for rows in card.members]
     return [(verdict.score, verdict.reason) for verdict in verdicts if verdict is not None]
 

@@ -1,4 +1,4 @@
-"""A mix in TRL's AsyncGRPO: its own rollout loop, in the process that it spawns, beside a stand-in for vLLM."""
+"""A mix in TRL's AsyncGRPO: TRL's rollout loop in its spawned process, with a stand-in for vLLM."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SAYS = ("42", "41", "42", "It is 42.", "41", "41", "41", "41")
 
 
 def loop_arguments(tokenizer: Any, dataset: Any) -> dict[str, Any]:
-    """What both TRL's loop and ours take, in this process."""
+    """Make the arguments shared by TRL's loop and our loop, for this process."""
     return {
         "model_name": "m", "dataset": dataset, "reward_funcs": [], "processing_class": tokenizer,
         "eos_token_ids": [tokenizer.eos_token_id], "rollout_buffer": queue.Queue(), "num_generations": 4,
@@ -52,7 +52,7 @@ def loop_arguments(tokenizer: Any, dataset: Any) -> dict[str, Any]:
 
 
 def group_of(*texts: str, version: int = 0) -> Any:
-    """A group as TRL's loop hands it to scoring, each completion one row."""
+    """Make a rollout group in the form TRL's loop passes to scoring; each completion is one row."""
     row = SimpleNamespace(input_ids=[1, 2], completion_mask=[0, 1], old_log_probs=[0.0, -1.0])
     size = len(texts)
     return worker_module.RolloutGroup(
@@ -65,7 +65,7 @@ def group_of(*texts: str, version: int = 0) -> Any:
 
 @pytest.fixture
 def mix_loop(tiny_model: str, sums: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Makes a loop of ours in this process."""
+    """Make our loop in this process."""
 
     def make(mix: RewardMix, **settings: Any) -> Any:
         judging = AsyncJudging(output_dir=str(tmp_path / "run"), write_report=False, **settings)
@@ -78,12 +78,12 @@ def mix_loop(tiny_model: str, sums: Any, tmp_path: Path) -> Iterator[Callable[..
 
 @pytest.fixture(autouse=True)
 def _logging_of_accelerate() -> None:
-    """As TRL's child has it."""
+    """Set up Accelerate's logging like TRL's child process."""
     PartialState(cpu=True)
 
 
 def scored(loop: Any, group: Any) -> list[Any]:
-    """The rows that a loop makes of a group; the loop is closed."""
+    """Score a group with a loop, close the loop, and return the rows."""
     try:
         return list(asyncio.run(loop._score_group(group)))
     finally:
@@ -130,7 +130,7 @@ def test_a_row_that_cannot_be_judged_is_left_out_and_told_with_its_status(mix_lo
 
 
 def asked(verdict: Verdict | None, *, is_lost: bool = False) -> Any:
-    """What TRL's loop has of an environment: its class, and what its guard gives for a reward."""
+    """Make an environment entry of TRL's loop: its class, and the guard's answer to `get_reward`."""
     return parts.Game, Asked(outcome=Outcome(environment="Game", verdict=verdict), is_lost=is_lost, has_reward=True)
 
 
@@ -155,7 +155,7 @@ def test_a_dead_group_is_recorded_and_not_delivered_if_asked(mix_loop: Any, tmp_
 
 
 class Run:
-    """TRL's worker and its child, for a stand-in of the trainer that takes what it delivers."""
+    """A stand-in for the trainer, with TRL's worker and child process, which takes the delivered rows."""
 
     def __init__(self, model: str, dataset: Any, output_dir: Path) -> None:
         self.callbacks: list[Any] = []
@@ -185,8 +185,9 @@ class Run:
 
 @pytest.fixture
 def judged(tiny_model: str, sums: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """Runs TRL's worker with a mix until it has delivered some rows."""
-    monkeypatch.setattr(worker_module, "is_vllm_available", lambda: True)  # it is asked for where the server stands
+    """Run TRL's worker with a mix until some rows are delivered."""
+    # TRL requires vLLM even if the server runs elsewhere.
+    monkeypatch.setattr(worker_module, "is_vllm_available", lambda: True)
     run = Run(tiny_model, sums["train"].select(range(8)), tmp_path / "run")
 
     def judge(mix: RewardMix, take: Any = lambda run: run.taken(16), environment: Any = None, **settings: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The audit: probes, foreign reward functions, and what the planted holes of benchmarks/planted_holes.py show."""
+"""The audit: probes, foreign reward functions, and the planted holes of benchmarks/planted_holes.py."""
 
 import json
 import re
@@ -99,7 +99,7 @@ def test_a_reward_that_pays_a_longer_number_with_the_golds_digits_in_it_is_found
 
 
 def test_every_probe_says_something_that_is_not_the_gold(tasks: dict[str, list[Task]]) -> None:
-    """A completion that must not be paid is never the one that must be."""
+    """An unpaid probe never equals the completion that must be paid."""
     for kind, of_kind in tasks.items():
         said = Said(of_kind[0], "box" if kind == "answer" else "fence")
         for probe in PROBES[kind]:
@@ -352,7 +352,7 @@ def test_every_probe_has_advice() -> None:
 
 @pytest.mark.parametrize("gold", ["217.99.195.228", "2026-11-23", "5 apples"])
 def test_dollars_are_put_around_mathematics_only(gold: str) -> None:
-    """A verifier of addresses or dates may refuse `$10.0.0.7$`: nothing says that dollars are no part of it."""
+    """A verifier of addresses or dates may refuse `$10.0.0.7$`, with dollars as part of the text."""
     assert not any("$" in text for _, text in restyled(rf"\boxed{{{gold}}}", gold, concludes=False))
     assert r"\boxed{$x^2 + 0.5$}" in dict(restyled(r"\boxed{x^2 + 0.5}", "x^2 + 0.5")).values()
 
@@ -391,7 +391,7 @@ def test_what_takes_long_says_how_far_it_has_got(
 
 
 def test_a_hole_that_chance_has_left_in_the_end_is_found_in_the_whole() -> None:
-    """Where a hole pays no more than the honest way, nothing holds a policy in it."""
+    """If a hole pays no more than honest answers, a policy may leave the hole by chance."""
 
     def wrong(share: float, groups: int) -> Period:
         counted = share_of([(group, group < share * groups) for group in range(groups)])
@@ -434,7 +434,7 @@ def test_what_cannot_be_audited_is_refused(arguments: tuple[str, ...], capsys: p
 
 @pytest.mark.slow
 def test_an_attack_tells_a_hole_from_honest_learning() -> None:
-    """In a process of its own, since a training sets seeds and threads."""
+    """The attack runs in a subprocess, since training sets seeds and threads."""
     code = (
         "from trl_grpo_ext.audit.attack import attack_reward\n"
         "from trl_grpo_ext.audit.reward import reward_named\n"

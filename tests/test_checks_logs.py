@@ -1,4 +1,4 @@
-"""Checks of TRL's logs and of text: two signals each, and what a single one must not do."""
+"""Checks of TRL's logs and of completion texts: each needs two signals, and one signal alone is silent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_kl_divergence_that_pays_is_no_blow_up() -> None:
 
 def test_a_leap_to_where_nearly_all_is_right_is_no_blow_up() -> None:
     def leap(right: int) -> Window:
-        """To a policy that is always right on some of forty prompts, and never on the others."""
+        """Simulate a leap to a policy that is always right on some of forty prompts, and never on the rest."""
         cards = [batch({"answer": [1, 0, 0, 0] + [0, 0] * 38}, step=step, size=2) for step in range(4)]
         after = [1, 1] * right + [0, 0] * (40 - right)
         cards += [batch({"answer": after}, step=step, size=2) for step in range(4, 24)]
@@ -248,7 +248,7 @@ def test_a_window_of_any_length_makes_no_check_fail() -> None:
 
 
 def spread(share: int) -> list[float]:
-    """A batch of four groups of eight, in each of which so many are right."""
+    """List scores of four groups of eight, with `share` right completions per group."""
     return ([1.0] * share + [0.0] * (8 - share)) * 4
 
 

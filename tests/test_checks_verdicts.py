@@ -1,4 +1,4 @@
-"""Checks of verdicts: what fires, and what looks like it and must not."""
+"""Checks of verdicts: faults that fire, and healthy look-alikes that stay silent."""
 
 from __future__ import annotations
 
@@ -473,7 +473,7 @@ def test_other_terms_that_decide_alone_while_answers_get_better_are_no_trouble()
 
 def test_terms_for_rows_of_their_own_are_not_compared_with_each_other() -> None:
     def routed(form: list[int] | None, right: list[int], step: int) -> Scorecard:
-        """A group of sums and a group of words, each judged by its own term; and a form that all have."""
+        """Make a batch with a group of sums and a group of words, each with its own term, and an optional form term."""
         terms = [RewardTerm(name=kind, verifier=Planted("right"), when={"kind": kind}) for kind in ("sum", "word")]
         terms += [RewardTerm(name="form", verifier=Planted("form"), weight=3.0)] if form else []
         rows = [
@@ -511,7 +511,7 @@ def test_masking_is_not_advised_where_it_is_on() -> None:
 
 
 def repeated(scores: list[object], **weights: float) -> Window:
-    """Batches in which all completions of a group are the same text, with these scores."""
+    """Make batches of groups with identical texts, and these scores."""
     cards = [batch({"answer": scores}, step=step, weights=weights) for step in range(4)]
     samples = [[replace(sample, text="the same") for sample in card.samples] for card in cards]
     return window_of([replace(card, samples=tuple(texts)) for card, texts in zip(cards, samples, strict=True)])

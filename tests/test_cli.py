@@ -1,4 +1,4 @@
-"""The command line as a user types it; what is about processes, in processes of its own."""
+"""The command line as typed by users; tests of process behaviour run in subprocesses."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def write_data(folder: Path, *, solution: str = "2") -> None:
 
 @pytest.fixture
 def halting(tmp_path: Path) -> list[str]:
-    """What trains on rows that nothing can be judged against, until it halts; its output goes to `runs/quickstart`."""
+    """Write a recipe with unusable golds, whose training halts; the output goes to `runs/quickstart`."""
     write_data(tmp_path, solution="?")
     recipe = (ROOT / "recipes" / "quickstart.yaml").read_text(encoding="utf-8") + "halt_on: [bad_data]\n"
     (tmp_path / "halts.yaml").write_text(recipe, encoding="utf-8")
@@ -181,7 +181,7 @@ def train_quickstart(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def quickstart(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """The folder in which a short quickstart has run."""
+    """Run a short quickstart once, and return its folder."""
     return made_once("quickstart", train_quickstart)
 
 

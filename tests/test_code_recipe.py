@@ -1,4 +1,4 @@
-"""The recipes for code: the bundled one runs, and the one for a GPU maps and judges rows of its datasets' shapes."""
+"""The code recipes: the bundled recipe runs; the GPU recipe maps and judges rows shaped like its datasets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("no_cached_data")
 
 @pytest.fixture(scope="module")
 def functions() -> Any:
-    """The bundled data."""
+    """Load the bundled data."""
     return load_dataset(resolve("bundled:functions"))
 
 
@@ -51,7 +51,7 @@ def verdicts_of(run_folder: Path, term: str) -> list[Row]:
 
 
 def anonymous(row: Row) -> str:
-    """The solution with its arguments numbered, so that only what it does tells it from another."""
+    """Return the solution with numbered arguments, so that equal behaviour gives equal code."""
     code: str = row["prompt"].splitlines()[0] + row["canonical_solution"]
     for number, name in enumerate(re.findall(r"\w+", code.partition("(")[2].partition(")")[0])):
         code = re.sub(rf"\b{name}\b", f"argument_{number}", code)
@@ -77,7 +77,7 @@ def train_a_little(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def short_run(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """The folder of a short run of the recipe `code`."""
+    """Run the recipe `code` briefly, once, and return the run folder."""
     return made_once("code", train_a_little) / "runs/code"
 
 

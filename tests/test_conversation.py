@@ -1,4 +1,4 @@
-"""The conversation of a completion as the report shows it."""
+"""A completion's conversation in the report."""
 
 from __future__ import annotations
 

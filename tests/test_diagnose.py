@@ -1,4 +1,4 @@
-"""The answer: `diagnose` on runs of every kind, its command, and what the watch leaves behind."""
+"""The diagnosis: `diagnose` on runs of every kind, its command, and files written by the watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of the diagnosis are what they claim to be: the same every time, and of the curves that they tell of."""
+"""The diagnosis cases keep their claims: deterministic events, and curves that match their stories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trl_grpo_ext.scorecard import Mode
 
 
 def scores(events: list[Event], mode: Mode = "train") -> list[float]:
-    """The mean primary score of each batch with a score."""
+    """List the mean primary score of each batch that has scores."""
     cards = [event for event in events if isinstance(event, Scorecard) and event.mode == mode]
     found = ([one.score for one in card.primary if one is not None and one.score is not None] for card in cards)
     return [fmean(batch) for batch in found if batch]

@@ -1,4 +1,4 @@
-"""What diagnostics do when something fails: a check, an earlier run in the folder, a report that takes too long."""
+"""Robust diagnostics: a failing check, an earlier run in the folder, a slow report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that the documentation shows was run as shown."""
+"""The documentation's examples run, and produce the shown output."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ MODULES_WITH_EXAMPLES = sorted(
     }
 )
 
-# What runs programs, and is passed over where there is nothing to run them behind.
+# Modules and pages whose examples run programs: skipped on machines without sandbox isolation.
 SANDBOXED_MODULES = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_tests.verifier"}
 SANDBOXED = SANDBOXED_MODULES | {"unit_tests.md", "recipe_code.md", "README.md"}
 
-# What needs an extra that `dev` does not bring.
+# Modules whose examples need an extra outside `dev`.
 REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym.verifier", "trl_grpo_ext.rewards.reasoning_gym.scoring")
 NEEDS = dict.fromkeys(REASONING_GYM, "reasoning_gym")
 
@@ -54,7 +54,7 @@ def fences(page: Path) -> list[Fence]:
 
 
 def python_blocks() -> list[tuple[str, str, str | None]]:
-    """Each page's name and python block, with the output that is shown right after it, if any."""
+    """List (page name, python block, output shown after the block or None)."""
     blocks = []
     for page in PAGES:
         found = [*fences(page), ("", "")]
@@ -66,7 +66,7 @@ def python_blocks() -> list[tuple[str, str, str | None]]:
 
 
 def takes_long(page: str, code: str, _: str | None) -> bool:
-    """Whether a page other than the README has a model trained, or programs that wait for their time limit."""
+    """Detect slow blocks outside the README: training, or programs that wait for a time limit."""
     return page != "README.md" and any(part in code for part in ("run_lab(", ".train()", "time.sleep("))
 
 
@@ -153,7 +153,7 @@ def test_commands_in_the_pages_are_understood(line: str) -> None:
 
 
 def test_what_the_code_refers_to_is_on_the_pages() -> None:
-    """In help, errors and docstrings, which reach those who have no clone."""
+    """Help texts, errors and docstrings reach users without a clone."""
     sources = [path for folder in ("trl_grpo_ext", "rewards") for path in (ROOT / folder).rglob("*.py")]
     reference = re.compile(r"(?:docs/|trl-grpo-ext docs )([a-z_]+(?:\.md)?(?:#[a-z_-]+)?)")
     found = {name for source in sources for name in reference.findall(source.read_text(encoding="utf-8"))}

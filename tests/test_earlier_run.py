@@ -1,4 +1,4 @@
-"""A run that was recorded before the modules moved into their rooms: it is read, reported and replayed as it was."""
+"""A run recorded before modules moved to new packages can still be read, reported and replayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 RECORDED = Path(__file__).parent / "data" / "earlier_run"
-# By batch, what the version that recorded it had in its card, and what it logged.
+# Per batch: the scorecard's figures and the logs of the version that recorded the run.
 BATCHES: list[dict[str, Any]] = json.loads((RECORDED / "figures.json").read_text(encoding="utf-8"))
 
 RECIPE = """

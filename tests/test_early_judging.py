@@ -1,4 +1,4 @@
-"""Judging while TRL computes log-probabilities: the same run, sooner."""
+"""Early judging, during TRL's log-probabilities: an equal run in less time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from trl_grpo_ext.trainer.judge import EarlyJudging
 from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
-PATIENCE = 60.0  # seconds until a test that would wait for ever fails
+# Seconds until a deadlocked test fails.
+PATIENCE = 60.0
 
 
 class Telling(VerifiedGRPOTrainer):
-    """Tells when TRL has begun to compute the log-probabilities of the reference policy."""
+    """A trainer that sets an event when TRL begins the reference policy's log-probabilities."""
 
     passing: threading.Event
 
@@ -33,7 +34,7 @@ class Telling(VerifiedGRPOTrainer):
 
 
 class Awaiting(Verifier):
-    """Judges only once TRL is past the completions, which is never if it waits for the verdicts first."""
+    """A verifier that waits for TRL to pass the completions: a deadlock if TRL first waits for verdicts."""
 
     def __init__(self, event: threading.Event) -> None:
         self.event = event
@@ -50,7 +51,7 @@ class Awaiting(Verifier):
 
 
 def trained(make: Make, model: str, data: Any, **settings: Any) -> tuple[list[dict[str, float]], list[Scorecard]]:
-    """What a run with a void row and a weight on a schedule logs, evaluations too, and its cards."""
+    """Train with a void row and a weight schedule, and return logs (training and evaluation) and scorecards."""
     mix = RewardMix(
         [
             term("right", 1, 0, 0, 1, 0, None, 1, 0),

@@ -28,12 +28,13 @@ pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are
 
 Make = Callable[..., Any]
 
-FAULTY = 1  # the place of the rollout that fails, of eight in two groups
+# The index of the failing rollout, of eight rollouts in two groups.
+FAULTY = 1
 NO_LIMIT_IS_REACHED = 600.0
 
 
 class Calculator:
-    """Adds, and is won by a sum of 42. The environment that is made second does as `fault` says."""
+    """An environment that adds, won by a sum of 42; the second instance has the planted `fault`."""
 
     made = 0
     fault: ClassVar[str] = ""
@@ -93,7 +94,7 @@ RIGHT = term("right", 0, 1, 0, 1)
 
 
 def plain_right(completions: list[Any], **_: Any) -> list[float]:
-    """The scores of `RIGHT`, by a function that has no verdicts."""
+    """Score like `RIGHT`, as a plain reward function."""
     return [float(place % 2) for place in range(len(completions))]
 
 
@@ -101,7 +102,7 @@ REWARDS: dict[str, Any] = {"term": RewardMix([SOLVED, RIGHT]), "column": RewardM
 
 
 class Remembering(Scripted):
-    """Keeps the advantages that TRL trains with."""
+    """A trainer that keeps TRL's final advantages."""
 
     advantages: list[float]
 
@@ -113,7 +114,7 @@ class Remembering(Scripted):
 
 @pytest.fixture
 def trained(tiny_model: str, sums: Any, config: Make) -> Make:
-    """Trains a step with environments, by default calculators; gives the trainer and its scorecards."""
+    """Train one step with environments, by default calculators, and return trainer and scorecards."""
 
     def train(rewards: Any, factory: Any = Calculator, says: Any = Scripted.says, **settings: Any) -> Any:
         args = config(**{"max_completion_length": 200, "max_steps": 1} | settings)
@@ -130,7 +131,7 @@ def trained(tiny_model: str, sums: Any, config: Make) -> Make:
 
 
 def advantages_without(void: set[int]) -> Any:
-    """The advantages of two groups of four, where the void rows had never been."""
+    """Compute the advantages of two groups of four as if the void rows did not exist."""
     totals = [None if place in void else float(place % 2 + (place % 4 == 0)) for place in range(8)]
     expected = []
     for group in (totals[:4], totals[4:]):
@@ -290,7 +291,7 @@ def test_a_batch_with_one_rollout_that_came_to_an_outcome_begins_the_count_again
 
 
 class Watching:
-    """An environment of another class, which has no reward of its own."""
+    """An environment of another class, without `get_reward`."""
 
     def reset(self, **_: Any) -> None:
         return None
@@ -314,7 +315,7 @@ def test_the_empty_cells_of_another_class_are_no_failure(
 
 
 class AsyncCalculator(Calculator):
-    """Asks for its reward on an event loop, and hangs there if it is to."""
+    """A calculator with an async `get_reward`, which hangs on the planted fault."""
 
     async def get_reward(self) -> Any:
         await asyncio.sleep(0)
@@ -334,7 +335,7 @@ def test_an_async_reward_is_asked_in_the_same_way(fault: str, rewards: str, trai
 
 @verifier
 def total_is_42(sample: Sample) -> bool:
-    """A verifier of the final state."""
+    """Verify the environment's final state."""
     assert sample.outcome is not None
     return bool(sample.outcome.state["total"] == 42)
 
@@ -390,11 +391,12 @@ def test_a_failed_call_is_a_failed_call_for_a_verifier_of_the_process(trained: M
 
 
 class Huge(Calculator):
-    """Has a state that is larger than what is kept, and one that cannot be read."""
+    """A calculator with a state too large to keep, or with an unreadable state."""
 
     @property
     def state(self) -> Any:
-        if self.place % 2 and self.total:  # TRL 1.11 looks at properties when it makes an environment
+        # TRL 1.11 reads properties when it makes an environment, so raise only after a call of `add`.
+        if self.place % 2 and self.total:
             raise KeyError("board")
         return "x" * 100_000
 
@@ -432,7 +434,7 @@ def test_a_copy_of_an_environment_goes_on_by_itself() -> None:
 
 
 class Slotted:
-    """Has no place for a guard."""
+    """An environment with empty `__slots__`, which cannot hold a guard."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Environments that fail on one rank of two, or on both."""
+"""Failing environments on one rank of two, or on both ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluations: their figures against brute force, the command on real models, and what it refuses."""
+"""Evaluations: figures against brute force, the command on real models, and refused arguments."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER)
 
 
 def judged(*groups: Sequence[Verdict]) -> Scorecard:
-    """A batch with one term and these verdicts by prompt."""
+    """Make a batch with one term, and these verdicts per prompt."""
     card = card_of({"accuracy": [verdict for group in groups for verdict in group]}, [1.0])
     samples = tuple(
         Sample(text="", prompt=f"prompt {number}", group=number, completion_ids=[0] * (number + 1))
@@ -177,7 +177,7 @@ def test_an_interval_is_never_broken_however_long_the_names_are() -> None:
 
 
 def ask(folder: Path, *flags: str) -> dict[str, Any]:
-    """The figures of the command, on 21 prompts whose last batch is not full."""
+    """Run the command on 21 prompts, with an incomplete last batch, and return its figures."""
     fixed = ["--limit", "21", "--per_device_eval_batch_size", "16", "--disable_tqdm", "true", "--json"]
     said = run_here("eval", "--config", "quickstart", *fixed, *flags, cwd=folder)
     found: dict[str, Any] = json.loads(said.stdout)
@@ -193,7 +193,7 @@ def train_and_evaluate(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def two(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """A folder with an evaluation of the bundled model before and after a short training, and what was printed."""
+    """Evaluate the bundled model before and after a short training, once, and return the folder with the output."""
     return made_once("eval", train_and_evaluate)
 
 

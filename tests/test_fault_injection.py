@@ -1,4 +1,4 @@
-"""One planted fault a real run: each gives exactly its finding, and the answer names it; healthy runs give none."""
+"""Real runs with one planted fault each: exactly its finding, named by the diagnosis; healthy runs give none."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ from trl_grpo_ext.verdict import as_verdict
 
 Make = Callable[..., Any]
 
-ROOM = {"per_device_train_batch_size": 16, "max_completion_length": 48}  # nothing is cut
+# Enough tokens that no completion is cut.
+ROOM = {"per_device_train_batch_size": 16, "max_completion_length": 48}
 
-# What a second finding, told beside the planted one, honestly says.
+# Planted finding -> further findings that are also true of the run.
 COMPANIONS = {
-    "way_out": {"grader_trouble"},  # whose verdicts they are that are missing
-    "reward_hacking": {"noisy_verifier"},  # told first: they disagree before the policy makes use of it
+    # The grader's missing verdicts are the way out.
+    "way_out": {"grader_trouble"},
+    # The verifiers disagree before the policy exploits the disagreement.
+    "reward_hacking": {"noisy_verifier"},
 }
 
 BY_ACTION = {action: action / 10 for action in range(1, 11)}
@@ -37,7 +40,7 @@ FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="wo
 
 
 class Dice(Verifier):
-    """Judges by chance."""
+    """A verifier with random scores."""
 
     def __init__(self) -> None:
         self.chance = random.Random(0)
@@ -47,23 +50,24 @@ class Dice(Verifier):
 
 
 class MovingTarget(Verifier):
-    """Passes a third of the actions, others at every step: there is nothing to learn."""
+    """A verifier that passes a third of the actions, changing every second step: nothing to learn."""
 
     def verify(self, sample: Sample) -> Verdict:
         return as_verdict((int(sample.text) + (sample.step or 0) // 2) % 3 == 0)
 
 
 class BreaksTheGrader(Verifier):
-    """Passes 7, and fails on more and more of the other actions."""
+    """A verifier that passes 7, and has grader errors on a growing share of other actions."""
 
     def verify(self, sample: Sample) -> Verdict:
         is_broken = zlib.crc32(f"{sample.step} {sample.text}".encode()) % 100 < (sample.step or 0)
         return as_verdict(sample.text == "7") if sample.text == "7" or not is_broken else FAILED
 
 
-SLOW = {"learning_rate": 0.03, "groups": 4}  # the fault stays visible
+# Learning is slow enough that the fault stays visible.
+SLOW = {"learning_rate": 0.03, "groups": 4}
 
-# A reward and the options of a run with one fault, by the finding that it should give.
+# "expected finding: story" -> reward and run options with one fault.
 LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
     "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), SLOW),
     "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), SLOW),
@@ -123,7 +127,7 @@ LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
 
 
 def assert_names(diagnosis: Diagnosis, code: str) -> None:
-    """The sentence is that of the first cause, and the first cause is the planted one."""
+    """Assert that the first cause is the planted fault, and gives the diagnosis sentence."""
     assert diagnosis.causes[0].code == code
     assert diagnosis.sentence == diagnosis.causes[0].sentence
 
@@ -156,7 +160,7 @@ def test_healthy_runs_give_no_finding(tmp_path: Path, seed: int) -> None:
 
 
 class Coin(Verifier):
-    """Passes half of the texts, by nothing that could be learned."""
+    """A verifier that passes half of all texts, by a hash that cannot be learned."""
 
     def verify(self, sample: Sample) -> Verdict:
         return as_verdict(zlib.crc32(sample.text.encode()) % 2)
@@ -164,7 +168,7 @@ class Coin(Verifier):
 
 @verifier
 def longer(sample: Sample) -> float:
-    """Pays for tokens."""
+    """Reward length in tokens."""
     return min(1.0, len(sample.completion_ids or ()) / 48)
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a run, and what goes on: the rows of docs/faults_reference.md that no other test shows."""
+"""Faults in a run and their consequences: rows of docs/faults_reference.md without another test."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ REASONS = {"nan": "score_not_finite", "inf": "score_not_finite", "string": "retu
 
 
 class WrongFirst(Verifier):
-    """Fails, in one way, on the first completion of each group of four."""
+    """A verifier with one planted failure, on the first completion of each group of four."""
 
     name = "wrong_first"
 
@@ -114,7 +114,7 @@ def test_a_batch_with_a_verdict_too_few_is_left_out_whole_and_said_to_be(
 
 
 def plain(first: Any) -> Callable[..., Any]:
-    """A plain reward function that gives this for the first completion of each group of four."""
+    """Make a plain reward function that returns `first` for the first completion of each group of four."""
 
     def wrong(completions: list[Any], **_: Any) -> list[Any]:
         return [first if index % 4 == 0 else float(index % 2) for index in range(len(completions))]
@@ -137,7 +137,7 @@ def test_a_lone_plain_functions_reward_that_is_no_number_leaves_the_row_out_and_
 
 
 def plain_async(first: Any) -> Callable[..., Any]:
-    """As `plain`, awaited."""
+    """Make the async version of `plain`."""
 
     async def wrong(completions: list[Any], **_: Any) -> list[Any]:
         return list(plain(first)(completions))
@@ -235,7 +235,7 @@ def test_a_run_that_is_ended_while_it_scores_leaves_no_worker_and_goes_on_from_i
 
 
 def busy_workers(trainer: int) -> list[psutil.Process]:
-    """The worker processes of a trainer, once it waits for them in its second batch."""
+    """List a trainer's worker processes, called while the trainer waits in its second batch."""
     return [child for child in psutil.Process(trainer).children() if "worker_main" in command_of(child)]
 
 

@@ -1,4 +1,4 @@
-"""Recipes whose model is split up over two ranks by FSDP2."""
+"""Recipes with a model sharded over two ranks by FSDP2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = {"per_device_train_batch_size": 16, "per_device_eval_batch_size": 100, "
 
 
 def train_sharded(folder: Path, state_dict_type: str, **changes: Any) -> dict[str, Any]:
-    """Train the quickstart on two ranks; what its summary has."""
+    """Train the quickstart on two ranks, and return its summary."""
     fsdp = {
         "fsdp_version": 2,
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",

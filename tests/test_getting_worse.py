@@ -16,7 +16,7 @@ from trl_grpo_ext.figures.reduction import reduce_card
 
 
 def fallen(folder: Path, *, weight: float = 1.0, evaluations: tuple[float, ...] = (), **settings: object) -> Finding:
-    """The finding of a run that falls from 7 right of 8 to 2 of 8 at step 60, where a second term's weight changes."""
+    """Return the finding for a fall from 7 of 8 right to 2 of 8 at step 60, with a weight change at that step."""
     view = RunView(settings, folder)
     for step in range(100):
         right = 7 if step < 60 else 2

@@ -1,4 +1,4 @@
-"""The headline never contradicts the figures beside it: those of the page's head, of `summary.json`, of the table."""
+"""The headline never contradicts adjacent figures: page head, `summary.json` and table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TREND = re.compile(r"between [^ ]+ and [^ ]+ \(95 % interval\)|95 % interval [^)
 
 
 def scored(share: float, rng: random.Random, step: int, size: int, mode: Mode = "train") -> Scorecard:
-    """A batch of groups of eight, of which about this share is right."""
+    """Make a batch of groups of eight, with about this share of right completions."""
     return replace(batch({"answer": [float(rng.random() < share) for _ in range(8 * size)]}, step=step), mode=mode)
 
 
@@ -41,7 +41,7 @@ def seen(cards: Sequence[Scorecard]) -> Diagnosis:
 
 
 def curves() -> st.SearchStrategy[list[Scorecard]]:
-    """Runs of any length whose score goes from one level to another, evaluated before and after, or not."""
+    """Draw runs of any length with a linear score, with or without evaluations before and after."""
 
     def cards(steps: int, start: float, end: float, size: int, seed: int, evaluated: bool) -> list[Scorecard]:
         rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Runs that are healthy and look odd: nothing is found, and the answer is that nothing holds the reward back."""
+"""Healthy runs that look odd: no findings, and a diagnosis that nothing limits the reward."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG_GOLD = [{"gold": "7"}] * 9 + [{"gold": "none"}]
 
 
 class Graded(Verifier):
-    """A score by action, of which no answer is known."""
+    """A verifier with a score per action, and without answers."""
 
     def __init__(self, scores: Sequence[float]) -> None:
         self.scores = scores
@@ -38,17 +38,17 @@ class Graded(Verifier):
 
 
 def is_seven(completions: list[str], **_: Any) -> list[float]:
-    """A reward as people write it for TRL."""
+    """Reward like a typical plain TRL function."""
     return [float(completion.strip() == "7") for completion in completions]
 
 
 def only_seven(*others: RewardTerm) -> RewardMix:
-    """One action of ten is right, and the ones beside it are as wrong as the rest."""
+    """Make a mix with one right action of ten, and all other actions equally wrong."""
     return RewardMix([term("answer", {7: 1.0}), *others])
 
 
 def begins_with(probability: float) -> list[float]:
-    """Logits of a policy that gives the right action this probability."""
+    """Compute logits of a policy with this probability of the right action."""
     logits = [math.log((1 - probability) / 9)] * 10
     logits[6] = math.log(probability)
     return logits
@@ -57,7 +57,7 @@ def begins_with(probability: float) -> list[float]:
 WARM_UP = {"lr_scheduler_type": "constant_with_warmup"}
 LATE = {"eval_rows": [{}] * 8, "eval_strategy": "steps", "eval_steps": 10, "eval_delay": 60}
 
-# What looks odd: the reward, and the options of the run.
+# Oddity -> reward and run options.
 ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "one action of ten, held by beta": (only_seven(), {"beta": 0.1}),
     "a first evaluation in the middle": (only_seven(), LATE),
@@ -133,7 +133,7 @@ def test_a_healthy_run_that_looks_odd_gives_no_finding(tmp_path: Path, name: str
 
 
 class StopAt(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """Ends a run after so many steps, as a time limit does."""
+    """A callback that ends a run at a step, like a time limit."""
 
     def __init__(self, step: int) -> None:
         self.step = step

@@ -1,4 +1,4 @@
-"""The history of a run's scores: a slow rise is told from a run that is stuck, in bounded memory."""
+"""The score history: a slow rise differs from a stuck run, in bounded memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def history_of(batches: list[list[float]]) -> History:
 
 
 def simulated_run(start: float, end: float, steps: int, *, seed: int, alike: float = 0.5) -> Window:
-    """The window after a run whose score rises in a straight line; if alike is low, a prompt is easy or hard."""
+    """Simulate a run with a linear score, and return its window; a low `alike` makes prompts very easy or very hard."""
     chance, view = np.random.default_rng(seed), RunView({})
     for step in range(steps):
         mean = start + (end - start) * step / steps

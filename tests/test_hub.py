@@ -1,4 +1,4 @@
-"""Names of models and data: folders here, or names on the Hub, which may be out of reach."""
+"""Model and dataset names: local folders, or names on a possibly unreachable Hub."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from trl_grpo_ext.recipe.hub import OFFLINE, check_hub_takes_models, check_model
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> int:
-    """A port of this machine that the Hub's address names. Nothing listens there."""
+    """Point the Hub's address at a local port without a listener, and return the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = int(server.getsockname()[1])
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{number}")
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv(OFFLINE, "")  # so that it is put back
+    # Setting the variable first makes monkeypatch restore it in any case.
+    monkeypatch.setenv(OFFLINE, "")
     monkeypatch.delenv(OFFLINE)
     return number
 

@@ -1,4 +1,4 @@
-"""Prompts with pictures: a vision language model trains as TRL trains it, and no pixels get into a run's files."""
+"""Prompts with pictures: a vision language model trains as under TRL, and no pixels reach the run's files."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ TOLD = re.compile(r"<image 28x28 [0-9a-f]{8}>")
 
 @verifier
 def red(sample: Sample) -> float:
-    """How red the picture of the row is, in [0, 1]; what is no picture fails."""
+    """Score the red share of the row's picture, in [0, 1]; anything but a picture raises."""
     found: Image.Image = sample.row["image"]
     return found.getpixel((0, 0))[0] / 255  # type: ignore[index,operator]
 
 
 def asked(number: int) -> list[dict[str, Any]]:
-    """A prompt as TRL makes it of a text and a picture."""
+    """Make a prompt in TRL's form, with text and picture."""
     blocks = [{"type": "image", "image": picture(number)}, {"type": "text", "text": "What is it?"}]
     return [{"role": "user", "content": blocks}]
 
@@ -103,18 +103,18 @@ def test_a_page_shows_a_prompts_pictures_and_texts_in_order() -> None:
 
 @pytest.fixture(scope="session")
 def vlm(made_once: Any, tiny_model: str) -> str:
-    """The folder of a tiny vision language model."""
+    """Make a tiny vision language model once, and return its folder."""
     return str(made_once("vlm", lambda folder: make_vlm(tiny_model, folder)))
 
 
 @pytest.fixture(scope="session")
 def pictured(sums: Any) -> dict[str, Any]:
-    """Sums, with a picture beside each."""
+    """Load sums with one picture per row."""
     return {split: with_pictures(rows.select(range(16))) for split, rows in sums.items()}
 
 
 def mix() -> RewardMix:
-    """Right answers, and how red and blue the picture is, which is the same for all of a group or is not."""
+    """Make a mix of accuracy and the picture's red and blue shares; blue also depends on the text."""
     return RewardMix(
         [
             RewardTerm(name="accuracy", verifier=MathVerifier()),
@@ -125,7 +125,7 @@ def mix() -> RewardMix:
 
 
 def trained(vlm: str, pictured: dict[str, Any], args: Any) -> list[Scorecard]:
-    """The scorecards of a run with pictures, as listeners got them."""
+    """Train with pictures, and return the scorecards received by a listener."""
     cards: list[Scorecard] = []
     data = {"train_dataset": pictured["train"], "eval_dataset": pictured["test"].select(range(4))}
     trainer = VerifiedGRPOTrainer(vlm, mix(), args, **data)

@@ -1,4 +1,4 @@
-"""`init`: a project that trains as it is, and is never written over another."""
+"""`init`: the new project trains unchanged, and never overwrites another project."""
 
 from __future__ import annotations
 

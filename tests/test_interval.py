@@ -15,7 +15,7 @@ from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 
 
 def mean_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
-    """The interval of the scores of some prompts, told from batches of one prompt each."""
+    """Compute the interval of prompt scores, from one batch per prompt."""
     scored = [group for group in groups if group]
     parts = (
         Grouped(

@@ -1,4 +1,4 @@
-"""The budget of a batch: what has no verdict when it is spent is the grader's fault, and the next batch is judged."""
+"""The time budget of a batch: samples unjudged at its end are grader errors, and the next batch is judged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from trl_grpo_ext.workers.pool import usable_cores
 from trl_grpo_ext.workers.processes import close_shared
 
 Make = Callable[..., Any]
-BUDGET = 3.0  # seconds: enough to start processes on a busy machine, and far below what sleeps
+# In seconds: enough to start processes on a busy machine, and far below the sleeping times.
+BUDGET = 3.0
 TESTS = [["assert add(1, 2) == 3"]]
 RIGHT = "```python\ndef add(a, b):\n    return a + b\n```"
 NEVER = "```python\nimport time\ndef add(a, b):\n    while True:\n        pass\n```"
@@ -35,7 +36,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 class Sleeping(Verifier):
-    """Sleeps in this process, until the budget is spent, over the completions that say so."""
+    """A verifier that sleeps until the budget is spent, on completions with the text `sleep`."""
 
     def verify(self, sample: Sample) -> Verdict:
         if sample.text == "sleep" and seconds_left() < math.inf:
@@ -44,7 +45,7 @@ class Sleeping(Verifier):
 
 
 def burning() -> list[psutil.Process]:
-    """The processes below this one that use CPU time at this moment."""
+    """List descendant processes that currently use CPU time."""
     below = {process: process.cpu_times() for process in psutil.Process().children(recursive=True)}
     time.sleep(0.3)
     return [process for process, before in below.items() if process.is_running() and _used(process) > sum(before[:2])]
@@ -58,7 +59,7 @@ def _used(process: psutil.Process) -> float:
 
 
 def reasons(verdicts: Sequence[Verdict]) -> list[str]:
-    """The reasons; what the budget has cost is checked to be the grader's fault."""
+    """List the reasons, and assert that samples lost to the budget are grader errors."""
     for verdict in verdicts:
         if verdict.reason == BUDGET_SPENT:
             assert (verdict.status, verdict.blame, verdict.score) == (Status.ERROR, Blame.GRADER, None)

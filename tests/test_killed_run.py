@@ -1,4 +1,4 @@
-"""A run that is killed in the middle: what it has recorded is whole, it is diagnosed and reported, and it goes on."""
+"""A run killed midway: its records are complete, diagnosis and report work, and the run resumes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def start(folder: Path, *flags: str) -> subprocess.Popen[bytes]:
 
 
 def is_written(state: Path) -> bool:
-    """Whether the last file of a checkpoint is there, to its end."""
+    """Test if the last file of a checkpoint exists and is complete JSON."""
     try:
         json.loads(state.read_text())
     except (OSError, ValueError):
@@ -38,7 +38,7 @@ def is_written(state: Path) -> bool:
 
 
 def killed_after(folder: Path, checkpoint: int) -> Path:
-    """The folder of a run that was killed with all its processes once this checkpoint was there."""
+    """Start a run, kill all its processes once the checkpoint exists, and return the run folder."""
     process = start(folder)
     run = folder / "runs" / "quickstart"
     deadline = time.monotonic() + 300

@@ -1,4 +1,4 @@
-"""`trl-grpo-ext lab` as a user types it, and the page that it writes."""
+"""`trl-grpo-ext lab` as typed by users, and its written page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lab(*flags: str, cwd: Path, expect: int = 0) -> Said:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the command has run, with its output in `stdout` and `stderr`."""
+    """Run the command, and return its folder, with the output in `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("lab")
     done = lab("--landscape=double", f"--max_steps={UPDATES}", "--num_generations=4", "--output_dir=out", cwd=folder)
     (folder / "stdout").write_text(done.stdout)
@@ -125,7 +125,7 @@ def test_what_cannot_be_run_ends_with_status_2_and_a_sentence(flag: str, says: s
 
 @pytest.fixture(scope="module")
 def odd_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a mix without a landscape: void rows, several groups, a single algorithm, one update."""
+    """Write the page of a mix without a landscape: void rows, several groups, a single algorithm, one update."""
     folder = tmp_path_factory.mktemp("odd")
     lost = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
     verifier = ActionVerifier(dict.fromkeys(range(1, 6), lost), default=1.0)
@@ -153,7 +153,7 @@ def test_a_page_of_no_runs_is_refused() -> None:
 
 
 PLAYGROUND = Path(lab_module.__file__).parent.parent / "report" / "assets" / "playground.js"
-# What versions of TRL do that have no such setting.
+# The behaviour of TRL versions without the setting `use_bias_correction_kl`.
 OLD_KL = {"beta": 0.3, "epsilon": 0.1} | (
     {"use_bias_correction_kl": False} if "use_bias_correction_kl" in KNOWN else {}
 )
@@ -175,7 +175,7 @@ console.log(JSON.stringify(found));
 @pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's script without a page")
 @pytest.mark.parametrize("options", [{}, {"beta": 0.3, "epsilon": 0.1}, {"num_iterations": 3, "epsilon": 0.05}, OLD_KL])
 def test_an_update_of_the_page_is_that_of_trl(options: dict[str, Any], tmp_path: Path) -> None:
-    """Each from the trainer's logits, to 1e-6; and all in a row from the first, where float32 adds up, to 1e-5."""
+    """Single updates from the trainer's logits agree to 1e-6, all updates in sequence (float32 errors sum) to 1e-5."""
     run = run_lab(double_peak(), tmp_path, steps=24, seed=3, write_report=False, **options)
     logits, logs = run.history.logits, run.history.log_probabilities
     steps, every = [], run.trainer.args.num_iterations
@@ -206,7 +206,7 @@ def test_an_update_of_the_page_is_that_of_trl(options: dict[str, Any], tmp_path:
 
 @contextmanager
 def opened(page: Path, scheme: str = "light") -> Iterator[tuple[Any, list[str]]]:
-    """The page in headless Chromium, with what its console has said."""
+    """Open the page in headless Chromium, and yield the tab with its console messages."""
     with open_browser() as browser:
         tab = browser.new_context(color_scheme=scheme, offline=True).new_page()
         said: list[str] = []

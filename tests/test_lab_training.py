@@ -36,7 +36,7 @@ Rows = np.ndarray[Any, Any]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> LabRun:
-    """GRPO's defaults on a single peak at 7, 120 updates."""
+    """Run 120 updates with GRPO's defaults, on a single peak at 7."""
     torch.set_num_threads(1)
     return run_lab(single_peak(7), tmp_path_factory.mktemp("lab") / "run", steps=120, write_report=False)
 
@@ -51,7 +51,7 @@ def softmax(logits: Rows) -> Rows:
 
 
 def grpo_gradient(logits: Rows, sampled: Rows, reference: Rows, actions: Rows, advantages: Rows, args: Any) -> Rows:
-    """The gradient of GRPO's loss for completions of one token: clipped ratio, and the k3 estimate of KL."""
+    """Compute the gradient of GRPO's loss for completions of one token: clipped ratio, and k3 estimate of KL."""
     now, old, ref = (np.log(softmax(values))[actions] for values in (logits, sampled, reference))
     ratio = np.exp(now - old)
     clipped = np.where(advantages > 0, ratio > 1 + args.epsilon, ratio < 1 - args.epsilon)

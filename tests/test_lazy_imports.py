@@ -1,4 +1,4 @@
-"""What importing the package costs, and that no module hides a name that the package exports."""
+"""The import cost of the package; no module hides an exported name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking back at a run as it was: long, thinned out, or with another primary term on the way."""
+"""Looking back at a run: long, thinned out, or with a changed primary term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reward mix: terms, totals, void rows, and what TRL gets of them."""
+"""The reward mix: terms, totals, void rows, and the values passed to TRL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random mixes: what a scorecard holds equals the formula written out naively, one cell at a time."""
+"""Random mixes: scorecards equal a naive formula, computed cell by cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SHAPES = st.sampled_from(
 )
 WHENS = st.sampled_from([None, {"task": "x"}, {"task": ["x", "y"]}, {"task": "y", "level": 1}])
 POLICIES = st.sampled_from(["void_row", "zero"])
-CELL = tuple[bool, Any, bool]  # whether it applies, its value or None, whether it was gated
+# (applies, value or None, is gated)
+CELL = tuple[bool, Any, bool]
 
 
 @st.composite
@@ -36,7 +37,7 @@ def gates(draw: Any, others: tuple[str, ...]) -> Gate | None:
 
 @st.composite
 def mixes(draw: Any) -> list[RewardTerm]:
-    """Up to four terms in any order; each may need those that come before it in the alphabet."""
+    """Draw up to four terms in any order; a term may depend on alphabetically earlier terms."""
     terms = []
     for index, name in enumerate(NAMES[: draw(st.integers(1, 4))]):
         others = NAMES[:index]
@@ -61,7 +62,7 @@ TABLES = st.lists(ROW, min_size=ROWS, max_size=ROWS)
 
 @dataclass
 class Naively:
-    """One row, term by term, each worked out anew by recursion."""
+    """A naive evaluator of one row: each term is recomputed recursively."""
 
     terms: dict[str, RewardTerm]
     row: dict[str, Any]

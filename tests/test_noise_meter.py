@@ -1,4 +1,4 @@
-"""The noise meter: what it asks a verifier, what it measures, what it costs, and where its figures stand."""
+"""The noise meter: its questions to a verifier, measurements, cost, and reported figures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDINGS = (r"So $\boxed{{{0}}}$.", "<answer>{0}</answer>", "The final answer is 
 
 @dataclass(frozen=True, kw_only=True)
 class Noisy(MathVerifier):
-    """Gives the other verdict in a share of the cases; which, a digest of completion and gold says."""
+    """A verifier that flips a share of verdicts, selected by a digest of completion and gold."""
 
     noise: float = 0.0
 
@@ -55,7 +55,7 @@ def a_mix(verifier: Verifier) -> RewardMix:
 
 
 def a_batch(mix: RewardMix, step: int = 0, *, groups: int = 8, size: int = 5, right: int = 2) -> Scorecard:
-    """Groups of completions, of which the last few are right; the golds are whole numbers."""
+    """Make groups of completions with whole-number golds; the last `right` completions of each group are right."""
     samples = []
     for group in range(step * groups, (step + 1) * groups):
         for member in range(size):
@@ -66,7 +66,7 @@ def a_batch(mix: RewardMix, step: int = 0, *, groups: int = 8, size: int = 5, ri
 
 
 def measure(mix: RewardMix, folder: Path, cards: int = 1, **batch: int) -> NoiseMeter:
-    """A meter without a limit on its time, after some batches."""
+    """Run a meter without time limit on some batches."""
     meter = NoiseMeter(mix, folder, share=math.inf)
     for step in range(cards):
         meter.on_batch(a_batch(mix, step, **batch), None)
@@ -189,7 +189,7 @@ def test_no_question_is_asked_twice(tmp_path: Path) -> None:
 
 
 class Clock:
-    """A clock that a verifier moves."""
+    """A fake clock, advanced by a verifier."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Terms that judge evaluations only, and choosing the best checkpoint by a term's score in them."""
+"""Terms for evaluations only, and the best checkpoint by such a term's score."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Make = Callable[..., Any]
 
 
 class ByStep(Verifier):
-    """Scores by the step, and notes what it has judged; None is what it cannot judge."""
+    """A verifier with planted scores per step, which records its samples; None is a grader error."""
 
     def __init__(self, scores: dict[int, float | None]) -> None:
         self.name = "by_step"

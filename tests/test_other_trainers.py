@@ -1,4 +1,4 @@
-"""Verifiers as rewards in the trainers of TRL that are not GRPO's; docs/verifiers_reference.md has what they do."""
+"""Verifiers as rewards in TRL's other trainers, as documented in docs/verifiers_reference.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trl_grpo_ext import RewardMix, Sample, VerifiedGRPOTrainer, verifier
 from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.rewards import math_reward
 
-# TRL drops its experiments from time to time.
+# TRL removes experimental trainers from time to time.
 sdpo = pytest.importorskip("trl.experimental.sdpo")
 online_dpo = pytest.importorskip("trl.experimental.online_dpo")
 a2po = pytest.importorskip("trl.experimental.a2po")

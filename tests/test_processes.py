@@ -1,4 +1,4 @@
-"""Rewards in the processes that trainers make: spawned children, event loops, machines without room for a process."""
+"""Rewards in trainers' processes: spawned children, event loops, machines without room for another process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPLETIONS, GOLDS = [r"\boxed{x+y}", r"\boxed{2x}"], ["2x", "x+x"]
 
 
 def rollout_worker(connection: Connection, rewards: list[MathVerifier]) -> None:
-    """What AsyncGRPO does in its child: several groups at once, each reward in a thread of its own."""
+    """Imitate AsyncGRPO's child: judge several groups at once, each reward in its own thread."""
 
     async def groups() -> list[list[float | None]]:
         calls = [asyncio.to_thread(reward, COMPLETIONS, solution=GOLDS) for reward in rewards for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Two and four ranks, on gloo, with groups that are split between them, and what becomes of a rank that fails."""
+"""Two and four gloo ranks: groups split between ranks, and failing ranks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def scored_on_ranks(how: str, folder: Path, ranks: int = 2) -> tuple[list[Scorec
 
 
 def check_against_one_rank(card: Scorecard, first_group: int, size: int = 4) -> None:
-    """The same completions, judged here, in one process, come to the same values and advantages."""
+    """Judge the completions again in one process, and assert equal values and advantages."""
     assert card.advantages is not None
     once_more = mix("fine").score(card.samples, (card.step or 0) / 3)
     assert [sample.group for sample in card.samples] == [first_group + index // size for index in range(len(card))]
@@ -77,7 +77,7 @@ def test_a_last_batch_that_is_smaller_than_the_others_has_each_row_once(ranks: i
     first_group = 3 * 6 * ranks // 4
     evaluated = [card for card in cards if card.mode == "eval"]
     size, wanted = 6 * ranks, 2 * len(evaluated_rows)
-    # Ranks get as many rows each: what lacks in the last batch, accelerate takes from the first rows once more.
+    # All ranks get equally many rows: accelerate fills the last batch with the first rows.
     assert [len(card) for card in evaluated] == [min(size, wanted - done) for done in range(0, wanted, size)]
     judged = [sample.row["solution"] for card in evaluated for sample in card.samples]
     assert sorted(judged) == sorted(evaluated_rows * 2)
@@ -112,7 +112,7 @@ def test_a_rank_that_waits_for_another_in_vain_ends_and_names_the_reward_that_th
 
 
 def started_alone(script: Path, *arguments: str) -> list[subprocess.Popen[str]]:
-    """Two ranks, the first one first, as a launcher starts them."""
+    """Start two ranks like a launcher, rank 0 first."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,4 +1,4 @@
-"""Judging on a Ray cluster: real clusters of several nodes on this machine, one of which is killed under load."""
+"""Judging on real local Ray clusters of several nodes; one node is killed under load."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from trl_grpo_ext.workers.ray_cluster import check_executor
 
 walls_or_skip()
 
-# None that ends by its deadline: on a busy machine, two runs may differ on whose fault that is.
+# No answer that reaches its deadline: on a busy machine, two runs may blame different sides.
 MATHS = [r"\boxed{\frac{1}{2}}", r"\boxed{x^2 + 2x + 1}", r"\boxed{3}", r"\boxed{2^{10}}", "I do not know"]
 GOLDS = ["0.5", "(x+1)^2", "5", "1024", "2"]
 
@@ -133,13 +133,13 @@ def test_a_job_crosses_unchanged(job: Job) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Two nodes, of two cores each."""
+    """Start two nodes with two cores each."""
     with ray_cluster_of(2) as found:
         yield found
 
 
 def judged(mix: RewardMix, samples: list[Sample]) -> list[Any]:
-    """All that a card says but how long it took."""
+    """Score samples afresh, and return all verdicts, totals and void rows without times."""
     judging.forget()
     card = mix.score(samples)
     verdicts = [

@@ -1,4 +1,4 @@
-"""Ray clusters that lose nodes, killed as by a power cut, that several ranks share, and that want a token."""
+"""Ray clusters that lose nodes, serve several ranks, or require a token."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_when_all_nodes_are_gone_there_is_no_verdict_and_a_reason_in_bounded_tim
 
 
 def start(code: str, **variables: str) -> subprocess.Popen[str]:
-    """A process that runs this code, with the tests' modules at hand."""
+    """Start a process that runs this code and can import the tests' modules."""
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path} | variables
     return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""Recipes: the shipped ones, typos, and what is refused before any model is loaded."""
+"""Recipes: shipped recipes, typos, and errors before any model is loaded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MINIMAL: dict[str, Any] = {
 
 @pytest.fixture
 def write(tmp_path: Path) -> Any:
-    """Writes a recipe of MINIMAL and some changes; a key that is changed to None is left out."""
+    """Write a recipe from MINIMAL with changes; None removes a key."""
 
     def write(**changes: Any) -> Path:
         path = tmp_path / "recipe.yaml"
@@ -68,7 +68,7 @@ def test_every_shipped_recipe_says_what_it_is_and_is_valid(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(shipped_recipes()))
 def test_every_flag_that_a_recipes_header_names_can_be_added_and_of_a_cpu_all_that_it_needs(name: str) -> None:
-    """With a GPU's flags, a CPU's are added: this is a machine without one."""
+    """CPU flags are added to GPU flags, since this machine has no GPU."""
     if name in ("puzzles", "smollm2"):  # their data need the extra
         pytest.importorskip("reasoning_gym")
     text = load_recipe(name).path.read_text(encoding="utf-8")
@@ -142,7 +142,7 @@ REFUSED_EARLY: list[tuple[dict[str, Any], list[str], str]] = [
 
 
 def test_what_the_file_alone_tells_is_refused_before_trl_is_imported(write: Any, tmp_path: Path) -> None:
-    """One after the other in a single process."""
+    """All commands run in one process, one after another."""
     code = (
         "import json, sys\n"
         "from trl_grpo_ext.cli.main import main\n"

@@ -1,4 +1,4 @@
-"""Recipes that name environments and tools: typos told at once, training, evaluation, checks of data, scores."""
+"""Recipes with environments and tools: early errors for typos, training, evaluation, data checks, scores."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ NUMBER = 3
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder, with the module `my_games`."""
+    """Change to a folder with the module `my_games`."""
     (tmp_path / "my_games.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -104,7 +104,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def model(folder: Path, tiny_model: str) -> str:
-    """The bundled model, with a template that renders tool calls."""
+    """Copy the bundled model, with a template for tool calls."""
     shutil.copytree(tiny_model, folder / "model")
     tool_tokenizer(tiny_model).save_pretrained(folder / "model")
     return str(folder / "model")

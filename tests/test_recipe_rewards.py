@@ -1,4 +1,4 @@
-"""The `rewards:` list: a term's own keys as YAML writes them, and their errors."""
+"""The `rewards:` list: YAML keys of a term, and their errors."""
 
 from __future__ import annotations
 

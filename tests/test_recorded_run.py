@@ -1,4 +1,4 @@
-"""A run read back from disk: the same scorecards, of resumed and thinned-out runs too."""
+"""Runs read back from disk: equal scorecards, also for resumed and thinned-out runs."""
 
 from __future__ import annotations
 

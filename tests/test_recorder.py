@@ -1,4 +1,4 @@
-"""Scorecards on disk: whole or not there, never overwritten, never NaN."""
+"""Scorecards on disk: complete or absent, never overwritten, never NaN."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trl_grpo_ext.scorecard import Scorecard
 
 @verifier
 def long_enough(sample: Sample) -> float | None:
-    """Its length in tens; nothing for an empty text."""
+    """Score the text length divided by 10; None for an empty text."""
     return len(sample.text) / 10 if sample.text else None
 
 

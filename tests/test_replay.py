@@ -1,4 +1,4 @@
-"""A replay: the same rewards change nothing, others change what they must, and what cannot be replayed is said."""
+"""Replays: unchanged rewards change nothing, new rewards change the expected verdicts, gaps are reported."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_functions_beside_the_mix_stay_in_the_totals_as_they_were_recorded(
 
 
 def test_driver_shares_are_the_means_of_the_batches_as_the_logs_have_them(tmp_path: Path) -> None:
-    """The second batch is worth a hundredth of the first, since `none` leaves advantages as large as the rewards."""
+    """The second batch weighs a hundredth of the first, since `none` keeps advantages on the rewards' scale."""
     nothing = ["1 no", "1 no", "1 no", "1 no"]
     batches = [["1 no", "0 no", "1 no", "0 no"], ["0.1 no", "0 yes", "0.1 no", "0 yes"], nothing]
     run = record(tmp_path, [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.0)], batches)
@@ -107,7 +107,7 @@ def test_driver_shares_are_the_means_of_the_batches_as_the_logs_have_them(tmp_pa
 
 
 def logs_of(run: RecordedRun, rewards: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """What a trainer would log of the batches of a run, under other rewards."""
+    """Compute a trainer's logs for the batches of a run under new rewards."""
     mix = build_mix(rewards)
     cards = [mix.score(card.samples, step=card.step) for card in run.cards()]
     return [logged_figures(reduce_card(card, {"scale_rewards": "none"})) for card in cards]

@@ -1,4 +1,4 @@
-"""Advantages computed in numpy, against TRL's own formulas in torch and against figures worked out by hand."""
+"""Advantages in numpy, compared with TRL's torch formulas and hand-computed figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[float | None, ...]
 
 
 def rows_of(rows: list[Row], weights: tuple[float, ...], size: int = 4) -> Scorecard:
-    """A row whose first value is None is void; any other None is a term that does not apply."""
+    """Make a scorecard of rows; a None first makes the row void, any other None is a term that does not apply."""
     kept = [row if row[0] is not None else (None,) * len(weights) for row in rows]
     columns = {
         f"term{place}": [None if one is None else Verdict(status=Status.PARTIAL, score=one) for one in column]
@@ -32,7 +32,7 @@ def rows_of(rows: list[Row], weights: tuple[float, ...], size: int = 4) -> Score
 
 
 def trls_own(card: Scorecard, size: int, settings: AdvantageSettings) -> torch.Tensor:
-    """The lines of TRL's trainer, on what it gets from the terms."""
+    """Compute advantages with lines copied from TRL's trainer, on the terms' rewards."""
     columns = [[math.nan if value is None else value for value in card.rewards(name)] for name in card.terms]
     rewards_per_func = torch.tensor(columns, dtype=torch.float32).T
     weights = torch.tensor(list(card.weights.values()), dtype=torch.float32)

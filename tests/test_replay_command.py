@@ -1,4 +1,4 @@
-"""The command `replay` as a user types it: what it prints, what it writes, what it refuses."""
+"""The command `replay` as typed by users: output, files, refused arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def recipe(folder: Path, rewards: Any = NEW, **keys: Any) -> str:
 
 @pytest.fixture
 def run(tmp_path: Path) -> str:
-    """A run of three batches."""
+    """Record a run of three batches."""
     record(tmp_path / "run", OLD, [TEXTS] * 3, scale_rewards="group", learning_rate=1e-5, loss_type="dapo")
     return str(tmp_path / "run")
 

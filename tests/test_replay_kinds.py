@@ -1,4 +1,4 @@
-"""Replays of runs with what is not a plain verifier: environments, an LLM judge, rankings of groups."""
+"""Replays of runs with environments, an LLM judge, and group rankings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RIGHT = RewardTerm(name="right", verifier=MathVerifier())
 
 @pytest.fixture
 def record_with_environments(tiny_model: str, sums: Any, config: Make) -> Callable[[RewardMix], RecordedRun]:
-    """Trains with environments."""
+    """Train with environments, and return the recorded run."""
 
     def make(mix: RewardMix) -> RecordedRun:
         Counting.made = 0
@@ -74,7 +74,7 @@ def by_length(request: Request) -> Answer:
 
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
-    """A judging model that scores lengths."""
+    """Run an endpoint whose judge scores text lengths."""
     shared_cache.cache_clear()
     with judge_endpoint() as running:
         running.does(by_length)

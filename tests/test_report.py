@@ -1,4 +1,4 @@
-"""The report as a file: what is in it, and that it is written whatever the run is like."""
+"""The report file: its contents, and its robustness to any run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Make = Callable[..., Any]
 
 
 class Elements(HTMLParser):
-    """The elements of a page, and the text of each script and style."""
+    """A parsed page: its elements, and the texts of scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Elements(HTMLParser):
 
 
 def data_of(path: Path) -> Any:
-    """What the page holds, read as a browser reads it."""
+    """Read the page's data like a browser."""
     elements = Elements(path.read_text(encoding="ascii"))
     style, data, script = elements.texts
     assert "readData" in script
@@ -279,7 +279,7 @@ def test_two_runs_are_laid_side_by_side_by_names_that_differ(tmp_path: Path) -> 
 
 
 def scored_run(folder: Path, share: float, **settings: Any) -> Path:
-    """A run whose completions are right by this share, in training and in an evaluation at its end."""
+    """Record a run with this share of right completions, in training and in a final evaluation."""
 
     def draw(rng: Any) -> Any:
         return runs.RIGHT if rng.random() < share else runs.WRONG

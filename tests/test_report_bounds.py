@@ -1,4 +1,4 @@
-"""The report of a long run: bounded in memory and in time, and it says what it leaves out."""
+"""The report of a long run: bounded memory and time, and a note on omitted data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trl_grpo_ext.support.estimate import Estimate
 
 
 def page_of(path: Path) -> Any:
-    """What the page of one run holds."""
+    """Read the data of a page with one run."""
     _, _, data = path.read_text(encoding="ascii").partition('id="data">')
     return json.loads(data.partition("</script>")[0])["runs"][0]
 
@@ -97,7 +97,7 @@ def test_logs_of_a_long_run_are_no_more_than_a_thousand_points_and_what_is_no_nu
 
 
 def batch_of_prompts(numbers: Iterable[int], *, mode: Any = "train") -> Scorecard:
-    """A completion a prompt; it is right where the prompt's number is even."""
+    """Make a batch with one completion per prompt, right for even prompt numbers."""
     mix = RewardMix([RewardTerm(name="right", verifier=runs.Planted("right"))])
     samples = [
         runs.Sample(text="x", prompt=f"prompt {number}", group=number, row={"right": number % 2 == 0})

@@ -1,4 +1,4 @@
-"""The report in a browser: no error, no harm by any text, filters and keys that work."""
+"""The report in a browser: no errors, no harm by hostile texts, working filters and keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def browser() -> Iterator[Any]:
         yield chromium
 
 
-# Above which of these steps the chart of lengths has the colour of unparseable completions.
+# Finds the steps where the length chart shows the colour of unparseable completions.
 DRAWN_AT = """(steps) => {
   const { plot } = drawn.find(({ spec }) => spec.id === "length");
   const wanted = color("--unparseable").match(/[0-9]+/g).map(Number);
@@ -41,12 +41,13 @@ DRAWN_AT = """(steps) => {
 
 
 class Opened:
-    """A page that was opened, and whatever went wrong in it."""
+    """An opened page with its errors and requests."""
 
     def __init__(self, browser: Any, path: Path, *, scheme: str = "light", width: int = 1280) -> None:
         self.problems: list[str] = []
         self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page.set_default_timeout(120_000)  # a busy machine is slow
+        # Long enough for a busy machine.
+        self.page.set_default_timeout(120_000)
         self.page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.problems.append("dialog"), dialog.dismiss()))
@@ -56,14 +57,14 @@ class Opened:
         self.page.wait_for_selector("footer")
 
     def check(self) -> None:
-        """Nothing went wrong, nothing was loaded, and nothing of the data has run."""
+        """Assert no errors, no further requests, and no script run from data."""
         assert self.problems == []
         assert len(self.requests) == 1
         assert self.page.evaluate("window.pwned") is None
         assert self.page.evaluate("document.scripts.length") == 2
 
     def found(self) -> int:
-        """How many completions the list says there are, in as many rows or fewer."""
+        """Read the number of completions from the note above the list."""
         told = self.page.locator(".left .note").inner_text().replace(",", "")
         return 0 if told == "None fits." else int(re.findall("[0-9]+", told)[-1])
 
@@ -88,7 +89,7 @@ def report(browser: Any, rich: Path) -> Iterator[Opened]:
 
 
 def planted(step: int, *completions: tuple[str, Any], advantages: Sequence[float]) -> Any:
-    """A batch of one group and one term: texts with their verdicts."""
+    """Make a batch of one group and one term, from texts with verdicts."""
     samples = [
         runs.Sample(text=text, row={"x": verdict}, group=step, step=step, completion_ids=[1] * len(text))
         for text, verdict in completions
@@ -98,7 +99,7 @@ def planted(step: int, *completions: tuple[str, Any], advantages: Sequence[float
 
 
 def members(folder: Path, mode: Any = "train") -> list[tuple[Any, int]]:
-    """Every completion of a run, in training or in evaluations: its batch, and its place there."""
+    """List (batch, index) of every completion of a run, in training or in evaluations."""
     return [(card, index) for card in RecordedRun(folder).cards(mode) for index in range(len(card))]
 
 

@@ -1,4 +1,4 @@
-"""A run that was stopped and resumed is, term by term, the run that was not stopped."""
+"""A stopped and resumed run equals an uninterrupted run, term by term."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS, STOP = 14, 7
 
 
 class FailsFromStep(Verifier):
-    """Fails on one completion in eight from a step on: its finding needs several batches, some before the stop."""
+    """A verifier that fails on one completion in eight from a step on; its finding needs batches before the stop."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -97,12 +97,12 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
     for card, again in zip(cards, resumed.cards(), strict=True):
         assert contents(again) == contents(card)
     timed = ("time", "seconds", "latency", "per_second", "share_of_step", "noise", "total_flos")
-    # Each training ends with an entry of its own.
+    # Skip the final entry of each training.
     logs, logs_again = ([entry for entry in run.logs if "train_runtime" not in entry] for run in (whole, resumed))
     for entry, again in zip(logs, logs_again, strict=True):
         kept = [name for name in entry if not any(word in name for word in (*timed, "session"))]
         assert {name: again.get(name) for name in kept} == {name: entry[name] for name in kept}
     findings = read_findings(tmp_path / "whole")
     assert read_findings(tmp_path / "stopped") == findings
-    # Its evidence lies on both sides of the stop.
+    # The finding's evidence lies before and after the stop.
     assert (before, [finding.code for finding in findings]) == ([], ["grader_trouble"])

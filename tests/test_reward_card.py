@@ -1,4 +1,4 @@
-"""The reward card: what it says, what it keeps to itself, and that it never fails a run."""
+"""The reward card: its contents, hidden secrets, and no failure of the run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Make = Callable[..., Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Ours(MathVerifier):
-    """A user's class, whose arguments are its own business."""
+    """A user's verifier with secret arguments."""
 
     password: str = "xyzzy"
 

@@ -1,4 +1,4 @@
-"""Samples: the forms in which TRL hands over completions and columns."""
+"""Samples: all forms of completions and columns from TRL."""
 
 from __future__ import annotations
 

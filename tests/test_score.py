@@ -1,4 +1,4 @@
-"""The command `score` as a user types it: what it prints, what it writes, what it refuses, what is left of it."""
+"""The command `score` as typed by users: output, files, refused arguments, remains of an interrupted run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(folder: Path, rows: list[dict[str, Any]] = ROWS, between: str = "\n") 
 
 
 def score(folder: Path, *arguments: str, expect: int = 0) -> Any:
-    """The summary."""
+    """Run the command, and return its summary."""
     return json.loads(run_here("score", "in.jsonl", *arguments, "--json", cwd=folder, expect=expect).stdout)
 
 
@@ -213,7 +213,7 @@ def test_what_is_killed_leaves_no_output_that_looks_whole(tmp_path: Path) -> Non
 
 
 def begin(folder: Path, kind: str) -> tuple[subprocess.Popen[str], Path]:
-    """A process that has judged some of many rows, and where it writes."""
+    """Start a process on many rows, wait until some are judged, and return process and output file."""
     write(folder, [{"completion": "x"}] * 20_000)
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += "from trl_grpo_ext.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -1,4 +1,4 @@
-"""One folder, several starts: what counts is what the last one has made of each step, live and read back."""
+"""Several starts in one folder: the last session's result of each step counts, live and read back."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from trl_grpo_ext.replay.recorded_batches import RunClock
 from trl_grpo_ext.rewards import think_format_reward
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
-# The lab uses a batch for two steps.
+# The lab uses each batch for two steps.
 EVALUATED: dict[str, Any] = {"eval_rows": [{}], "eval_strategy": "steps", "eval_steps": 4, "eval_on_start": True}
 
 
 def trainer_of_another_process(run: LabRun) -> VerifiedGRPOTrainer:
-    """A trainer that knows of the run what is in its folder."""
+    """Make a trainer that knows the run only by its folder."""
     model, trainer = AutoModelForCausalLM.from_pretrained(run.folder / REFERENCE), run.trainer
     data = (trainer.train_dataset, trainer.eval_dataset)
     return VerifiedGRPOTrainer(model, single_peak(7).mix, trainer.args, *data, processing_class=make_tokenizer())

@@ -1,6 +1,6 @@
-"""Every shipped recipe: its data mapping and rewards on rows of its data's shape, and a few real steps of training.
+"""Every shipped recipe: data mapping and rewards on rows shaped like its data, and a few real training steps.
 
-A test takes the flags that users have: local data in the place of the Hub's, and the bundled model.
+The tests use flags available to users: local data instead of the Hub's, and the bundled model.
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ MBPP = [
 
 @dataclass(frozen=True)
 class Case:
-    """A recipe on rows of its data's shape.
+    """A recipe with rows shaped like its data.
 
     Attributes:
-        datasets: The rows by the dataset's name in the recipe; none of data that is shipped, or made on the spot.
-        config: The config that the rows have on the Hub.
-        right: A right completion, of a row; None if the recipe's data is tested elsewhere.
-        wrong: A completion that is wrong for each row.
-        needs: A package that an extra brings.
-        flags: On top of the recipe.
+        datasets: Dataset name in the recipe -> rows; empty for shipped or generated data.
+        config: The dataset's config name on the Hub.
+        right: Writes a right completion for a row; None if the recipe's data is tested elsewhere.
+        wrong: A completion that is wrong for every row.
+        needs: A package from an extra.
+        flags: Flags added to the recipe.
     """
 
     datasets: Mapping[str, Sequence[Row]] = field(default_factory=dict)
@@ -135,10 +135,11 @@ MACHINE = ("--use_cpu", "true", "--bf16", "false", "--use_vllm", "false")
 
 
 def on_disk(folder: Path, rows: Sequence[Row], config: str | None, splits: Sequence[str] = ("train", "test")) -> str:
-    """Write rows as the Hub lays a dataset out, all of them in each split, and return its name."""
+    """Write a dataset in the Hub's layout, with all rows in each split, and return its name."""
     config = config or "default"
     (folder / config).mkdir(parents=True)
-    rows = [*rows, *rows]  # enough for a batch of two prompts
+    # A batch needs two prompts.
+    rows = [*rows, *rows]
     files = [{"split": split, "path": f"{config}/{split}.jsonl"} for split in splits]
     card = yaml.safe_dump({"configs": [{"config_name": config, "data_files": files}]})
     (folder / "README.md").write_text(f"---\n{card}---\n")
@@ -148,7 +149,7 @@ def on_disk(folder: Path, rows: Sequence[Row], config: str | None, splits: Seque
 
 
 def local(name: str, folder: Path) -> tuple[str, list[str]]:
-    """A recipe's name or path, and the flags that have it take local data."""
+    """Return a recipe's name or path, and the flags for local data."""
     case = CASES[name]
     if case.needs:
         pytest.importorskip(case.needs)
@@ -185,7 +186,7 @@ def test_its_head_says_what_it_needs_what_to_expect_and_how_to_measure_it(name: 
 
 
 def scores(recipe: Recipe, rows: Sequence[Row], completions: Sequence[str]) -> list[tuple[float | None, bool]]:
-    """What the primary term gives each row's completion, and whether the row is void."""
+    """List (primary score, is void) of each row's completion."""
     samples = [
         Sample(
             text=text,

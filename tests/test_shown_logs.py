@@ -1,4 +1,4 @@
-"""What console and trackers get of a run's figures, and who still gets all of them."""
+"""Figures shown on console and trackers, and listeners that receive all figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trl_grpo_ext.trainer.console import MOST, shown_logs
 
 
 class Tracker(TrainerCallback):
-    """Keeps what it is told, as a tracker would."""
+    """A callback that keeps all logs, like a tracker."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
@@ -26,7 +26,7 @@ class Tracker(TrainerCallback):
 
 
 def run(model: str, data: Any, args: Any) -> tuple[Tracker, Tracker, VerifiedGRPOTrainer, dict[str, float]]:
-    """What a tracker and a callback that was added later were told, the trainer, and what `evaluate` returned."""
+    """Train, and return an early tracker, a tracker added later, the trainer, and the result of `evaluate`."""
     mix = RewardMix(
         [
             RewardTerm(name="accuracy", verifier=MathVerifier()),

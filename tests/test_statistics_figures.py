@@ -1,4 +1,4 @@
-"""The figures of a batch one by one, on cards that are made by hand or at random."""
+"""Single figures of a batch, on handmade or random scorecards."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def figure(card: Scorecard, name: str, **settings: Any) -> float:
 def test_a_small_term_drives_as_much_as_a_large_one_only_where_groups_are_scaled() -> None:
     card = card_of({"right": scores(1, 0, 0, 1, 1, 1, 1, 1), "small": scores(0, 0, 0, 0, 1, 0, 1, 0)}, [1.0, 0.01])
     shares = [figure(card, "small/driver_share", **mode) for mode in MODES]
-    # Brought to one spread, a group weighs as another does, but for TRL's 1e-4 beside a deviation of 0.006.
+    # Scaling gives all groups equal weight, except for TRL's 1e-4, which matters beside a deviation of 0.006.
     weights = [(spread / (spread + 1e-4)) ** 2 for spread in (1 / 3**0.5, 0.01 / 3**0.5)]
     assert shares[0] == pytest.approx(weights[1] / sum(weights), abs=1e-9)
     assert shares[1:] == pytest.approx([1e-4] * 3, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Figures on two ranks: those that one rank comes to on the same completions, and the same on both."""
+"""Figures on two ranks: equal on both, and equal to one rank's figures on the same completions."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def test_figures_are_those_of_one_rank_on_the_same_completions(how: str, tmp_pat
 
 
 def scored_alone(card: Scorecard, step: int) -> Scorecard:
-    """The same completions, judged by this process."""
+    """Judge the completions again in this process."""
     once_more = mix("fine").score(card.samples, step / 3)
     return replace(once_more, advantages=card.advantages)

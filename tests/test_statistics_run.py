@@ -1,4 +1,4 @@
-"""Every figure that a run logs, against what pandas makes of the run's parquet, under TRL's four modes."""
+"""All logged figures of a run, compared with pandas on the run's parquet, under TRL's four modes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trl_grpo_ext.mix import Affine, Gate, linear
 Make = Callable[..., Any]
 
 
-# What only the clock knows.
+# Figures of wall-clock time, which the parquet files cannot confirm.
 TIMES = {"verified/grader/judging_seconds", "verified/grader/share_of_step"}
 
 
 class Planted(Verifier):
-    """One verdict after the other from a list, around and around, each with an answer, a status and its seconds."""
+    """A verifier that cycles through planted verdicts."""
 
     def __init__(self, *verdicts: Verdict) -> None:
         self.verdicts = itertools.cycle(verdicts)
@@ -49,9 +49,9 @@ NO_GOLD = found(Status.SKIPPED, None)
 
 
 def everything() -> RewardMix:
-    """A primary term of all statuses, a gate, a shape, a shadow, a tie-breaker, a term for some rows, a moving weight.
+    """Make a mix with all statuses, a gate, shape, shadow term, tie-breaker, routed term and weight schedule.
 
-    The periods differ, so that no two steps are alike; among their groups are live, dead and secondary-only ones.
+    The cycle lengths differ, so that all steps differ; groups are live, dead, or live by secondary terms only.
     """
     right = Planted(RIGHT, WRONG, UNREAD, ALSO_RIGHT, WRONG, WRONG, WRONG, WRONG, BROKEN, RIGHT, HALF, SLOW, RIGHT)
     strict = Planted(RIGHT, WRONG, UNREAD, WRONG, RIGHT, NO_GOLD, WRONG)
@@ -81,7 +81,7 @@ def run(tiny_model: str, sums: Any, args: Any, rewards: Any = None) -> VerifiedG
 
 
 def logged(trainer: VerifiedGRPOTrainer) -> list[dict[str, Any]]:
-    """What TRL has logged, a dict a batch, under the names without the evaluation's prefix."""
+    """List TRL's logged figures, one dict per batch, without the prefix `eval_`."""
     return [
         {key.removeprefix("eval_"): value for key, value in entry.items() if "verified/" in key}
         for entry in trainer.state.log_history
@@ -90,7 +90,7 @@ def logged(trainer: VerifiedGRPOTrainer) -> list[dict[str, Any]]:
 
 
 class Parquet:
-    """One batch as pandas reads it."""
+    """A batch's parquet files, read by pandas."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.samples = pd.read_parquet(folder / "scorecards" / f"samples-{number:08d}.parquet").set_index("sample")
@@ -111,7 +111,7 @@ class Parquet:
 
 
 def expected_parts(batch: Parquet, aggregation: str, scale: str) -> pd.DataFrame:
-    """What each term adds to TRL's advantage of each sample, written out group by group; void samples are NaN."""
+    """Compute each term's part of each sample's advantage, group by group; void samples are NaN."""
     kept = ~batch.samples["void"]
     parts = batch.values.copy() if aggregation == "normalize_then_sum" else batch.values.fillna(0.0).where(kept)
     for _, members in batch.samples.groupby("group").groups.items():
@@ -131,7 +131,7 @@ def expected_parts(batch: Parquet, aggregation: str, scale: str) -> pd.DataFrame
 
 
 def expected_shares(batch: Parquet, aggregation: str, scale: str) -> pd.Series:
-    """Driver shares by brute force from the advantages that TRL has used."""
+    """Compute driver shares by brute force from TRL's advantages."""
     parts = expected_parts(batch, aggregation, scale).fillna(0.0)
     advantages = batch.samples["advantage"]
     assert parts.sum(axis=1).to_numpy() == pytest.approx(advantages.to_numpy(), abs=2e-5)
@@ -139,7 +139,7 @@ def expected_shares(batch: Parquet, aggregation: str, scale: str) -> pd.Series:
 
 
 def outcome_of(values: pd.DataFrame, primary: pd.DataFrame, weights: pd.Series) -> str:
-    """The outcome of a group, of the values of its members that are not void."""
+    """Compute a group's outcome from its members that are not void."""
     if values.empty:
         return "void"
     if (values.loc[:, weights[values.columns] != 0].fillna(0.0).nunique() > 1).any():
@@ -207,7 +207,7 @@ def expected_by_group(batch: Parquet, size: int) -> dict[str, float]:
 
 
 def expected_figures(batch: Parquet, aggregation: str, scale: str, size: int) -> dict[str, float]:
-    """Every figure in docs/metrics_reference.md, from the parquet alone."""
+    """Compute every figure of docs/metrics_reference.md from the parquet files alone."""
     in_force = batch.verdicts[batch.verdicts["weight"] != 0]
     tokens, status = batch.samples["tokens"], batch.primary["status"]
     kinds = ("correct", "incorrect", "unparseable")

@@ -1,4 +1,4 @@
-"""What diagnostics say of the text of completions, whatever that is: it is a policy's, and may be hostile."""
+"""Text figures of diagnostics, on any completion text, including hostile text."""
 
 from __future__ import annotations
 

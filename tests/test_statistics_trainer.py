@@ -1,4 +1,4 @@
-"""Figures in TRL's logs: on every step, in evaluation, with other reward functions, and when they cannot be made."""
+"""Figures in TRL's logs: every step, evaluations, other reward functions, and failing figures."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Make = Callable[..., Any]
 
 
 def other_reward(completions: list[Any], **_: Any) -> list[float | None]:
-    """A plain reward function that goes by the place in the batch, and passes over every fifth."""
+    """Score by batch position, without a score for every fifth completion."""
     return [None if index % 5 == 4 else index * 7 % 5 / 4 for index in range(len(completions))]
 
 
 def quiet_term() -> RewardMix:
-    """A mix that says nothing of two rows of three."""
+    """Make a mix that applies to one row in three."""
     verifier = Planted(RIGHT, WRONG, WRONG, RIGHT, WRONG)
     return RewardMix([RewardTerm(name="right", verifier=verifier, when={"task": "sum"})])
 
@@ -36,7 +36,7 @@ def centred(column: Any) -> Any:
 
 
 def parts_by_hand(card: Scorecard, aggregation: str) -> Any:
-    """What the mix's term and `other_reward` add to each advantage, up to one divisor a group."""
+    """Compute the parts of the mix's term and of `other_reward` in each advantage, up to one divisor per group."""
     other = other_reward([sample.text for sample in card.samples])
     columns = np.array([card.values["right"], other], dtype=float).T
     unscored = np.isnan(columns).all(axis=1)
@@ -67,7 +67,7 @@ def test_other_reward_functions_have_their_share_of_the_totals_and_of_what_drive
         advantages = np.array(card.advantages)
         for start in range(0, len(card), 4):
             rows = slice(start, start + 4)
-            # The divisor of the group, or of the batch, is what the advantages and the parts differ by.
+            # Advantages and parts differ by the divisor of the group or batch; fit the factor.
             divisor = (whole[rows] @ advantages[rows]) / (whole[rows] @ whole[rows]) if whole[rows].any() else 0.0
             parts[rows] *= divisor
         assert parts.sum(axis=1) == pytest.approx(advantages, abs=1e-4)

@@ -1,4 +1,4 @@
-"""Data that is streamed (`dataset_streaming`), whose size nobody knows."""
+"""Streamed data (`dataset_streaming`) of unknown size."""
 
 from __future__ import annotations
 

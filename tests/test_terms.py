@@ -1,4 +1,4 @@
-"""Terms: gates, routing, shapes, combinations, what happens to the unscored; and the errors of each at start-up."""
+"""Terms: gates, routing, shapes, combinations, unscored samples, and start-up errors."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_combination_of_nothing_that_applies_does_not_apply() -> None:
 
 
 class Shortest(GroupVerifier):
-    """1 for the shortest of those compared, however long the others are."""
+    """A group verifier that scores 1 for the shortest completion, else 0."""
 
     def verify_group(self, samples: Any) -> list[Verdict]:
         least = min(len(sample.text) for sample in samples)

@@ -1,4 +1,4 @@
-"""Completions of several messages, as where a model calls tools: verifiers, records and the report have all of them."""
+"""Completions of several messages, with tool calls: verifiers, records and report receive all messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def used_a_tool(sample: Sample) -> bool:
 
 
 class ToolTrainer(VerifiedGRPOTrainer):
-    """Hands completions on as TRL does of a model that has called a tool, and then said what this one says."""
+    """A trainer that puts a planted tool call before every second completion."""
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, *ids: Any) -> Any:
         completions = [[*BEFORE, *said] if place % 2 else said for place, said in enumerate(completions)]

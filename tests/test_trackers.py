@@ -1,4 +1,4 @@
-"""The figures where they are looked at: in the files that tensorboard and trackio keep."""
+"""Figures in the files of tensorboard and trackio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tracked = dict[str, dict[int, float]]
 
 
 def tracked_run(tracker: str, folder: Path) -> tuple[Tracked, str]:
-    """Every figure that is known, under the name that trackers give it and by step, and what was said on the way."""
+    """Run under a tracker, and return all known figures by tracker name and step, and the printed output."""
     places = {"TENSORBOARD_LOGGING_DIR": str(folder / "kept"), "TRACKIO_DIR": str(folder / "kept")}
     command = [sys.executable, str(SCRIPT), tracker, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=os.environ | places)

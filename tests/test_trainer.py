@@ -33,7 +33,7 @@ Make = Callable[..., Any]
 
 
 def alone(rewards: list[float]) -> list[float]:
-    """Advantages of one group by the formula of TRL's default mode, written out."""
+    """Compute the advantages of one group by TRL's default formula."""
     values = torch.tensor(rewards)
     return ((values - values.mean()) / (values.std() + 1e-4)).tolist()
 
@@ -85,7 +85,7 @@ def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(tiny_model: str, su
 
 
 def plain_settings(args: Any) -> dict[str, Any]:
-    """The settings of the `config` fixture, for TRL's own configuration."""
+    """Pick the `config` fixture's settings for TRL's own configuration."""
     names = ["output_dir", "per_device_train_batch_size", "num_generations", "max_completion_length", "max_steps"]
     names += ["use_cpu", "bf16", "report_to", "save_strategy", "logging_steps", "disable_tqdm"]
     return {name: getattr(args, name) for name in names}
@@ -218,7 +218,7 @@ def test_an_assistants_message_at_the_end_of_a_prompt_is_no_prefill(
     cards = collected(trainer)
     trainer.train()
     assert {sample.prefill for sample in cards[0].samples} == {""}
-    # What the model reads: TRL has the template close the message.
+    # The tokens that the model reads: TRL's template closes the assistant message.
     read = trainer.processing_class.batch_decode(trainer._tokenize_prompts([cards[0].samples[0].prompt])[0])
     assert read[0].endswith("<think><|end|><|assistant|>")
 
@@ -273,7 +273,8 @@ def test_a_few_steps_with_lora_and_kl(tiny_model: str, sums: Any, config: Make) 
     assert all("kl" in entry for entry in trainer.state.log_history[:3])
 
 
-NO_MODEL = "/no/such/model"  # reaching it would be an error of another kind
+# Loading this model would raise another error, so the tested error comes earlier.
+NO_MODEL = "/no/such/model"
 
 
 def without(dataset: Dataset, column: str) -> Dataset:
@@ -321,7 +322,7 @@ def test_the_evaluation_data_is_checked_too(sums: Any, config: Make) -> None:
 
 
 def test_plain_trl_trains_a_none_beside_a_number_as_a_wrong_answer(tiny_model: str, sums: Any, config: Make) -> None:
-    # What voiding is for. Should TRL change this, the README's second paragraph has to change too.
+    # The reason for void rows. If TRL changes this behaviour, change the README's second paragraph.
     args = GRPOConfig(**plain_settings(config()))
     trainer = GRPOTrainer(tiny_model, [Positions(1.0, None, 1.0, 1.0), Positions(0.1)], args, sums["train"])
     trainer.train()

@@ -85,7 +85,7 @@ def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
 
 
 class Remembering(VerifiedGRPOTrainer):
-    """Keeps what TRL's scoring returned, as its loss sees it."""
+    """A trainer that keeps the outputs of TRL's scoring, as used by the loss."""
 
     outputs: list[dict[str, Any]]
 
@@ -243,7 +243,7 @@ def test_rewards_of_environments_add_to_the_mix_whose_weights_move(tiny_model: s
 
 
 class Asking(Counting):
-    """An environment that owns the data: it asks its own question."""
+    """An environment that asks its own question, without a dataset."""
 
     def reset(self, **_: Any) -> str:
         return "What is 1 + 1?"
@@ -269,7 +269,7 @@ def test_an_environment_that_owns_the_data_needs_no_dataset_and_verifiers_that_r
 
 
 def sometimes(completions: list[Any], **_: Any) -> list[float | None]:
-    """A plain function that has nothing to say of each second completion."""
+    """Score 1 for the first of every four completions and 0 for the last two; None for the second."""
     return [None if index % 4 == 1 else float(index % 4 == 0) for index in range(len(completions))]
 
 

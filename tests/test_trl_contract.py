@@ -1,4 +1,4 @@
-"""What this package touches of TRL, and what happens when TRL is another."""
+"""The parts of TRL used by this package, and errors for an unsupported TRL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts: the invariant, and how results of verifier functions are read."""
+"""Verdicts: the invariant, and conversion of results of verifier functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identities of verifiers: the same for the same verdicts, and none where nobody can tell."""
+"""Identities of verifiers: equal for equal verdicts, None if unknown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Kind(Enum):
 
 
 class Free(Verifier):
-    """Takes anything."""
+    """A verifier with arbitrary settings."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
@@ -33,7 +33,7 @@ class Free(Verifier):
 
 
 class Bare(Verifier):
-    """Has no attributes."""
+    """A verifier without attributes."""
 
     def verify(self, sample: Sample) -> Verdict:
         return as_verdict(True)

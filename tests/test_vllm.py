@@ -1,6 +1,6 @@
-"""With vLLM in the trainer's process, training and evaluation are what they are with transformers.
+"""With vLLM in the trainer's process, training and evaluation equal those with transformers.
 
-They need vLLM. `make vllm-tests` installs its build for CPUs into an environment of its own and runs them.
+These tests need vLLM: `make vllm-tests` installs its CPU build into a separate environment, and runs them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ FLAGS = [part for name, value in VLLM.items() for part in (f"--{name}", str(valu
 
 @pytest.fixture(autouse=True)
 def _weights_that_can_be_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU, vLLM packs weights after loading, and TRL cannot load the trained ones any more."""
+    """Stop vLLM from packing weights on a CPU, after which TRL could not load trained weights."""
 
     def keep(layer: Any, remove_weight: bool) -> None:
         layer.cpu_linear = torch.nn.functional.linear
 
     monkeypatch.setattr("vllm.model_executor.layers.utils.dispatch_cpu_unquantized_gemm", keep)
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+    # In GiB.
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 
 

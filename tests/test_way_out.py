@@ -1,4 +1,4 @@
-"""Void rows as a way out for the policy: found where they become more, or stand where their siblings are wrong."""
+"""Void rows as a policy's way out: found by a rising share, or by void rows beside wrong siblings."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from trl_grpo_ext.trainer.run_callback import check_halt_on
 BROKEN = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_lost")
 GROUPS, SIZE = 8, 8
 
-# Of a step, whether the completion would be right, and chance: whether it has no verdict.
+# (step, is right, random source) -> True for a completion without a verdict.
 IsVoid = Callable[[int, bool, random.Random], bool]
 
 
 def run(is_void: IsVoid, *, steps: int = 40, seed: int = 0, missing: Any = BROKEN) -> Iterator[Scorecard]:
-    """Batches of groups that are easy or hard, at the same rate all the time."""
+    """Simulate batches of easy and hard groups, with a constant success rate."""
     chance = random.Random(seed)
     for step in range(steps):
         found: list[Any] = []
@@ -39,7 +39,7 @@ def run(is_void: IsVoid, *, steps: int = 40, seed: int = 0, missing: Any = BROKE
 
 
 def found(cards: Sequence[Scorecard]) -> Finding | None:
-    """The first finding of a run, as it is watched."""
+    """Watch a run, and return its first `way_out` finding."""
     told = [finding for finding in diagnosis_of(cards, {}).findings if finding.code == "way_out"]
     return told[0] if told else None
 

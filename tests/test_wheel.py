@@ -1,4 +1,4 @@
-"""The wheel, as a user gets it: what is in it, and that it works in an environment of its own."""
+"""The built wheel: its contents, and its use in a fresh environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.wheel
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from the source distribution, as an index would serve it."""
+    """Build a wheel from the source distribution, like a package index."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True, capture_output=True)
     return next(folder.glob("*.whl"))

@@ -1,4 +1,4 @@
-"""Worker processes: deadlines, killing, whose fault it was, and what is left behind."""
+"""Worker processes: deadlines, kills, blame, and leftovers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_verifier_that_waits_is_a_timeout_and_no_fault_of_the_answer_or_the_ma
 
 @contextmanager
 def a_core_shared_with(count: int) -> Iterator[None]:
-    """Gives one core to all workers together, and to so many processes that never rest."""
+    """Pin all workers, and `count` busy processes, to one core."""
     core = sorted(os.sched_getaffinity(0))[:1]
     spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
@@ -87,7 +87,8 @@ def a_core_shared_with(count: int) -> Iterator[None]:
         for process in spinning:
             process.kill()
             process.wait()
-        close_workers()  # and with it the workers that have one core
+        # The workers pinned to one core must not serve later tests.
+        close_workers()
 
 
 def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_waits() -> None:

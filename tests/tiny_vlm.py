@@ -1,4 +1,4 @@
-"""A tiny vision language model, made of the bundled model and a random vision tower, and sums with pictures."""
+"""Build a tiny vision language model from the bundled model and a random vision tower, and sums with pictures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEMPLATE = """{{- bos_token }}
 
 
 def make_vlm(language_model: str, folder: Path) -> None:
-    """Write a LLaVA that answers as the language model does, and its processor."""
+    """Write a LLaVA model with the language model's answers, and its processor, to a folder."""
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(language_model)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
@@ -72,11 +72,11 @@ def make_vlm(language_model: str, folder: Path) -> None:
 
 
 def picture(number: int) -> Image.Image:
-    """A picture in a colour of its own."""
+    """Make a picture with a distinct colour."""
     return Image.new("RGB", (SIDE, SIDE), (number * 37 % 256, number * 91 % 256, number * 5 % 256))
 
 
 def with_pictures(rows: Any) -> Dataset:
-    """The rows of a dataset, each with a picture of its own."""
+    """Add a distinct picture to each row of a dataset."""
     pictures = Dataset.from_dict({"image": [picture(number) for number in range(len(rows))]})
     return concatenate_datasets([rows, pictures], axis=1)

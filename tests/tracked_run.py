@@ -1,4 +1,4 @@
-"""Two steps and two evaluations under a tracker, started by test_trackers.py: trackers keep state in their process."""
+"""Train two steps with two evaluations under a tracker, for test_trackers.py; trackers keep global state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For tests that run programs: skipped where the machine has nothing to run them behind."""
+"""Skip tests that run programs on machines without sandbox isolation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trl_grpo_ext.sandbox.probe import best_isolation
 
 
 def walls_or_skip() -> Isolation:
-    """The walls of this machine. At the top of a module, all its tests are skipped where there are none."""
+    """Return this machine's isolation, or skip the test; called at module level, skip the whole module."""
     try:
         return best_isolation()
     except IsolationError as error:
@@ -20,7 +20,7 @@ def walls_or_skip() -> Isolation:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> bool:
-    """Whether it comes to hold within so long."""
+    """Poll a condition for up to `seconds`, and return True if it becomes true."""
     until = time.monotonic() + seconds
     while not (held := condition()) and time.monotonic() < until:
         time.sleep(0.02)

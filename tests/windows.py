@@ -1,4 +1,4 @@
-"""Planted batches, windows and recorded runs of them, and what the diagnosis says of them."""
+"""Make planted batches, windows and recorded runs, and diagnose them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Outcomes = Mapping[str, Sequence[object]]
 
 
 class Planted(Verifier):
-    """Reads its verdicts from a column: a blame, a `Verdict`, or what `as_verdict` reads as one."""
+    """A verifier that reads its verdict from a column: a `Blame`, or any value that `as_verdict` accepts."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -45,9 +45,9 @@ def batch(
     advantages: Sequence[float] | None = None,
     **sample: Any,
 ) -> Scorecard:
-    """A batch in groups of `size` with these verdicts by term; `sample` is the same for all, such as `truncated`.
+    """Make a batch with planted verdicts per term, in groups of `size`; `sample` holds fields common to all samples.
 
-    Each text ends with a number of its own: the same text must not get different scores.
+    Each text ends with a distinct number, since equal texts must not get different scores.
     """
     columns = zip(*outcomes.values(), strict=True)
     samples = [
@@ -65,13 +65,13 @@ def batch(
 
 
 def card(*scores: Any, step: int = 0, mode: Any = "train", text: str = "x", weight: float = 1.0) -> Scorecard:
-    """A batch of one group, judged by the term `answer`; without advantages."""
+    """Make a batch of one group, judged by the term `answer`, without advantages."""
     planted = batch({"answer": scores}, step=step, size=max(1, len(scores)), weights={"answer": weight}, text=text)
     return replace(planted, mode=mode)
 
 
 def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
-    """A run folder that holds these batches."""
+    """Write a run folder with these batches."""
     recorder = Recorder(folder)
     (folder / "scorecards").mkdir(parents=True, exist_ok=True)
     for one in cards:
@@ -80,7 +80,7 @@ def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
 
 
 def diagnosis_of(events: Iterable[Scorecard | tuple[int, Mapping[str, Any]]], settings: Mapping[str, Any]) -> Diagnosis:
-    """The diagnosis of batches and of (step, logs) in order, as a trainer tells them, without a disk."""
+    """Diagnose scorecards and (step, logs) pairs in a trainer's order, without a disk."""
     view, onsets, batches = RunView(settings), Onsets(dict(CHECKS)), 0
     findings: list[Finding] = []
     for event in events:
@@ -97,7 +97,7 @@ def diagnosis_of(events: Iterable[Scorecard | tuple[int, Mapping[str, Any]]], se
 def window_of(
     cards: Sequence[Scorecard], logs: Sequence[Mapping[str, Any]] = (), settings: Mapping[str, Any] | None = None
 ) -> Window:
-    """The window after these batches and logs, the latter a step each from 1."""
+    """Make the window after these batches and logs; the logs are those of steps 1, 2, ..."""
     view = RunView(settings or {})
     for card in cards:
         view.add(reduce_card(card, view.settings))
@@ -107,18 +107,18 @@ def window_of(
 
 
 def tell(listener: RunListener, *cards: Scorecard) -> None:
-    """Let a listener hear of batches, as the trainer does."""
+    """Send batches to a listener, like a trainer."""
     for card in cards:
         listener.on_batch(card, reduce_card(card, {}))
 
 
 def codes(window: Window) -> list[str]:
-    """The codes of the findings in a window."""
+    """Run all checks on a window, and list the codes of their findings."""
     return [code for code, check in CHECKS.items() if isinstance(check(window), Finding)]
 
 
 def needs(window: Window, code: str) -> str:
-    """What a check lacks."""
+    """Run a check that must refuse, and return its missing input."""
     found = CHECKS[code](window)
     assert isinstance(found, NotChecked)
     return found.needs

@@ -1,4 +1,4 @@
-"""Simulated runs in which the wiring, the gold, the grader or the data is wrong."""
+"""Simulated runs with faulty wiring, golds, grader or data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated runs that get worse, and runs whose policy breaks."""
+"""Simulated runs with falling scores, and with a broken policy."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What several verifiers are made of."""
+"""Base classes and helpers shared by several verifiers."""

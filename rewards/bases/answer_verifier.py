@@ -1,4 +1,4 @@
-"""The bases of verifiers that compare final answers with golds."""
+"""Base classes of verifiers that compare final answers with gold answers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ G = TypeVar("G")
 
 
 class GoldVerifier(Verifier):
-    """A verifier that compares final answers with the golds of a column."""
+    """Base of verifiers that read gold answers from a dataset column."""
 
     column: str | None
 
     @property
     @abstractmethod
     def answer_from(self) -> AnswerFrom:
-        """The finder's rule for where the answer stands."""
+        """The rule that finds the final answer in a completion; see `final_answer`."""
 
     @property
     def gold_columns(self) -> tuple[str, ...]:
-        """The columns that a gold is looked for in."""
+        """The columns searched for a gold, in order; the first column with a value counts."""
         return (self.column,) if self.column else GOLD_COLUMNS
 
     def check_columns(self, columns: Collection[str]) -> None:
@@ -37,27 +37,27 @@ class GoldVerifier(Verifier):
 
 
 class AnswerVerifier(GoldVerifier, Generic[G]):
-    """What most verifiers of final answers share. Subclasses say how a row's golds are read, and how one is compared.
+    """Base of most answer verifiers: subclasses implement `read_gold` and `judge_answer`.
 
-    A completion is correct if every answer that it gives is; if only some are, it is `ambiguous` and scores 0.
+    A completion is correct if all its final answers are correct; if only some are, it is `ambiguous` and scores 0.
     """
 
     advice: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def read_gold(self, row: Mapping[str, Any]) -> G | str:
-        """What the answers of this row are compared with, or the reason code why there is nothing."""
+        """Read the gold of a row, or return the reason code if the row has no usable gold."""
 
     @abstractmethod
     def judge_answer(self, answer: str, gold: G) -> Verdict:
-        """The verdict on one answer, of any length and content."""
+        """Judge one answer against the row's gold; the answer text may have any length and content."""
 
     def golds(self, row: Mapping[str, Any]) -> list[Any]:
-        """The alternative golds of a row: an answer equal to any gold is right."""
+        """List the alternative golds of a row: an answer equal to any gold is right."""
         return alternatives(first_value(row, self.gold_columns))
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose gold is missing or cannot be read."""
+        """List the rows whose gold is missing or unreadable."""
         golds = [self._gold_of(row) for row in rows]
         reasons = (gold if isinstance(gold, str) else "" for gold in golds)
         return problems_of(reasons, (first_value(row, self.gold_columns) for row in rows), {**ADVICE, **self.advice})

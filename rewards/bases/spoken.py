@@ -1,4 +1,4 @@
-"""The part of a completion that verifiers of whole texts judge."""
+"""Select the visible part of a completion, after the thinking, for verifiers of whole texts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from trl_grpo_ext.sample import Sample
 
 
 def spoken(sample: Sample) -> str | None:
-    """What follows the thinking, for verifiers that judge all of it; None if the thinking does not end.
+    """Return the text after the thinking; None if the thinking does not end.
 
-    A `</think>` ends no thinking where it is known that none began: the text before it would go unseen.
+    If the prefill is known and no `<think>` occurs, `</think>` does not end a thinking: the whole text is judged, so
+    that a stray tag cannot hide text.
 
     Examples:
         >>> spoken(Sample(text="2+2</think> 4 ", prefill="<think>")), spoken(Sample(text="2+2</think> 4", prefill=""))

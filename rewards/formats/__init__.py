@@ -1,1 +1,1 @@
-"""Readers of the forms that verifiers of formats ask for: JSON, JSON Schema, tags, fences, regular expressions."""
+"""Verifiers of answer formats: boxes, fenced code, JSON, XML, tags, regular expressions."""

@@ -1,4 +1,4 @@
-"""The part of a completion that is its answer, bare or in a fence. Shared by the verifiers of formats."""
+"""Extract the answer of a completion, bare or from a code fence; shared by the format verifiers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from trl_grpo_ext.verdict import Verdict
 Fence = Literal["optional", "required", "forbidden"]
 FENCES: tuple[str, ...] = get_args(Fence)
 
-_MARK = "\x00"  # a line that is no fence
+# A line that no fence matches.
+_MARK = "\x00"
 
 
 def answer_part(sample: Sample) -> str | Verdict:
-    """What follows the thinking, without white space around it; a verdict if that is nothing one can see.
+    """Return the stripped text after the thinking, or a verdict if no visible text follows the thinking.
 
     Examples:
         >>> answer_part(Sample(text="<think>2+2</think> 4 "))
@@ -34,11 +35,11 @@ def answer_part(sample: Sample) -> str | Verdict:
 
 
 class FormatFaultError(Exception):
-    """The text does not have the form that it must have.
+    """Raised for a text that violates the required format.
 
     Attributes:
-        reason: The verdict's reason code.
-        detail: Where and what, in a few words.
+        reason: The reason code of the verdict.
+        detail: The kind and place of the violation, in a few words.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -48,7 +49,7 @@ class FormatFaultError(Exception):
 
 
 def check_fence(fence: object, *, text_around: bool, form: str) -> None:
-    """Raise a ValueError unless an answer in this form, such as JSON, can be found by these settings."""
+    """Raise a ValueError unless the fence settings are valid, and let the verifier find an answer in this format."""
     if fence not in FENCES:
         raise ValueError(f"There is no setting fence={fence!r}. {did_you_mean(str(fence), FENCES)}")
     if text_around and fence == "forbidden":
@@ -56,13 +57,13 @@ def check_fence(fence: object, *, text_around: bool, form: str) -> None:
 
 
 def fenced_answer(sample: Sample, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
-    r"""What stands in the answer's one fence with that tag, or the bare answer; a verdict if neither is as asked.
+    r"""Return the content of the answer's single `tag` fence, or the bare answer; a verdict for any other form.
 
     Args:
-        sample: Of its text, what follows the thinking is the answer.
-        tag: The fence's language, such as `json`.
-        fence: Whether there is to be a fence.
-        text_around: Whether there may be text before and after a fence.
+        sample: The completion; its text after the thinking is the answer.
+        tag: The language of the fence, such as `json`.
+        fence: Require, allow or forbid a fence.
+        text_around: Allow text before and after the fence.
 
     Examples:
         >>> fenced_answer(Sample(text="```json\n{}\n```"), "json", fence="optional", text_around=False)
@@ -91,7 +92,7 @@ def fenced_answer(sample: Sample, tag: str, *, fence: Fence, text_around: bool) 
 
 
 def closed_blocks(text: str) -> list[tuple[str, str]] | Verdict:
-    r"""The tag and the content of each fenced block; a verdict if the last is never closed.
+    r"""List the (tag, content) pairs of all fenced blocks; a verdict if the last block is unclosed.
 
     Examples:
         >>> closed_blocks("~~~py\n1\n~~~")
@@ -99,7 +100,7 @@ def closed_blocks(text: str) -> list[tuple[str, str]] | Verdict:
         >>> closed_blocks("~~~py\n1").reason
         'unclosed_fence'
     """
-    # A block that is open at the end would hold this line.
+    # An unclosed block at the end of the text would contain the mark.
     blocks = fenced_blocks(f"{text}\n{_MARK}")
     if blocks and blocks[-1].code.endswith(f"{_MARK}\n"):
         return unreadable("unclosed_fence")
@@ -107,7 +108,7 @@ def closed_blocks(text: str) -> list[tuple[str, str]] | Verdict:
 
 
 def _is_one_fence(answer: str) -> bool:
-    """Whether the first and the last line are fences, with none between them: the whole answer is one block."""
+    """Test that the whole answer is one block: first and last line are fences, without another fence line between."""
     first, *inner, last = answer.split("\n")
     return _is_fence(first) and _is_fence(last) and not any(_is_fence(line) for line in inner)
 

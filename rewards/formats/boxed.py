@@ -1,4 +1,4 @@
-r"""Whether a completion gives its answer in one `\boxed{}`."""
+r"""Verify the answer format of mathematics: exactly one nonempty `\boxed{}`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trl_grpo_ext.verdict import Verdict
 
 _COMMAND = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _BRACE = re.compile(r"\s*\{")
-# What shows nothing, or only that something should stand there.
+# Characters and commands that print nothing, or a mere placeholder such as dots.
 _NOTHING = re.compile(
     r"[\s{}$~.…_?]|\\[,;:!> ()\[\]\\]|\\$"
     r"|\\(?:text(?:rm|bf|it|sf|tt|sc|sl|up|md|normal|style)?|math(?:rm|bf|it|sf|tt|bb|cal|frak|scr|normal|strut)"
@@ -23,7 +23,7 @@ _NOTHING = re.compile(
     r"|(?:display|script)style|left|right"
     r"|q?quad|(?:thin|med|thick|neg|en)?space|enskip|null|strut|relax|[lcdv]?dots|square|Box)(?![A-Za-z])"
 )
-# Commands whose first argument is not shown.
+# Commands whose first argument is not printed.
 _HIDDEN = re.compile(
     r"(\\(?:[hv]?phantom|[hv]space\*?|(?:text)?color|(?:color|raise)box|label)\s*\{)|\\.|[{}]", re.DOTALL
 )
@@ -32,10 +32,10 @@ _PLACEHOLDER = re.compile(r"(?:your|the|final)*(?:answer|result)(?:here)?", re.I
 
 @dataclass(frozen=True, kw_only=True)
 class BoxedVerifier(Verifier):
-    r"""One `\boxed{}` after the thinking, with something in it.
+    r"""Checks for exactly one `\boxed{}` with visible content after the thinking.
 
-    It says nothing of whether the answer is right, only that it can be found: a small term beside `MathVerifier`, or a
-    gate before it. Boxes in the thinking do not count.
+    The verifier does not judge the answer, only that the answer can be found: use it as a small term beside
+    `MathVerifier`, or as its gate. Boxes in the thinking do not count.
 
     Args:
         name: The metric key.
@@ -83,10 +83,11 @@ def _holds_something(content: str) -> bool:
 
 
 def _without_hidden(content: str) -> str:
-    r"""The content without the arguments that are not shown, such as that of `\phantom{4}`."""
+    r"""Remove arguments that are not printed, such as `4` of `\phantom{4}`."""
     pieces: list[str] = []
     shown_from, depth = 0, 0
-    hidden: int | None = None  # the depth at which what is not shown began
+    # The brace depth at which a hidden argument began; None outside hidden arguments.
+    hidden: int | None = None
     for token in _HIDDEN.finditer(content):
         if token[1] and hidden is None:
             pieces.append(content[shown_from : token.start()])

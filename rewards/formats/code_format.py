@@ -1,4 +1,4 @@
-"""Code in a fence, in the right language, that compiles and does something."""
+"""Verify the format of code answers: a fence with the right language, and Python that compiles and has an effect."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 Blocks = Literal["one", "any"]
 BLOCKS: tuple[str, ...] = get_args(Blocks)
 
-MAX_CHARS = 50_000  # of code: no honest answer is longer, and no program of that size exhausts the memory
+# No honest answer has more code, and compiling so much code cannot exhaust the memory.
+MAX_CHARS = 50_000
 
-# What else a fence may call a language.
+# Language -> all tags that a fence may use for the language.
 TAGS: Mapping[str, frozenset[str]] = {
     "python": PYTHON_TAGS,
     "bash": frozenset({"bash", "sh", "shell", "zsh"}),
@@ -38,41 +39,43 @@ TAGS: Mapping[str, frozenset[str]] = {
     "typescript": frozenset({"typescript", "ts", "tsx"}),
     "yaml": frozenset({"yaml", "yml"}),
 }
-_EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)  # what an expression alone is written for
+# An expression statement has an effect only if it contains one of these nodes.
+_EFFECTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _LANGUAGE_OF = {tag: language for language, tags in TAGS.items() for tag in tags}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CodeFormatVerifier(BatchVerifier):
-    """Whether the answer has code in a fence of its language; Python must also compile and do something.
+    """Checks that the answer has code in a fence of the given language; Python must also compile and have an effect.
 
-    It runs nothing and says nothing of whether the code is right: that is `UnitTestVerifier`'s. A small term beside
-    it, for a model that does not write fences yet. What stands around the code, and blocks of other languages or of
-    none, do not count. Python is compiled in a worker process, since a few characters can keep the compiler busy.
+    No code is run, and correctness is not judged: that is the job of `UnitTestVerifier`. Use this verifier as a small
+    term beside it, for a model that does not write fences yet. Text around the code, and blocks of other languages or
+    without a language, are ignored. Python is compiled in a worker process, since a few characters can keep the
+    compiler busy.
 
     Args:
-        language: The language that the fence names, `python` by default; `py`, `js`, `cpp` and the like are known too.
-        blocks: `"one"` for exactly one block of that language, `"any"` for at least one, of which every one must do.
-        compiles: Whether Python must compile and do something; no other language is compiled.
-        timeout: Seconds that the compiler may take for a completion.
+        language: The language of the fence, `python` by default; aliases such as `py`, `js` and `cpp` are accepted.
+        blocks: `"one"` for exactly one block of the language, `"any"` for one or more valid blocks.
+        compiles: Require Python code to compile and to have an effect; other languages are never compiled.
+        timeout: Time limit for compiling the code of one completion, in seconds.
         name: The metric key.
 
     | completion | score | reason |
     |---|---|---|
     | a `python` fence around `print(1)` | 1 | |
     | `print(1)` without a fence | 0 | `no_code_block` |
-    | a fence without a language, or with another | 0 | `no_code_block` |
+    | a fence without a language, or with another language | 0 | `no_code_block` |
     | two `python` fences, with `blocks="one"` | 0 | `several_code_blocks` |
     | a fence that is never closed | 0 | `unclosed_fence` |
-    | nothing that is visible in the fence | 0 | `empty_code` |
+    | no visible text in the fence | 0 | `empty_code` |
     | `print(1` | 0 | `does_not_compile` |
     | nothing but comments, imports, bare values, `pass`, `...`, or functions of such | 0 | `trivial_code` |
     | more than 50,000 characters of code | 0 | `code_too_long` |
-    | code on which the compiler takes `timeout` seconds | 0 | `timeout` |
+    | code that keeps the compiler busy for `timeout` seconds | 0 | `timeout` |
     | a fence in thinking that does not end; nothing after it | 0 | `unclosed_think`, `no_answer` |
 
     Raises:
-        ValueError: for a setting that does not exist, or a timeout that is not above 0.
+        ValueError: for an unknown setting, a language not in lower case, or a timeout that is not above 0.
 
     Examples:
         >>> code_format_reward(["```python\\nprint(1)\\n```", "```python\\npass\\n```", "print(1)"])
@@ -94,12 +97,12 @@ class CodeFormatVerifier(BatchVerifier):
 
     @property
     def tags(self) -> frozenset[str]:
-        """What a fence may call the language."""
+        """The fence tags accepted for the language."""
         language = _LANGUAGE_OF.get(self.language, self.language)
         return TAGS.get(language, frozenset({language}))
 
     def close(self) -> None:
-        """End this process's workers; they are started again when they are needed."""
+        """Stop the workers of this process; the next use starts new workers."""
         if self._is_compiled:
             close_workers()
 
@@ -112,7 +115,7 @@ class CodeFormatVerifier(BatchVerifier):
         return self.judge_questions(samples, self._call, judge)
 
     def _call(self, sample: Sample) -> tuple[list[str]] | Verdict:
-        """The verdict; or, for `compile_here`, the code that a worker must compile."""
+        """Return the code for `compile_here`, wrapped as worker arguments; a verdict if no compilation is needed."""
         answer = answer_part(sample)
         blocks = answer if isinstance(answer, Verdict) else closed_blocks(answer)
         if isinstance(blocks, Verdict):
@@ -130,7 +133,7 @@ class CodeFormatVerifier(BatchVerifier):
 
 
 def compile_here(programs: Sequence[str]) -> dict[str, Any]:
-    """Compile Python programs; INCORRECT if one does not compile, or does nothing. Called inside a worker."""
+    """Compile Python programs inside a worker; INCORRECT if any program does not compile or has no effect."""
     for program in programs:
         problem, detail = _problem(program)
         if problem:
@@ -139,21 +142,23 @@ def compile_here(programs: Sequence[str]) -> dict[str, Any]:
 
 
 def _problem(program: str) -> tuple[str, str]:
-    """The reason code for a program that does not do, and what the compiler says; two empty texts if it does."""
+    """Return the reason code and the compiler's message for an invalid program; two empty texts for a valid program."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a doubtful escape is no error
+        # A warning, such as one about an invalid escape sequence, is no error.
+        warnings.simplefilter("ignore")
         try:
             compile(program, "<completion>", "exec", dont_inherit=True)
             tree = ast.parse(program)
         except SyntaxError as error:
             return "does_not_compile", f"{error.msg}, line {error.lineno}"[:200]
-        except (ValueError, OverflowError, RecursionError, MemoryError) as error:  # a NUL, or too deep
+        except (ValueError, OverflowError, RecursionError, MemoryError) as error:
+            # The source has a NUL character, or nests too deeply.
             return "does_not_compile", type(error).__name__
     return ("", "") if any(map(_does_something, ast.walk(tree))) else ("trivial_code", "")
 
 
 def _does_something(node: ast.AST) -> bool:
-    """Whether a statement has an effect of its own: not `pass`, a value, an import or a bare return."""
+    """Recognize a statement with effect; `pass`, bare values, imports and empty `return` statements have none."""
     match node:
         case ast.Expr(value=value):
             return any(isinstance(part, _EFFECTS) for part in ast.walk(value))

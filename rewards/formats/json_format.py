@@ -1,4 +1,4 @@
-"""An answer in JSON, and as a JSON Schema wants it."""
+"""Verify answers in JSON, and against a JSON Schema."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _HERE = "trl_grpo_ext.rewards.formats.json_schema"
 
 @dataclass(frozen=True, kw_only=True)
 class JsonVerifier(BatchVerifier):
-    """Whether the answer is JSON and, if there is a schema, is valid by it.
+    """Checks that the answer is strict JSON, and valid by the JSON Schema if a schema is given.
 
-    The answer is all that follows the thinking: one JSON text, bare or in one `json` fence, with nothing beside it. It
-    is read strictly: no key twice, no NaN or infinity, no comment, no comma at the end. Schemas need the extra `json`.
-    They are judged by `jsonschema` in a worker process, since a `pattern` can take for ever on a hostile answer;
-    nothing is ever fetched for a `$ref`. `format` is not checked, as by the standard.
+    The whole text after the thinking must be one JSON text, bare or in one `json` fence, with nothing beside it.
+    Parsing is strict: no duplicate key, no NaN or infinity, no comment, no trailing comma. Schemas need the extra
+    `json`. The library `jsonschema` validates in a worker process, since a `pattern` can hang on a hostile answer; a
+    `$ref` never fetches anything. `format` is not checked, which is the standard's default.
 
     Args:
-        schema: A JSON Schema, as a mapping or as JSON text; without a `$schema`, of draft 2020-12.
-        schema_column: The column with each row's own schema, instead.
-        root: `"object"`, `"array"` or `"any"` for the value as a whole. None wants what the schema says or, without
-            one, an object or an array. A schema that says no type is refused then: by itself, `{"required": ["name"]}`
-            accepts `[]` and every number. Give it `"type": "object"`, or set `root`.
-        fence: Whether the JSON stands in a fence: `"optional"`, `"required"` or `"forbidden"`.
-        text_around: Whether there may be text before and after the fence.
-        max_depth: The greatest number of objects and lists inside each other, 1 to 100.
-        timeout: Seconds that a schema may take for one answer; of processor time, a tenth of them.
+        schema: A JSON Schema, as a mapping or as JSON text; draft 2020-12 if `$schema` is missing.
+        schema_column: The column with one schema per row, in place of `schema`.
+        root: The type of the whole value: `"object"`, `"array"` or `"any"`. With None, the schema decides; without a
+            schema, an object or an array is required. With None, a schema without a type is refused, since
+            `{"required": ["name"]}` alone accepts `[]` and every number: add `"type": "object"`, or set `root`.
+        fence: `"optional"`, `"required"` or `"forbidden"`: a code fence around the JSON.
+        text_around: Allow text before and after the fence.
+        max_depth: The greatest nesting depth of objects and lists, 1 to 100.
+        timeout: Time limit of one validation in seconds; processor time is limited to a tenth.
         name: The metric key.
 
     | completion | score | reason |
@@ -56,19 +56,18 @@ class JsonVerifier(BatchVerifier):
     | `{"age": NaN}`, `{"age": 1e999}` | 0 | `not_finite` |
     | a number of more than 300 digits | 0 | `number_too_long` |
     | 200 lists inside each other | 0 | `too_deep` |
-    | `4`, `"Ann"`; `[]`, where the schema or `root` wants an object | 0 | `wrong_root` |
+    | `4`, `"Ann"`; `[]`, if the schema or `root` requires an object | 0 | `wrong_root` |
     | `{}` without a schema | 0 | `empty_json` |
-    | `{"name": 4}` where the schema wants text | 0 | `schema_mismatch` |
-    | an answer on which the schema takes so long | 0 | `timeout` |
+    | `{"name": 4}`, if the schema requires a text | 0 | `schema_mismatch` |
+    | a validation that exceeds the time limit | 0 | `timeout` |
     | bare, with `fence="required"` | 0 | `no_fence` |
     | a fence of another language; two of them; one that is never closed | 0 | `wrong_fence`, `several_fences`, ... |
     | `Here:` before a required fence | 0 | `text_outside` |
     | nothing after the thinking; thinking that does not end | 0 | `no_answer`, `unclosed_think` |
-    | anything, where the row has no schema, or none that can be used | none | `schema_missing`, `schema_bad`, ... |
+    | anything, if the row's schema is missing or unusable | none | `schema_missing`, `schema_bad`, ... |
 
     Raises:
-        ValueError: for a schema that is none or that wants no certain root, a setting that does not exist, or a
-            missing extra.
+        ValueError: for an invalid schema, a schema without a root type, an unknown setting, or a missing extra.
 
     Examples:
         >>> json_reward(['{"name": "Ann"}', "{'name': 'Ann'}"])
@@ -113,7 +112,7 @@ class JsonVerifier(BatchVerifier):
             required_column(columns, [self.schema_column], verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose schema is missing or cannot be used."""
+        """List the rows whose schema is missing or unusable."""
         if self.schema_column is None:
             return []
         values = [row.get(self.schema_column) for row in rows]
@@ -122,7 +121,7 @@ class JsonVerifier(BatchVerifier):
         return problems_of(reasons, values, ADVICE)
 
     def close(self) -> None:
-        """End this process's workers; they are started again when they are needed."""
+        """Stop the workers of this process; the next use starts new workers."""
         if self.schema is not None or self.schema_column is not None:
             close_workers()
 
@@ -134,7 +133,7 @@ class JsonVerifier(BatchVerifier):
         return self.judge_questions([*zip(samples, schemas, strict=True)], self._call, partial(self._run, "judge_here"))
 
     def _call(self, pair: tuple[Sample, str | Verdict | None]) -> tuple[Any, ...] | Verdict:
-        """The verdict, if it needs no schema; else the arguments of `judge_here` for a worker."""
+        """Return a verdict if no validation is needed, else the arguments of `judge_here` for a worker."""
         sample, schema = pair
         if isinstance(schema, Verdict):
             return schema
@@ -146,7 +145,10 @@ class JsonVerifier(BatchVerifier):
         return answer, schema, self.root, self.max_depth, self.timeout
 
     def _schemas(self, values: Sequence[object]) -> list[str | Verdict | None]:
-        """The schema of each row; a verdict that blames the data where it cannot be used."""
+        """Read the schema text of each row; a verdict that blames the data for an unusable schema.
+
+        Workers check each distinct schema once.
+        """
         texts = [_row_schema(value) for value in values]
         distinct = list(dict.fromkeys(text for text in texts if isinstance(text, str)))
         checked = dict(zip(distinct, self._run("check_here", [(text, self.root) for text in distinct]), strict=True))

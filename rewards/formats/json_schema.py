@@ -1,7 +1,7 @@
-"""JSON and JSON Schema, read strictly and judged without the network.
+"""Parse JSON strictly, and validate it by JSON Schema without network access.
 
-Reading takes linear time, and goes to no depth that could exhaust the stack. A schema may take for ever on a completion
-(`pattern`), so it is called inside a worker, and with a bound on its processor time.
+Parsing takes linear time, and limits the nesting depth to protect the stack. Validation can hang on a completion (by
+`pattern`), so it runs inside a worker, with a limit on processor time.
 """
 
 from __future__ import annotations
@@ -25,24 +25,28 @@ CONTAINER = (dict, list)
 MAX_SCHEMA_DEPTH = 100
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 PROCESSOR_SHARE = 0.1
-"""The part of `timeout` that one answer may take as processor time; honest ones take milliseconds. A worker that gets a
-twentieth of a core, because others are busy, has used it before `timeout` has passed twice: the answer is to blame."""
-_FRAMES = 6_000  # Python calls that a validation may nest: far more than an honest schema needs at any allowed depth
-# A value of each type, to see whether a validation ends.
+"""The limit on processor time of one validation, as a share of `timeout`; honest validations take milliseconds.
+
+Even a worker that gets only a twentieth of a busy core reaches this limit before `timeout` has passed twice, so the
+limit blames the answer, not a busy machine."""
+# The recursion limit of a validation: far more Python calls than an honest schema nests at any allowed depth.
+_FRAMES = 6_000
+# One value of each JSON type, to test that a validation ends.
 _PROBES: tuple[Any, ...] = (None, True, 0, "", [], {})
-MAX_DIGITS = 300  # of a number. Such a number is read in linear time, and is finite as a float, too.
-# The last alternatives take an unclosed text to its end, so that no text is looked at twice.
+# The most digits of a number: so a number is parsed in linear time, and is finite as a float.
+MAX_DIGITS = 300
+# An unclosed string matches up to the end of the text, so that no character is scanned twice.
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def read_json(text: str, *, max_depth: int) -> Any:
-    """The value that a JSON text denotes.
+    """Parse a JSON text to a Python value.
 
-    Stricter than Python's reader: every key once, no NaN or infinity, nothing deeper than `max_depth` lists or
-    objects, no number of more than `MAX_DIGITS` digits.
+    The parser is stricter than `json.loads`: no duplicate key, no NaN or infinity, at most `max_depth` nested lists
+    and objects, at most `MAX_DIGITS` digits in a number.
 
     Raises:
-        FormatFaultError: for any other text.
+        FormatFaultError: if the text breaks JSON's syntax or one of these limits.
 
     Examples:
         >>> read_json('{"a": [1, 2]}', max_depth=2)
@@ -103,7 +107,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def schema_problem(schema: str, root: str | None) -> tuple[str, str]:
-    """The reason code of a text that is no schema, or not of a root that is known, and why; two empty texts else.
+    """Return a reason code and an explanation for an invalid schema or an unknown root type; else two empty texts.
 
     Examples:
         >>> schema_problem('{"type": "objekt"}', None)[0], schema_problem('{"type": "object"}', None)
@@ -117,7 +121,7 @@ def schema_problem(schema: str, root: str | None) -> tuple[str, str]:
 
 
 def check_here(schema: str, root: str | None) -> dict[str, Any]:
-    """CORRECT for a schema that can be used, SKIPPED for any other. Called inside a worker."""
+    """Check a schema inside a worker: a CORRECT record for a usable schema, SKIPPED for any other schema."""
     reason, problem = schema_problem(schema, root)
     if reason:
         return {**skipped(reason).to_record(), "details": {"schema": problem[:300]}}
@@ -125,10 +129,10 @@ def check_here(schema: str, root: str | None) -> dict[str, Any]:
 
 
 def _root_problem(validator: Any, root: str | None) -> str:
-    """What is wrong with a schema that does not say what type it wants; empty if it says so.
+    """Explain the fault of a schema without a root type; empty if the schema or `root` gives the type.
 
-    JSON Schema's keywords bind only values of their own type: `{"required": ["name"]}` accepts `[]` and every number.
-    Such a schema is found by what it accepts: no keyword but those that tell types refuses `null` or `true`.
+    A keyword constrains only values of its own type: `{"required": ["name"]}` accepts `[]` and every number. A schema
+    that accepts both `null` and `true` has no root type, since only type-related keywords reject these values.
     """
     if root is not None or not (validator.is_valid(None) and validator.is_valid(True)):
         return ""
@@ -136,8 +140,9 @@ def _root_problem(validator: Any, root: str | None) -> str:
 
 
 def judge_here(text: str, schema: str, root: str | None, max_depth: int, timeout: float) -> dict[str, Any]:
-    """Judge a text by a schema that can be used. Called inside a worker, whose main thread has a large stack."""
-    _read_schema(schema)  # which is remembered, and is none of the answer's time
+    """Judge a text by a usable schema inside a worker, whose main thread has a large stack."""
+    # Fill the cache first, so that reading the schema does not count as the answer's processor time.
+    _read_schema(schema)
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _FRAMES))
     try:
@@ -148,7 +153,7 @@ def judge_here(text: str, schema: str, root: str | None, max_depth: int, timeout
 
 
 def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) -> Verdict:
-    """The verdict on a JSON text; without a schema in linear time."""
+    """Judge a JSON text by depth, root type and schema; in linear time without a schema."""
     try:
         value = read_json(text, max_depth=max_depth)
     except FormatFaultError as fault:
@@ -169,7 +174,8 @@ def _held_against(validator: Any, value: Any, text: str) -> Verdict:
 
     try:
         error = next(validator.iter_errors(value), None)
-    except RecursionError:  # the schema was tried with other values, so it is this value that is too deep for it
+    except RecursionError:
+        # The schema passed its probes, so the value is too deep for the schema.
         return unreadable("too_deep", answer=text)
     except Unresolvable:
         return skipped("schema_bad", answer=text[:SHOWN_CHARS])
@@ -183,7 +189,7 @@ def _held_against(validator: Any, value: Any, text: str) -> Verdict:
 
 @lru_cache(maxsize=64)
 def _read_schema(schema: str) -> Any:
-    """The validator of a schema's text; a text that says what is wrong with it, if it cannot be used."""
+    """Build the validator of a schema text; for an unusable schema, return a text that explains the fault."""
     from jsonschema.exceptions import SchemaError
     from referencing.exceptions import Unresolvable
 
@@ -210,18 +216,20 @@ def _validator(schema: Any) -> Any:
     if dialect is not None and not (isinstance(dialect, str) and dialect.rstrip("#") in known):
         raise SchemaError(f"the dialect {dialect!r} is not known", path=["$schema"])
     found: Any = validator_for(schema, default=Draft202012Validator)
-    found.check_schema(schema, format_checker=found.FORMAT_CHECKER)  # which also compiles its patterns
+    # The format checker makes invalid regular expressions in the schema errors.
+    found.check_schema(schema, format_checker=found.FORMAT_CHECKER)
     following = {keyword: _ending(follow) for keyword, follow in found.VALIDATORS.items() if keyword in _REFERENCES}
-    # A registry of our own: the default one fetches what it does not know.
+    # An explicit registry, because the default registry fetches unknown references.
     validator = extend(found, following | {"uniqueItems": _unique})(schema, registry=REGISTRY)
     for part in _parts(found, schema):
-        for probe in _PROBES:  # a RecursionError tells of a schema that refers to itself without an end
+        for probe in _PROBES:
+            # A RecursionError here reveals an endless self-reference in the schema.
             next(validator.evolve(schema=part).iter_errors(probe), None)
     return validator
 
 
 def _unique(_validator: Any, wanted: object, instance: object, _schema: object) -> Iterator[Any]:
-    """The keyword `uniqueItems` in linear time; jsonschema compares each object with all before."""
+    """Validate `uniqueItems` in linear time; jsonschema's own check compares all pairs of objects."""
     from jsonschema.exceptions import ValidationError
 
     if wanted and isinstance(instance, list) and len({*map(_hashable, instance)}) < len(instance):
@@ -229,7 +237,7 @@ def _unique(_validator: Any, wanted: object, instance: object, _schema: object) 
 
 
 def _hashable(value: Any) -> Any:
-    """A value that equals another's exactly where JSON Schema says that the two are equal: 1 is 1.0, and not true."""
+    """Make a hashable key, equal for exactly the values that JSON Schema calls equal: 1 and 1.0, but not true."""
     if isinstance(value, dict):
         return dict, frozenset((key, _hashable(member)) for key, member in value.items())
     if isinstance(value, list):
@@ -238,7 +246,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """A reference, with a RecursionError where it returns to itself; Python's own may panic the compiled registry."""
+    """Raise RecursionError on an endless self-reference; Python's own error could panic the compiled registry."""
     followed: set[tuple[int, int, int]] = set()
 
     def follow_once(validator: Any, reference: object, instance: object, schema: object) -> Iterator[Any]:
@@ -255,7 +263,7 @@ def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]
 
 
 def _parts(dialect: Any, schema: Any) -> Iterator[Any]:
-    """The schema and every schema in it, after its references were found to lead somewhere; nothing is fetched."""
+    """Yield the schema and all its subschemas, after looking up their references; nothing is fetched."""
     from jsonschema_specifications import REGISTRY
     from referencing.jsonschema import specification_with
 
@@ -271,14 +279,14 @@ def _parts(dialect: Any, schema: Any) -> Iterator[Any]:
 
 
 class BadSchemaError(Exception):
-    """A schema is neither an object nor JSON text; the message says why."""
+    """Raised for a schema that is neither an object nor JSON text; the message says why."""
 
 
 def schema_text(schema: object) -> str:
-    """A schema, given as an object or as its JSON text, as JSON text.
+    """Convert a schema to JSON text; a text is returned unchanged.
 
     Raises:
-        BadSchemaError: if it is neither.
+        BadSchemaError: if the schema is neither a text nor an object that JSON can express.
     """
     if isinstance(schema, str):
         return schema

@@ -1,4 +1,4 @@
-"""A regular expression that the completion must match."""
+"""Verify a completion by a regular expression."""
 
 from __future__ import annotations
 
@@ -25,23 +25,22 @@ PARTS: tuple[str, ...] = get_args(Part)
 
 @dataclass(frozen=True, kw_only=True)
 class RegexVerifier(BatchVerifier):
-    r"""Searches the completion, matches all of it, or counts matches.
+    r"""Searches a pattern in the completion, matches the whole completion, or counts matches.
 
-    For a format that no other verifier knows. A regular expression can take exponential time on a hostile text. So it
-    runs in a worker process, which is killed after `timeout` seconds; a text that uses them up scores 0.
+    Use it for a format without a verifier of its own. A regular expression can take exponential time on a hostile text.
+    So it runs in a worker process, which is killed after `timeout` seconds; such a text scores 0.
 
     Args:
-        pattern: In Python's `re` syntax.
-        match: `"search"` anywhere, `"fullmatch"` of the whole text, or `"count"` of the matches that do not overlap and
-            hold at least one character.
+        pattern: The regular expression, in Python's `re` syntax.
+        match: `"search"` anywhere, `"fullmatch"` of the whole text, or `"count"` of nonempty matches without overlap.
         at_least: For `count`: the least number of matches, 0 or more.
-        at_most: For `count`: the greatest number; by default any. `at_least=0, at_most=0` forbids the pattern.
-        part: Match the whole `"completion"`, without what the prompt put before it, or only the `"answer"`: what
-            follows the thinking, without white space around it.
-        ignore_case: Whether case does not count.
-        dotall: Whether `.` also matches a line's end. On by default, since completions have many lines.
-        timeout: Seconds a completion.
-        name: The metric key. Give each of several regexes its own.
+        at_most: For `count`: the greatest number of matches; None for any. `at_least=0, at_most=0` forbids the pattern.
+        part: The matched text: the whole `"completion"`, without a prefill from the prompt, or only the `"answer"`, the
+            stripped text after the thinking.
+        ignore_case: Ignore upper and lower case.
+        dotall: Let `.` also match a line end. On by default, since completions have many lines.
+        timeout: Time limit per completion, in seconds.
+        name: The metric key. Give each of several regexes a name of its own.
 
     | completion | pattern `answer: [0-9]+` | reason |
     |---|---|---|
@@ -51,11 +50,11 @@ class RegexVerifier(BatchVerifier):
     | `answer: 4`, `match="count", at_least=2` | 0 | `too_few_matches` |
     | `<think>answer: 4`, `part="answer"` | 0 | `unclosed_think` |
     | `<think>answer: 4</think>`, `part="answer"` | 0 | `no_answer` |
-    | one that the expression backtracks on for `timeout` seconds | 0 | `timeout` |
+    | a text with `timeout` seconds of backtracking | 0 | `timeout` |
 
     Raises:
-        ValueError: for a pattern that does not compile, a setting that does not exist, counts without `count`, or a
-            timeout that is not above 0.
+        ValueError: for a pattern that does not compile, an unknown setting, `at_least` or `at_most` without `count`,
+            counts that every or no completion can meet, or a timeout that is not above 0.
 
     Examples:
         >>> RegexVerifier(pattern="answer: [0-9]+")(["The answer: 42", "The answer: many"])
@@ -100,7 +99,7 @@ class RegexVerifier(BatchVerifier):
             raise ValueError("With at_least=0 and no at_most, every completion matches; set at_most.")
 
     def close(self) -> None:
-        """End this process's workers; they are started again when they are needed."""
+        """Stop the workers of this process; the next use starts new workers."""
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
@@ -112,7 +111,7 @@ class RegexVerifier(BatchVerifier):
         return int((re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0))
 
     def _call(self, sample: Sample) -> tuple[Any, ...] | Verdict:
-        """The arguments of `match_here`; a verdict if there is no answer to match."""
+        """Return worker arguments for `match_here`; a verdict if the completion has no answer to match."""
         text = answer_part(sample) if self.part == "answer" else sample.text
         if isinstance(text, Verdict):
             return text
@@ -120,11 +119,11 @@ class RegexVerifier(BatchVerifier):
 
 
 def match_here(pattern: str, flags: int, match: Match, at_least: int, at_most: int | None, text: str) -> dict[str, Any]:
-    """Match in this process, which may take for ever. Called inside a worker."""
+    """Match a text, and return the verdict as a record. Call it inside a worker: matching may never end."""
     compiled = re.compile(pattern, flags)
     if match == "count":
         filled = (found for found in compiled.finditer(text) if found.end() > found.start())
-        # As many matches as settle the verdict.
+        # Take only as many matches as decide the verdict.
         matches = list(islice(filled, at_least if at_most is None else at_most + 1))
     else:
         first = compiled.search(text) if match == "search" else compiled.fullmatch(text)

@@ -1,4 +1,4 @@
-"""A structure of tags, as written in a list, and what a text has of it. Takes time linear in the text's length."""
+"""Parse a list of tag entries to a structure, and parse texts by it, in time linear in the text's length."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _COUNTS: Mapping[str, tuple[int, int | None]] = {"": (1, 1), "?": (0, 1), "*": (
 
 @dataclass(frozen=True, slots=True)
 class TagPart:
-    """An entry of the list: a tag in its place.
+    """A tag of the structure: its name, place and allowed number.
 
     Attributes:
-        name: The tag's, without brackets.
-        path: The names from the outermost tag to this one, joined by slashes.
-        place: Its place among the tags inside the same one, from 0.
-        least: How often it must be there, in each of those it belongs into.
-        most: How often it may be; None for any number.
-        children: The tags inside it, by name, in order.
+        name: The tag's name, without brackets.
+        path: The names from the outermost tag to this tag, joined by slashes.
+        place: The index among the tags of the same parent, from 0.
+        least: The least number of occurrences inside each parent element.
+        most: The greatest number of occurrences inside each parent element; None for any number.
+        children: The tags inside this tag, by name, in order.
     """
 
     name: str
@@ -33,13 +33,13 @@ class TagPart:
     children: dict[str, TagPart] = field(default_factory=dict)
 
     def walk(self) -> Iterator[TagPart]:
-        """This part and all inside it."""
+        """Yield this part and all parts inside it, depth first."""
         yield self
         for child in self.children.values():
             yield from child.walk()
 
     def required(self) -> Iterator[TagPart]:
-        """This part and those inside it that must always be there; none of what is inside an optional one."""
+        """Yield the required parts among this part and its descendants; descendants of an optional part are skipped."""
         if self.least:
             yield self
             for child in self.children.values():
@@ -48,10 +48,11 @@ class TagPart:
 
 @lru_cache(maxsize=64)
 def read_structure(entries: tuple[str, ...]) -> dict[str, TagPart]:
-    """The outermost parts of a structure, by name.
+    """Parse tag entries such as `reasoning/step{2,}`, and return the outermost parts by name.
 
     Raises:
-        ValueError: for an entry that cannot be read, stands twice, or stands in a tag that is not listed before it.
+        ValueError: for an unreadable entry, a repeated entry, a count such as `{3,2}`, or a parent tag that is not
+            listed before the entry.
 
     Examples:
         >>> structure = read_structure(("plan?", "reasoning", "reasoning/step{2,}", "answer"))
@@ -92,9 +93,13 @@ def _counts(written: str, entry: str) -> tuple[int, int | None]:
 
 @dataclass(slots=True)
 class Element:
-    """A pair of tags in a text: where it begins, its content does, that ends, and it ends."""
+    """A pair of tags in a text, with character offsets.
 
-    part: TagPart | None  # None: it is where nothing of its name belongs
+    The element spans `start` to `end`, and its content `opened` to `closed`; `closed` and `end` are -1 until the
+    closing tag is read. `part` is None for an element that the structure does not allow at its place.
+    """
+
+    part: TagPart | None
     name: str
     start: int
     opened: int
@@ -104,12 +109,12 @@ class Element:
 
 
 def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = False) -> Reading:
-    """The elements in a text, and what is wrong with its tags one by one.
+    """Parse the elements of a text, and collect the faults of single tags: `misplaced`, `unopened`, `unclosed`.
 
     Args:
-        text: Any text. Tags that are not of the structure's names, spelled exactly so, are text.
-        structure: From `read_structure`.
-        mentions: Whether other tags are text in one that has no tags listed inside it.
+        text: Any text. Only tags spelled exactly as in the structure count as tags.
+        structure: The result of `read_structure`.
+        mentions: Treat other tags inside a tag without children as text.
 
     Examples:
         >>> reading = read_tags("<a>1</a></b>", read_structure(("a", "b")))
@@ -126,11 +131,11 @@ def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = F
 
 
 class Reading:
-    """What a text has of a structure.
+    """A parser state: elements found and faults so far, built tag by tag.
 
     Attributes:
-        elements: The outermost ones that stand where they belong.
-        faults: Reason codes and the names of the tags that they are about, in the order of the text.
+        elements: The outermost elements at allowed places.
+        faults: Pairs of reason code and tag name, in the order of detection.
     """
 
     def __init__(self, structure: Mapping[str, TagPart], *, mentions: bool) -> None:
@@ -139,7 +144,8 @@ class Reading:
         self.structure = structure
         self.mentions = mentions
         self.stack: list[Element] = []
-        self.depths: Counter[str] = Counter()  # how many of each name are open
+        # Tag name -> number of open elements.
+        self.depths: Counter[str] = Counter()
 
     def open(self, tag: re.Match[str]) -> None:
         if self._is_mention(tag[2]):

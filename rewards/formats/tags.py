@@ -1,4 +1,4 @@
-"""Tags in a completion, such as `<reasoning>...</reasoning><answer>...</answer>`, and the think block before it."""
+"""Verify tag formats: a structure such as `<reasoning>...</reasoning><answer>...</answer>`, and the think block."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ WRONG_ORDER, TEXT_OUTSIDE = ("wrong_order", ""), ("text_outside", "")
 
 @dataclass(frozen=True, kw_only=True)
 class TagsVerifier(Verifier):
-    """Whether the completion has a structure of tags: all of it, or, if `graded`, how much of it.
+    """Checks the tags of a completion against a required structure; if `graded`, scores the correct share.
 
-    For formats that a prompt asks for, `<reasoning>...</reasoning><answer>...</answer>` and the like. Tags are spelled
-    exactly as listed, without attributes; any other tag is text. If `think` is not listed, only what follows the
-    thinking counts. If the prompt opens the first tag, in its last words or by a chat template, the completion does
-    not repeat it.
+    Use it for formats in the prompt's instructions, such as `<reasoning>...</reasoning><answer>...</answer>`. Tags are
+    spelled exactly as listed, without attributes; any other tag is text. Unless `think` is listed, only the text after
+    the thinking counts. If the prompt opens the first tag, at its end or by a chat template, the completion does not
+    repeat the tag.
 
     Args:
-        tags: The tags, in order. `answer` is there exactly once, `note?` at most once, `step+` at least once, `step*`
-            any number of times, `step{2,4}` two to four times. `reasoning/step+` stands inside `reasoning`, which is
-            listed before it. No tag stands anywhere else, not even as a mention in the reasoning.
-        text_outside: Whether there may be text outside of the outermost tags.
-        mentions: Whether a tag without tags listed inside it may mention the others, as in "I must write <answer>".
-        min_chars: The least number of visible characters, white space at the ends aside, that each tag must hold.
-        prefilled: Whether the prompt opens the first tag; None finds out.
-        graded: Score the share of the parts that are right. A tag that is listed as required is a part: right if it
-            stands where it belongs as often as it may, closed and not too short, and nowhere else. So a repeated tag
-            is a wrong part. The order is one part more, and so, unless it is allowed, is the absence of text outside;
-            both are earned only if no tag is wrong. A tag that may be missing is no part: it earns nothing.
+        tags: The tags, in order. `answer` occurs exactly once, `note?` at most once, `step+` at least once, `step*`
+            any number of times, `step{2,4}` two to four times. `reasoning/step+` stands inside `reasoning`, which must
+            be listed before it. Anywhere else a listed tag is a fault, even as a mention in the reasoning.
+        text_outside: Allow text outside the outermost tags.
+        mentions: Let a tag without child tags mention other tags, as in "I must write <answer>".
+        min_chars: The least number of visible characters in each tag, without white space at the ends.
+        prefilled: True if the prompt opens the first tag; None detects it from the prompt.
+        graded: Score the share of correct parts. Each required tag is a part: correct if it occurs in its place in an
+            allowed number, closed and long enough, and nowhere else. So a repeated tag is a wrong part. The order is
+            one more part, and so is the absence of text outside, unless `text_outside`; both score only if no tag is
+            wrong. An optional tag is no part.
         name: The metric key.
 
     | completion | `tags=["reasoning", "answer"]` | `graded` | reason |
@@ -57,7 +57,8 @@ class TagsVerifier(Verifier):
     | `2+2</think>4` with `tags=["think"], text_outside=True`, prefill unknown | 1 | 1 | `prefill_assumed` |
 
     Raises:
-        ValueError: for tags that are none, stand twice or stand in one that is not listed, or are all optional.
+        ValueError: for an unreadable or repeated tag, a parent tag that is not listed, tags that are all optional, or a
+            `min_chars` below 0.
 
     Examples:
         >>> TagsVerifier(tags=["reasoning", "answer"], graded=True)(
@@ -97,7 +98,7 @@ class TagsVerifier(Verifier):
         return self._verdict(prefix + text, structure, assumed=assumed)
 
     def _prefix(self, sample: Sample, first: str) -> str | None:
-        """What the prompt holds of the completion, from the first tag on; None if that is unknown."""
+        """Return the prompt's start of the completion, from the first tag on; empty if absent, None if unknown."""
         tag = f"<{first}>"
         if self.prefilled is not None:
             return tag if self.prefilled else ""
@@ -122,7 +123,7 @@ class TagsVerifier(Verifier):
     def _faults(
         self, text: str, structure: Mapping[str, TagPart], elements: Sequence[Element]
     ) -> Iterator[tuple[str, str]]:
-        """Tags that are there too often or not often enough, or hold too little: reason codes and names."""
+        """Yield (reason code, tag name) for missing, too few, too many, empty and too short tags."""
         found: dict[str, list[Element]] = {name: [] for name in structure}
         for element in elements:
             found[element.name].append(element)
@@ -147,7 +148,7 @@ class TagsVerifier(Verifier):
             yield TEXT_OUTSIDE
 
     def _share(self, structure: Mapping[str, TagPart], faults: Sequence[tuple[str, str]]) -> float:
-        """The share of the parts that are right, where not all are."""
+        """Compute the share of correct parts of a faulty completion, in [0, 1)."""
         required = [part.name for top in structure.values() for part in top.required()]
         whole = [WRONG_ORDER] if self.text_outside else [WRONG_ORDER, TEXT_OUTSIDE]
         wrong = {name for _, name in faults if name}
@@ -177,20 +178,19 @@ OPEN, CLOSE = "<think>", "</think>"
 
 @dataclass(frozen=True, kw_only=True)
 class ThinkFormatVerifier(Verifier):
-    """One think block, at the very start, closed, and then the answer.
+    """Checks for exactly one closed think block at the very start, followed by an answer.
 
-    Many chat templates (DeepSeek-R1, QwQ, Qwen3 thinking) put the opening tag into the prompt, so that it is never
-    part of the completion, and a reward that insists on it is always 0 (trl#6966). `VerifiedGRPOTrainer` knows the
-    template; so does a string prompt that ends with the tag. Where that is unknown, a completion may leave it out.
+    Many chat templates (DeepSeek-R1, QwQ, Qwen3 thinking) put the opening tag into the prompt. The completion then
+    never contains it, and a reward that demands it is always 0 (trl#6966). `VerifiedGRPOTrainer` reads the template,
+    and a text prompt shows the tag at its end. If the prompt's end is unknown, a completion may omit the opening tag.
 
     Args:
-        prefilled: Whether the prompt opens the think block; None finds out as described.
-        min_chars: The least number of visible characters, white space at the ends aside, that the block must hold. 0
-            lets the empty block pass that a model writes in a mode without thinking, such as Qwen3's.
-        graded: Score the share of the parts that are right, each of them only together with what it needs: an opening
-            tag, the only one, at the very start, unless the prompt has it; a closing tag, the only one, of a block
-            that is long enough, after the only opening tag; an answer after such a block. For a model that is too
-            weak for all of it at once.
+        prefilled: True if the prompt opens the think block; None detects it as described.
+        min_chars: The least number of visible characters in the block, without white space at the ends. 0 accepts the
+            empty block of a mode without thinking, such as Qwen3's.
+        graded: Score the share of correct parts: a single opening tag at the very start, unless the prompt has it; a
+            single closing tag after a single opening tag, around a block of sufficient length; an answer after such a
+            block. For a model that is too weak to get everything right at once.
         name: The metric key.
 
     | completion | score | `graded` | reason |
@@ -263,14 +263,14 @@ class ThinkFormatVerifier(Verifier):
         return len(visible(thought)) < self.min_chars
 
     def _share(self, text: str, *, opened_by_prompt: bool | None) -> float:
-        """The share of the parts that are right: an opening, a closing, an answer."""
+        """Compute the share of correct parts among opening tag, closing tag and answer."""
         before, opening, after = text.partition(OPEN)
         thought, closing, answer = after.partition(CLOSE)
         one_opening = bool(opening) and OPEN not in after
         opens = one_opening and not before.strip()
         closes = one_opening and bool(closing) and text.count(CLOSE) == 1 and not self._is_short(thought)
         answers = closes and bool(visible(answer))
-        # What the prompt has done earns the completion nothing.
+        # An opening tag from the prompt earns nothing.
         return (closes + answers) / 2 if opened_by_prompt else (opens + closes + answers) / 3
 
 

@@ -1,1 +1,1 @@
-"""Verifiable instructions: what each asks for, and the verifier that reads them from a row."""
+"""Verifiable instructions of IFEval: a check per instruction, and the verifier that reads instructions from a row."""

@@ -1,7 +1,7 @@
 """The 25 verifiable instructions of IFEval (Zhou et al. 2023, arXiv 2311.07911), each a function of text and settings.
 
-They are read strictly: an answer that only resembles what was asked for does not follow. To add one, write a function
-and put it into `CHECKS`. Patterns take time linear in the text, which a policy writes.
+The checks are strict: an answer that only resembles the requested form fails. To add an instruction, write a function
+and put it into `CHECKS`. Every pattern takes time linear in the text, since the policy writes the text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```\Z", re.DOTALL)
 _COMMAS = frozenset(",，")
 _QUOTES = {'"': '"', "“": "”"}
 _ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
-ABOUT = 0.1  # `around` a number is within a tenth of it, or one
+# "around" a number means: within a tenth of the number, and within 1 for small numbers.
+ABOUT = 0.1
 
 
 def _holds(count: int, relation: str, number: int) -> bool:
@@ -48,7 +49,7 @@ def _holds(count: int, relation: str, number: int) -> bool:
 
 
 def _times(text: str, phrase: str) -> int:
-    """How often a word or phrase stands in a text, whole and in any case."""
+    """Count whole-word, case-insensitive occurrences of a word or phrase in a text."""
     phrase = str(phrase).strip()
     if not phrase:
         raise ValueError("a keyword is empty")
@@ -56,7 +57,7 @@ def _times(text: str, phrase: str) -> int:
 
 
 def _texts(listed: object) -> Sequence[str]:
-    """A list of texts; a text alone is none, as its letters would be taken for words."""
+    """Check that a setting is a list of texts; a single text is refused, or its letters would pass as words."""
     if not isinstance(listed, list | tuple) or not all(isinstance(each, str) for each in listed):
         raise ValueError(f"a list of texts is needed, got {listed!r:.80}")
     return listed
@@ -71,7 +72,7 @@ def _letters(text: str, settings: Settings) -> bool:
 
 
 def _sentences(text: str) -> int:
-    """How many pieces with words there are between ends of sentences."""
+    """Count sentences: pieces between sentence ends that contain a word."""
     return sum(map(_has_words, _SENTENCE_END.split(text)))
 
 
@@ -174,7 +175,7 @@ CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
     "detectable_format:title": lambda text, _: any(map(_has_words, _TITLE.findall(text))),
     "combination:two_responses": _two_responses,
     "combination:repeat_prompt": _repeats,
-    # A quotation mark may follow, where the whole is to be quoted too.
+    # A quotation mark may follow the phrase, if another instruction requires quotes around the whole answer.
     "startend:end_checker": lambda text, asked: text.rstrip().rstrip('"”').endswith(asked["end_phrase"].strip()),
     "change_case:capital_word_frequency": _capital_words,
     "change_case:english_capital": lambda text, _: _has_letters(text) and text == text.upper(),
@@ -183,7 +184,7 @@ CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
     "startend:quotation": _quoted,
 }
 
-# RLVR-IFeval's functions: the instruction that each is, and the names of its settings there and here.
+# Function name in RLVR-IFeval -> IFEval instruction, and setting name in RLVR-IFeval -> setting name in IFEval.
 FUNCTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "verify_keywords": ("keywords:existence", {"keyword_list": "keywords"}),
     "verify_keyword_frequency": ("keywords:frequency", {"word": "keyword", "N": "frequency"}),

@@ -1,4 +1,4 @@
-"""Does the answer follow the instructions that its row lists? In the columns of IFEval, or of RLVR-IFeval."""
+"""Verify that an answer follows the row's instructions, in the columns of IFEval or RLVR-IFeval."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ ADVICE = "Drop the row, or mend its instructions; rewards/ifeval/instructions.py
 
 @dataclass(frozen=True, kw_only=True)
 class IFEvalVerifier(Verifier):
-    """Checks the verifiable instructions of a row, strictly: all 25 of IFEval (arXiv 2311.07911).
+    """Checks the verifiable instructions of a row strictly; all 25 instructions of IFEval (arXiv 2311.07911) are known.
 
-    A row has `instruction_id_list` and `kwargs`, a mapping for each, as google/IFEval has; or `ground_truth`, a mapping
-    or its JSON, with `func_name` and settings, as allenai/RLVR-IFeval has. Thinking does not count. Keywords are whole
-    words. An answer with nothing to see follows nothing. The language of an answer needs the extra `language`; what is
-    to be in capitals or in small letters is not checked to be English.
+    A row has `instruction_id_list` and `kwargs`, one mapping per instruction, as in google/IFEval; or `ground_truth`, a
+    mapping or its JSON with `func_name` and settings, as in allenai/RLVR-IFeval. Only the text after the thinking
+    counts. Keywords match whole words. An answer without visible text follows no instruction. The language instruction
+    needs the extra `language`; the instructions on capital and small letters do not check for English.
 
     Args:
-        scoring: `all`: 1 if every instruction is followed, else 0. `share`: the share that is.
+        scoring: `all`: 1 if every instruction is followed, else 0. `share`: the share of followed instructions.
         name: The metric key.
 
     | completion | verdict | reason |
     |---|---|---|
     | follows all | CORRECT, 1 | |
-    | not all | INCORRECT, 0 | the first that it does not, `punctuation:no_comma` |
-    | 1 of 2, `scoring="share"` | PARTIAL, 0.5 | the same |
+    | not all | INCORRECT, 0 | the first violated instruction, `punctuation:no_comma` |
+    | 1 of 2, `scoring="share"` | PARTIAL, 0.5 | the first violated instruction |
     | nothing, or thinking that does not end | UNPARSEABLE, 0 | `no_answer`, `unclosed_think` |
-    | anything; the row has none, an unknown one, or lacks settings | SKIPPED, none | `instructions_invalid` |
+    | anything; the row has no or an unknown instruction, or lacks settings | SKIPPED, none | `instructions_invalid` |
 
     Raises:
-        ValueError: for a scoring that does not exist.
+        ValueError: for an unknown scoring.
 
     Examples:
         >>> row = {"instruction_id_list": [["punctuation:no_comma"]] * 2, "kwargs": [[{}]] * 2}
@@ -61,7 +61,7 @@ class IFEvalVerifier(Verifier):
         required_column(columns, (IDS, GROUND_TRUTH), verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose instructions cannot be read, or lack settings."""
+        """List the rows whose instructions are unreadable or lack settings."""
         problems = []
         for place, row in enumerate(rows):
             try:
@@ -91,7 +91,7 @@ class IFEvalVerifier(Verifier):
 
 
 def instructions_of(row: Mapping[str, Any]) -> list[tuple[str, Settings]]:
-    """The instructions of a row with their settings, by the names of IFEval; a ValueError says what is wrong."""
+    """Read the (instruction, settings) pairs of a row, in IFEval's names; raise a ValueError for an invalid row."""
     if row.get(IDS) is None:
         return [_function(_parsed(row.get(GROUND_TRUTH)))]
     ids, settings = list(row[IDS]), list(_parsed(row.get(SETTINGS)) or [{}] * len(row[IDS]))
@@ -101,7 +101,7 @@ def instructions_of(row: Mapping[str, Any]) -> list[tuple[str, Settings]]:
 
 
 def _function(written: Any) -> tuple[str, Settings]:
-    """An instruction that is written as a function of RLVR-IFeval; its counts of sections are exact."""
+    """Translate an RLVR-IFeval function to an IFEval instruction; section counts become exact."""
     name = str(written.get("func_name")) if isinstance(written, Mapping) else ""
     if name not in FUNCTIONS:
         raise ValueError(f"there is no function {name!r}")
@@ -115,14 +115,18 @@ def _parsed(written: Any) -> Any:
 
 
 def _set(settings: Any) -> dict[str, Any]:
-    """What is set; datasets give each mapping the keys of all, with None, and whole numbers as floats."""
+    """Drop settings of None: a dataset gives each mapping the keys of all mappings, and fills gaps with None."""
     if not isinstance(settings, Mapping):
         raise ValueError(f"settings are a mapping, got {settings!r:.80}")
     return {key: value for key, value in settings.items() if value is not None}
 
 
 def _followed(text: str, asked: Sequence[tuple[str, Settings]]) -> dict[str, bool]:
-    """By instruction whether it is followed; one that comes again is numbered. A ValueError: what cannot be asked."""
+    """Check each instruction, and return instruction -> followed; a repeated instruction gets `#` and its index.
+
+    Raises:
+        ValueError: for an unknown instruction, or missing or unusable settings.
+    """
     followed: dict[str, bool] = {}
     for place, (instruction, settings) in enumerate(asked):
         if instruction not in CHECKS:

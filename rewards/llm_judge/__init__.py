@@ -1,1 +1,1 @@
-"""What a judging model is asked, how, and how its reply is read; used by `LlmJudgeVerifier` and `CascadeVerifier`."""
+"""LLM judges: the question, the endpoint and the parsed reply, for `LlmJudgeVerifier` and `CascadeVerifier`."""

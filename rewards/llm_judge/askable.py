@@ -1,11 +1,11 @@
-r"""Whether a text is an answer that a model may be asked about, or one that is written for the model.
+r"""Filter answers before an LLM judge sees them: stop texts written for the judge instead of the question.
 
-Models say yes to texts that answer nothing: a bracket, gibberish, an explanation, an order to the grader
-(https://arxiv.org/abs/2505.22203). The checks here need no model. They let through what looks like an answer to this
-question, and stop everything else, also right answers in unusual words. A text of usual words that is wrong gets
-through; it is for the model to tell.
+LLM judges accept texts that answer nothing: a bracket, gibberish, an explanation, an order to the grader
+(https://arxiv.org/abs/2505.22203). The checks here need no model. They pass texts that look like an answer to the
+question, and stop all other texts, including right answers in unusual words. A wrong answer in usual words passes;
+judging it is the model's task.
 
-All of it takes time linear in the length of a text, and looks at short ones only.
+Every check takes time linear in the length of the text, and only short texts are checked.
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.rewards.llm_judge.question import harmless
 
-MAX_CHARS = 199  # verdicts carry no more of an answer, and a longer one may be cut there
-MAX_WORDS = 8  # beside two for each of the gold's
-MAX_NEW_LETTERS = 2  # variables that neither the question nor the gold has; more if the gold has more to rename
-STEM = 5  # letters by which forms of one word are known: increases, increasing
+# A verdict stores at most 200 characters of an answer, so a text of 200 characters may have been cut.
+MAX_CHARS = 199
+# The most words of an answer, plus two for each word of the gold.
+MAX_WORDS = 8
+# The most single letters that occur in neither question nor gold; more if the gold has more variables to rename.
+MAX_NEW_LETTERS = 2
+# So many first letters identify the forms of a word: increases, increasing.
+STEM = 5
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Said to a grader, or of the answer instead of it.
+# Words that address a grader, or talk about the answer.
 _TO_THE_GRADER = _words(
     """accept accepted acceptable accurate answer answered answers approve approved assistant award awarded certainly
     confident confirm confirmed correct correctly credit definitely equivalent evaluator expected expert final follow
@@ -54,7 +58,7 @@ _CODE = _words(
     """assert bool class console const def dict echo elif eval exec exit import int json lambda len null os print
     println printf return self static str sudo sys var void while xml yaml"""
 )
-# They say nothing by themselves.
+# Words without content of their own.
 _FILLERS = _words(
     """a an and are as at be been being expression for form from has have in is it its number numbers object of on per
     problem quantity question result results solution solutions term terms that the there these they thing this those to
@@ -64,7 +68,7 @@ _NUMBERS = _words(
     """zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred thousand
     million half third quarter no none nothing infinite infinitely infinity"""
 )
-# What answers to problems of mathematics are made of, beside the words of the question and the gold.
+# Usual words of mathematical answers, besides the words of the question and the gold.
 _USUAL = _NUMBERS | _words(
     """twice double all any each every both only except empty many finite exist exists exactly least most more less than
     greater smaller between up down even odd prime composite positive negative nonnegative real integer integers natural
@@ -86,7 +90,7 @@ _CONSTANTS = re.compile(
     r"\\(?:infty|(?:var)?nothing|emptyset|pi|alpha|beta|gamma|delta|epsilon|varepsilon|theta|lambda|mu|nu|rho|sigma|tau"
     r"|phi|varphi|omega|Omega|Delta|ell)(?![A-Za-z])|[∞∅π]"
 )
-# A run of letters of any script; of a script without spaces each character.
+# A run of letters in any script; in Chinese and Japanese, a single character.
 _LETTERS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|(?:(?![\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+(?:['’-][^\W\d_]+)*")
 _NOT_DRAWN = re.compile(
     r"\\(?:[hv]?phantom|tag|label|href|url|html\w*|class|style|unicode|def|newcommand|require|color|input|write|iffalse)"
@@ -106,16 +110,16 @@ _NEGATED = re.compile(r"\\(?:neq?|not)(?![A-Za-z])|[?≠]|n't\b")
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An answer, and the words that there are around it, all in lower case.
+    """An answer and its context: answer words, gold words, question words, all lower case.
 
     Attributes:
-        plain: The answer on one line, as it is written.
-        words: Its runs of two letters or more, without commands.
-        letters: Its single letters.
-        gold: The gold, as it is written.
-        gold_words: The runs of letters of the gold.
-        around: Those of the gold and the question.
-        stems: How the long ones of these begin.
+        plain: The answer text on one line.
+        words: Letter runs of the answer with two or more letters, without LaTeX commands.
+        letters: Single letters of the answer.
+        gold: The gold text.
+        gold_words: Letter runs of the gold.
+        around: Letter runs of the gold and the question.
+        stems: The first `STEM` letters of the longer runs in `around`.
     """
 
     plain: str
@@ -128,37 +132,37 @@ class _Seen:
 
     @property
     def has_number(self) -> bool:
-        """Whether there is a digit, in any script, or a named constant."""
+        """True if the answer contains a digit (any script) or a named constant such as `\\pi`."""
         return any(char.isnumeric() for char in self.plain) or _CONSTANTS.search(self.plain) is not None
 
     def has(self, listed: frozenset[str]) -> bool:
-        """Whether a word is listed that the gold does not have."""
+        """Find listed words in the answer; words of the gold are exempt."""
         return bool((listed - self.gold_words).intersection(self.words))
 
     def knows(self, word: str) -> bool:
-        """Whether answers to this question are made of such words."""
+        """Recognize a usual word: listed in `_USUAL`, or found in question or gold, in any form."""
         return word in _USUAL or word in self.around or word[:STEM] in self.stems
 
 
 def why_not_asked(answer: str, *, gold: str, question: str) -> str:
-    r"""Why a model is not asked whether this answer is the gold, as a code; empty if it may be.
+    r"""Return the code of the first check that refuses the answer; empty if a judge may compare it with the gold.
 
     | answer | code |
     |---|---|
-    | longer than a verdict carries, or of many more words than the gold | `too_long` |
+    | 200 characters or more, or many more words than the gold | `too_long` |
     | hidden characters, special tokens, `\phantom` | `hidden` |
     | HTML, Markdown, a link | `markup` |
     | a program, JSON | `code` |
-    | signs that no answer has | `odd_signs` |
-    | the same, again and again | `repeated` |
+    | signs unusual in answers | `odd_signs` |
+    | a text repeated many times | `repeated` |
     | words to the grader, or about the answer | `to_the_grader` |
     | reasons | `explains` |
     | several answers, doubts, a negation | `hedged` |
-    | nothing, brackets, punctuation, words that say nothing | `blank` |
-    | words or letters that neither the question nor the gold has, and that are not usual | `gibberish` |
-    | no number, where the gold is one | `no_number` |
+    | nothing, brackets, punctuation, words without content | `blank` |
+    | unusual words or letters that occur in neither question nor gold | `gibberish` |
+    | no number, although the gold is a number | `no_number` |
 
-    Words that the gold has are never held against an answer.
+    The word lists never refuse words of the gold.
 
     Examples:
         >>> why_not_asked(r"\text{all } x > 2", gold=r"(2, \infty)", question="Solve $x - 2 > 0$.")
@@ -213,7 +217,8 @@ def _is_blank(seen: _Seen) -> bool:
 def _is_gibberish(seen: _Seen) -> bool:
     says = {word for word in seen.words if word not in _FILLERS}
     strange = {word for word in says if not seen.knows(word)}
-    short = {word for word in strange if len(word) <= 3 and word.isascii()}  # products of variables, names of points
+    # Short strange words may be products of variables or names of points.
+    short = {word for word in strange if len(word) <= 3 and word.isascii()}
     renamed = max(MAX_NEW_LETTERS, sum(len(word) == 1 for word in seen.gold_words))
     if len(seen.letters.union(*short) - seen.around) > renamed:
         return True
@@ -224,7 +229,7 @@ def _is_gibberish(seen: _Seen) -> bool:
 
 
 def _lacks_number(seen: _Seen) -> bool:
-    """Whether the gold is a number or a formula, and the answer has neither."""
+    """Detect an answer without number and formula while the gold is a number or formula."""
     if not re.search(r"\d", seen.gold) or any(len(word) > 3 for word in seen.gold_words):
         return False
     return not (seen.has_number or (seen.letters and seen.gold_words) or _NUMBERS.intersection(seen.words))

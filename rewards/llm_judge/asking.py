@@ -1,6 +1,7 @@
-"""Asking a judge about a batch: each distinct question once, a second time if its reply is no score.
+"""Send batched judge questions, each at most twice, and cache valid scores.
 
-Scores that it has given before are kept in memory and, where a folder is named, on disk.
+A question is sent a second time if the first reply has no valid score. Scores are cached in memory and, if a folder
+is named, on disk.
 """
 
 from __future__ import annotations
@@ -28,23 +29,27 @@ from trl_grpo_ext.support.text import Once
 
 logger = logging.getLogger(__name__)
 
-ASKED = 2  # times at most, with a mark of its own each
-REPLY_CHARS = 500  # of a reply that are kept
-FORMAT = 1  # of what the key is made of and what is asked around it; a change makes old scores useless
-MAX_FILE_BYTES = 1 << 16  # of a score on disk
+# The most requests per question; each request has a fresh mark.
+ASKED = 2
+# The most characters of a reply that are kept.
+REPLY_CHARS = 500
+# The version of the key and of the fixed texts around a question; raising it invalidates all cached scores.
+FORMAT = 1
+# The most bytes read from a cached score on disk.
+MAX_FILE_BYTES = 1 << 16
 
 _once = Once()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of a question, and what it cost.
+    """A question's outcome and cost.
 
     Attributes:
-        outcome: The score, or the reason code why there is none.
-        seconds: How long it took.
-        calls: Replies of the endpoint; 0 for a score that was remembered.
-        tokens: Tokens of these calls, both ways; 0 where the endpoint does not count them.
+        outcome: The score, or the reason code of a failure.
+        seconds: Time from sending to the reply; 0 for a cached score.
+        calls: Number of replies from the endpoint; 0 for a cached score.
+        tokens: Prompt and reply tokens of these calls; 0 if the endpoint does not report tokens.
     """
 
     outcome: Scored | str
@@ -54,7 +59,7 @@ class Reply:
 
 
 def request_key(question: Question, *, base_url: str, body: Mapping[str, Any]) -> str:
-    """A key that two requests share if nothing but their mark differs."""
+    """Hash a request without its random mark, as the key of its cached score."""
     asked = {"format": FORMAT, "base_url": base_url, "messages": question.messages(""), **body}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
@@ -62,14 +67,14 @@ def request_key(question: Question, *, base_url: str, body: Mapping[str, Any]) -
 async def ask_all(
     client: Client, questions: Sequence[Question], *, body: Mapping[str, Any], timeout: float, late: str
 ) -> list[Reply]:
-    """The replies to several questions, in order, in bounded time.
+    """Send questions concurrently, and return the replies in order, within a time limit.
 
     Args:
-        client: The endpoint's.
-        questions: What to ask.
-        body: The request but for its messages.
-        timeout: Seconds for all of them. A question that has no reply by then is given up.
-        late: The reason that it gets.
+        client: The client of the endpoint.
+        questions: The questions to send.
+        body: The request without its messages.
+        timeout: Time limit for all questions together, in seconds; questions without a reply by then are cancelled.
+        late: The reason code of cancelled questions.
     """
     tasks = [asyncio.create_task(_ask(client, question, body)) for question in questions]
     try:
@@ -113,22 +118,22 @@ def _outcome(completion: Any, question: Question, mark: str) -> Scored | str:
 
 
 def tokens_used(completion: Any) -> int:
-    """The tokens that a call took, its prompt included; 0 if the endpoint does not say."""
+    """Read a call's total tokens, prompt included; 0 if the endpoint does not report tokens."""
     total = getattr(getattr(completion, "usage", None), "total_tokens", None)
     return total if isinstance(total, int) and total > 0 else 0
 
 
 def reply_text(completion: Any) -> str:
-    """What the judge said.
+    """Return the text of the judge's reply.
 
     Raises:
-        ReplyError: if it said nothing, was cut short, or was stopped by a filter; its last line would not be its last
-            word.
+        ReplyError: if the reply is empty, or was cut short or filtered: its last line may then not be its conclusion.
     """
     try:
         choice = completion.choices[0]
         ended, said = choice.finish_reason, choice.message.content
-    except (AttributeError, LookupError, TypeError):  # the client checks nothing
+    except (AttributeError, LookupError, TypeError):
+        # The client does not validate replies.
         raise ReplyError("judge_reply_malformed") from None
     if ended == "length":
         raise ReplyError("judge_reply_cut")
@@ -140,18 +145,18 @@ def reply_text(completion: Any) -> str:
 
 
 def excerpt(reply: str) -> str:
-    """The beginning of what a judge said, after its thinking."""
+    """Return the first `REPLY_CHARS` characters of a judge's reply, without its thinking."""
     said = (after_thinking(reply) or "").strip()
     return said if len(said) <= REPLY_CHARS else said[:REPLY_CHARS] + " ..."
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a judge gave.
+    """A judge's score.
 
     Attributes:
-        score: On the judge's scale.
-        reply: How the reply began or ended, for the log.
+        score: The score on the judge's scale.
+        reply: The beginning of the reply, for the log.
     """
 
     score: float
@@ -159,15 +164,15 @@ class Scored:
 
 
 class ScoreCache:
-    """Scores by a key that stands for all that they depend on. Safe to use from several threads.
+    """A thread-safe cache of judge scores in memory and, optionally, on disk.
 
-    The one in memory holds the `size` scores that were used last. The one on disk grows without bound; a score is a
-    file that is put in place in one step, so that several processes, also on a network drive, may share a folder. What
-    cannot be read is a miss, and what cannot be written is not kept.
+    The memory holds the `size` most recently used scores. The folder grows without bound; each score is a file, written
+    atomically, so several processes may share the folder, even on a network drive. An unreadable file is a cache
+    miss; a score that cannot be written is not kept.
 
     Args:
-        size: Scores to hold in memory; 0 for none.
-        folder: Where to keep them on disk; None for nowhere.
+        size: The number of scores in memory; 0 for none.
+        folder: The folder for scores on disk; None for memory only.
 
     Examples:
         >>> cache = ScoreCache(size=1)
@@ -181,14 +186,14 @@ class ScoreCache:
         self._memory: Memo[str, Scored] = Memo(size)
 
     def get(self, key: str) -> Scored | None:
-        """The score that was put under this key, or None."""
+        """Look up a cached score, memory first, disk second; None if absent."""
         found = self._memory.get(key)
         if found is None and (found := self._read(key)) is not None:
             self._memory.put(key, found)
         return found
 
     def put(self, key: str, scored: Scored) -> None:
-        """Remember a score."""
+        """Store a score: always in memory, on disk if a folder is set."""
         self._memory.put(key, scored)
         if self._folder is not None:
             try:
@@ -216,8 +221,9 @@ class ScoreCache:
 
 @functools.cache
 def shared_cache(size: int, folder: str | None) -> ScoreCache:
-    """This process's cache of that size and folder. A forked child makes its own."""
+    """Return this process's cache with this size and folder; a forked child makes its own cache."""
     return ScoreCache(size, folder)
 
 
-os.register_at_fork(after_in_child=shared_cache.cache_clear)  # its lock may be held by a thread that is not here
+# A forked child lacks the parent's threads, one of which may have held the lock of an inherited cache.
+os.register_at_fork(after_in_child=shared_cache.cache_clear)

@@ -1,4 +1,4 @@
-"""Rules first, and a model for what they cannot decide."""
+"""Verify answers by rules, and ask an LLM judge about answers that the rules cannot decide."""
 
 from __future__ import annotations
 
@@ -22,55 +22,60 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
 
 NOT_EQUAL = "not_equal"
-TEXT_GOLDS = ("gold_unparseable", "gold_prose", "gold_not_a_number")  # what rules say of a gold that they cannot read
-ANY_GOLD = "\nor: "  # between golds of which any will do
+# The reasons of the rules for a text gold that they cannot read.
+TEXT_GOLDS = ("gold_unparseable", "gold_prose", "gold_not_a_number")
+# The separator of alternative golds in a question.
+ANY_GOLD = "\nor: "
 OF_THE_QUESTIONS = ("rubric", "prompt", "column", "min_score", "max_score", "pass_mark", "include_thinking")
 ASKED = ("same", "different", "divided", "failed")
-_PLAIN = re.compile(r"[-+]?[0-9]+|[A-Za-z]")  # whole numbers and choices, which the rules compare for certain
+# Whole numbers and choices, which rules compare with certainty.
+_PLAIN = re.compile(r"[-+]?[0-9]+|[A-Za-z]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeVerifier(BatchVerifier):
-    r"""Compares answers by rules, and asks a model about those that the rules cannot decide.
+    r"""Compares answers by rules, and asks an LLM judge about answers that the rules cannot decide.
 
-    A model is asked where the rules have compared an answer to the end and said `not_equal`, and where the gold is a
-    text that they cannot read. It is not asked about an answer that
+    The judge is asked if the rules end with `not_equal`, or cannot read a text gold. The judge is not asked about an
+    answer that
 
-    * the rules turn down for another reason: several answers, doubts, another unit, work left undone, nothing found;
-    * does not look like an answer to the question, but like a text for graders (`askable.why_not_asked`), or does not
-      stand in the completion as it is;
-    * is a whole number or one letter, where the gold is one too.
+    * the rules reject for another reason: several answers, doubts, another unit, unevaluated work, no answer found;
+    * looks like a text for graders rather than an answer to the question (`askable.why_not_asked`), or does not occur
+      literally in the completion;
+    * is a whole number or a single letter, like the gold.
 
-    It is asked twice: whether the answer is the same as the gold, and, in another order, what is wrong with it. Its yes
-    counts only if it finds the two the same, and nothing wrong. It sees the question, the gold and the final answer,
-    not the rest of the completion. Whatever goes wrong with it is the grader's fault: no score, never 0.
+    The judge gets two questions: is the answer the same as the gold, and, in reversed order, what is wrong with the
+    answer. The answer is accepted only if the judge finds both the same, and nothing wrong. The judge sees the
+    question, the gold and the final answer, not the rest of the completion. A failure of the judge is the grader's
+    fault: no score, never 0.
 
-    **The model can be wrong.** Begin with a cascade of weight 0 beside the rules, and read what it overturns.
+    **The model can be wrong.** Begin with a cascade of weight 0 beside the rules, and read its overturned verdicts.
 
     Args:
         rules: A verifier that compares final answers, such as `MathVerifier` or `ExactTextVerifier`.
-        llm: The model and how it is asked. The questions are the cascade's own, so that `rubric`, `prompt`, `column`,
-            the scale, `pass_mark` and `include_thinking` are left out.
-        budget: Answers that are new to the model and that it may be asked about in a batch, in each process; each takes
-            one question or two. The answers that most completions give go first.
+        llm: The model and its settings. The cascade asks its own questions, so leave `rubric`, `prompt`, `column`, the
+            scale, `pass_mark` and `include_thinking` at their defaults.
+        budget: The most uncached answers per batch and process to ask about, 1 or more; each takes one or two
+            questions. The most frequent answers of the batch go first.
         name: The metric key.
 
     | rules | the same? what is wrong? | verdict | reason |
     |---|---|---|---|
-    | CORRECT, or a reason other than those below | not asked | the rules' | the rules' |
+    | CORRECT, or another reason than below | not asked | the rules' | the rules' |
     | `not_equal` | yes; nothing | CORRECT, 1 | `judged_same` |
     | `not_equal` | yes; something | INCORRECT, 0 | `judge_divided` |
     | `not_equal` | no | INCORRECT, 0 | `not_equal` |
-    | `not_equal` | not asked, this is no answer | INCORRECT, 0 | `not_equal` |
+    | `not_equal` | not asked, the text is no answer | INCORRECT, 0 | `not_equal` |
     | `gold_unparseable` | yes; nothing | CORRECT, 1 | `judged_same` |
     | `gold_unparseable` | yes; something | INCORRECT, 0 | `judge_divided` |
     | `gold_unparseable` | no | INCORRECT, 0 | `judged_different` |
-    | `gold_unparseable` | not asked, this is no answer | INCORRECT, 0 | `not_an_answer` |
+    | `gold_unparseable` | not asked, the text is no answer | INCORRECT, 0 | `not_an_answer` |
     | both | not asked, the budget is spent | the rules' | `over_judge_budget` |
-    | both | one has no reply | ERROR, none | `judge_http_500`, `judge_timeout`, ... |
+    | both | a question without a reply | ERROR, none | `judge_http_500`, `judge_timeout`, ... |
 
     Raises:
-        ValueError: for rules that compare no answers, a model with questions of its own, or a budget below 1.
+        ValueError: for `rules` or `llm` of the wrong class, an `llm` with settings of its own questions, or a budget
+            below 1.
 
     Examples:
         >>> from trl_grpo_ext.rewards.math import MathVerifier
@@ -102,7 +107,7 @@ class CascadeVerifier(BatchVerifier):
         self.rules.check_columns(columns)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows that neither the rules nor a model can judge."""
+        """List rows unusable for rules and judge; the judge can use text golds, so their problems are dropped."""
         found = self.rules.check_rows(rows, thorough=thorough)
         return [problem for problem in found if problem.reason not in TEXT_GOLDS]
 
@@ -112,7 +117,8 @@ class CascadeVerifier(BatchVerifier):
         wanted = Counter(each for each in read if isinstance(each, Case))
         cases = [each for each, _ in wanted.most_common()]
         found = self.guarded(lambda asked: opinions(self.llm, asked, budget=self.budget), cases)
-        if isinstance(found, Verdict):  # asking raised
+        if isinstance(found, Verdict):
+            # An exception while asking leaves every open answer without a score.
             return [each if isinstance(each, Verdict) else found for each in read]
         verdicts = []
         for each, verdict in zip(read, ruled, strict=True):
@@ -124,7 +130,7 @@ class CascadeVerifier(BatchVerifier):
         return verdicts
 
     def _read(self, pair: tuple[Sample, Verdict]) -> Verdict | Case:
-        """What to ask about a sample, or the verdict on one about which there is nothing to ask."""
+        """Return the questions about a sample's answer, or the final verdict if no question is needed."""
         sample, ruled = pair
         if ruled.reason not in (NOT_EQUAL, *TEXT_GOLDS):
             return ruled
@@ -139,29 +145,30 @@ class CascadeVerifier(BatchVerifier):
             return _wrong(ruled, NOT_EQUAL if ruled.reason == NOT_EQUAL else "not_an_answer", details)
         try:
             return pose(self.llm, prompt=sample.prompt, gold=gold, answer=answer)
-        except QuestionError as error:  # without a prompt there is no problem that two answers could be the same to
+        except QuestionError as error:
+            # Without a prompt, equality of two answers cannot be judged.
             return replace(ruled, details={**ruled.details, "opinion": str(error)})
 
     def _refused(self, sample: Sample, found: FinalAnswer, answer: str, gold: str) -> str:
-        """Why a model is not asked about an answer, or about what the finder took it from; empty if it is."""
+        """Return the refusal code of an answer, or of the text it was read from; empty to ask the judge."""
         if len(found.answers) > 1:
             return "several_answers"
         question = question_text(sample.prompt)[: self.llm.max_chars]
         for text in (answer, *found.answers):
             if refused := why_not_asked(text, gold=gold, question=question):
                 return refused
-        # Rules may put an answer together, of boxes with "or" between them.
+        # Rules may join an answer from several boxes with "or" between them.
         return "" if " ".join(answer.split()) in " ".join(sample.text.split()) else "not_as_written"
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
-        """Shares of the samples, and what one cost on average.
+        """Compute shares of the samples by the judge's opinion, and mean costs per sample.
 
-        * `asked`: the model was asked about the answer, in this batch or before.
-        * `overturned`: the rules said `not_equal`, and the model that it is the same.
-        * `divided`: the model contradicted itself.
-        * `refused`: the answer was none to ask about.
+        * `asked`: the judge was asked about the answer, in this batch or earlier.
+        * `overturned`: the rules said `not_equal`, but the judge called the answer the same.
+        * `divided`: the judge contradicted itself.
+        * `refused`: the text looked like no answer, so the judge was not asked.
         * `over_budget`: the budget was spent.
-        * `calls`, `tokens`: replies of the endpoint, and their tokens in and out, if it counts them.
+        * `calls`, `tokens`: replies of the endpoint, and prompt and reply tokens, if the endpoint reports tokens.
         """
         details = [verdict.details for verdict in verdicts if verdict is not None]
         said = Counter(each.get("opinion") for each in details)
@@ -175,14 +182,14 @@ class CascadeVerifier(BatchVerifier):
         return {**self.rules.facts(), **self.llm.facts()}
 
     def close(self) -> None:
-        """Close the rules and the model's client, also if closing one fails."""
+        """Close the rules and the client of the judge, even if closing the rules raises."""
         with ExitStack() as stack:
             stack.callback(self.rules.close)
             stack.callback(self.llm.close)
 
 
 def _decided(ruled: Verdict, opinion: Opinion) -> Verdict:
-    """The verdict of the rules and a model."""
+    """Combine the rules' verdict with the judge's opinion."""
     details = {**ruled.details, "rules": ruled.reason, **opinion.details}
     ruled = replace(ruled, seconds=ruled.seconds + opinion.seconds)
     if opinion.said == "over_budget":

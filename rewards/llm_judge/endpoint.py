@@ -1,7 +1,4 @@
-"""An OpenAI-compatible endpoint, asked from a thread of its own, within limits.
-
-It is not asked while it is down, nor more often than it allows.
-"""
+"""A client of an OpenAI-compatible endpoint: a background thread, a rate limit and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -28,19 +25,21 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
-NO_KEY = "none"  # the client insists on one; servers that need none do not look
-# Statuses by which a server refuses this request, and not the next one.
+# The client requires some key; a server without authentication ignores it.
+NO_KEY = "none"
+# HTTP statuses that reject a single request, and say nothing about the next request.
 _THIS_REQUEST = frozenset({400, 413, 422})
-FAILURES = 5  # one after another, without a success between them
+# So many consecutive failures open the circuit breaker.
+FAILURES = 5
 REST_SECONDS = 30.0
 
 
 class EndpointError(Exception):
-    """A request that got no reply; the reason code says why.
+    """Signals a failed request: the endpoint gave no reply.
 
     Attributes:
-        reason: Such as `judge_http_503`.
-        is_down: Whether the next request would probably fail as well.
+        reason: The reason code, such as `judge_http_503`.
+        is_down: True if the next request would probably fail too.
     """
 
     def __init__(self, reason: str, *, is_down: bool) -> None:
@@ -50,12 +49,12 @@ class EndpointError(Exception):
 
 
 class Breaker:
-    """Lets no request through to an endpoint that has failed several times running, until it has had a rest.
+    """A circuit breaker: after several consecutive failures, block all requests for a rest period.
 
-    After the rest one request goes first. If it fails, the endpoint rests again. So an endpoint that is dead costs a
-    batch the time of about one request, not that of every request.
+    After the rest, a single trial request goes first. If the trial fails, the endpoint rests again. So a dead endpoint
+    costs a batch the time of about one request, instead of the time of every request.
 
-    Used within one event loop.
+    Use a breaker within one event loop only.
     """
 
     def __init__(self, *, failures: int = FAILURES, rest_seconds: float = REST_SECONDS) -> None:
@@ -66,12 +65,12 @@ class Breaker:
         self._trial = asyncio.Lock()
 
     def check(self) -> None:
-        """Raise an EndpointError while the endpoint rests."""
+        """Raise an EndpointError with the reason `judge_endpoint_down` during a rest period."""
         if self._is_open and time.monotonic() < self._rests_until:
             raise EndpointError("judge_endpoint_down", is_down=False)
 
     async def call(self, send: Callable[[], Awaitable[T]]) -> T:
-        """What `send` gives, if the endpoint may be asked."""
+        """Await `send` and return its result, unless the endpoint rests; count success and failure."""
         if self._is_open:
             async with self._trial:
                 self.check()
@@ -95,7 +94,7 @@ class Breaker:
 
 
 class Pace:
-    """Spaces requests out evenly, so that no minute has more of them than allowed. Used within one event loop."""
+    """A rate limiter: spaces requests evenly to at most `per_minute` per minute, within one event loop."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._interval = 60.0 / per_minute if per_minute else 0.0
@@ -103,7 +102,7 @@ class Pace:
         self._turn = asyncio.Lock()
 
     async def wait(self) -> None:
-        """Wait for one's turn. Who gives up waiting leaves no gap."""
+        """Wait for the next free slot; a cancelled waiter leaves its slot to the next waiter."""
         if not self._interval:
             return
         async with self._turn:
@@ -113,15 +112,15 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a judge is, and how hard it may be asked. The secret is named, not held.
+    """The address and limits of a judge's endpoint; the key is named, never stored.
 
     Attributes:
-        base_url: `http://host:port/v1`.
-        api_key_env: The environment variable with the key; None for none.
-        timeout: Seconds for a reply, with all retries of the request.
-        max_retries: How often a request that was refused for now, or got through to nobody, is sent again.
-        concurrency: Requests at a time.
-        requests_per_minute: Requests in a minute, retries included; None for no limit.
+        base_url: The address, `http://host:port/v1`.
+        api_key_env: The environment variable with the key; None for no key.
+        timeout: Time limit for a reply, all retries included, in seconds.
+        max_retries: The most retries of a request that was refused temporarily, or reached no server.
+        concurrency: The most concurrent requests.
+        requests_per_minute: The most requests per minute, retries included; None for no limit.
     """
 
     base_url: str
@@ -132,10 +131,10 @@ class Endpoint:
     requests_per_minute: float | None
 
     def api_key(self) -> str:
-        """The key, from the environment.
+        """Read the key from the environment.
 
         Raises:
-            EndpointError: if it is not there.
+            EndpointError: if the variable is missing or empty.
         """
         key = os.environ.get(self.api_key_env, "").strip() if self.api_key_env else NO_KEY
         if not key:
@@ -144,9 +143,9 @@ class Endpoint:
 
 
 class Client:
-    """One endpoint's client in this process, which any thread may ask.
+    """A thread-safe client of one endpoint: a background thread with an event loop.
 
-    It is a thread with an event loop. Requests, pooling and retries are the `openai` package's.
+    The `openai` package does the requests, connection pooling and retries.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -162,10 +161,10 @@ class Client:
         self._thread.start()
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What a coroutine that uses this client gives; called from any thread but the client's.
+        """Run a coroutine on the client's event loop, and return its result; call it from any other thread.
 
         Raises:
-            EndpointError: if the client is closed meanwhile.
+            EndpointError: if the client is closed, before or during the run.
         """
         with self._lock:
             if self._closed:
@@ -175,15 +174,16 @@ class Client:
             return future.result()
         except concurrent.futures.CancelledError:
             raise EndpointError("judge_closed", is_down=False) from None
-        except BaseException:  # Ctrl-C: the replies are no longer waited for
+        except BaseException:
+            # After Ctrl-C, nobody waits for the replies.
             future.cancel()
             raise
 
     async def chat(self, body: Mapping[str, Any]) -> Any:
-        """The endpoint's reply to a request for a chat completion.
+        """Request a chat completion, and return the endpoint's reply.
 
         Raises:
-            EndpointError: if there is none.
+            EndpointError: if the endpoint gives no reply, or may not be asked now.
         """
         async with self._slots:
             self._breaker.check()
@@ -194,8 +194,9 @@ class Client:
         import openai
 
         try:
-            create = self._open().chat.completions.create  # which imports much, outside the timeout
-            # The client's own timeout is per read: a reply that drips in would never end.
+            # Opening the client imports many modules, so it stays outside the timeout.
+            create = self._open().chat.completions.create
+            # The client's own timeout is per read, and would never end a slowly dripping reply.
             async with asyncio.timeout(self.endpoint.timeout):
                 return await create(**body)
         except EndpointError:
@@ -211,7 +212,8 @@ class Client:
         except openai.APIConnectionError as error:
             self._warn("unreachable", error.__cause__ or error)
             raise EndpointError("judge_unreachable", is_down=True) from None
-        except Exception as error:  # a reply that is no JSON, or not of the API's form
+        except Exception as error:
+            # The reply is no JSON, or breaks the API's format.
             self._warn("malformed", error)
             raise EndpointError("judge_malformed", is_down=True) from None
 
@@ -229,23 +231,24 @@ class Client:
         return self._client
 
     async def _pace_retry(self, request: Any) -> None:
-        if request.headers.get("x-stainless-retry-count", "0") != "0":  # the first try has waited already
+        # The first try has already waited in `chat`.
+        if request.headers.get("x-stainless-retry-count", "0") != "0":
             await self._pace.wait()
 
     def abandon(self) -> None:
-        """Let go of a client of the process that this one was forked from, whose thread is not here.
+        """Abandon a client inherited by fork, whose thread exists only in the parent process.
 
-        Its loop is kept from being collected, which would close it, and what it shares with the parent.
+        A reference keeps the event loop alive: collecting it would close sockets shared with the parent.
         """
         _left_behind.append(self)
 
     def _warn(self, kind: int | str, error: BaseException) -> None:
-        """Log each kind of failure once, without what might be secret: servers repeat keys and texts in messages."""
+        """Log each kind of failure once, without the message: servers repeat secret keys and texts in messages."""
         message = "The judge at %s failed (%s, %s); such rows get no score."
         _once.warn(logger, (self.endpoint.base_url, kind), message, self.endpoint.base_url, kind, type(error).__name__)
 
     def close(self) -> None:
-        """End what is under way, with no verdict, and the thread."""
+        """Cancel pending requests, and stop the thread; may be called twice."""
         with self._lock:
             if self._closed:
                 return
@@ -273,10 +276,10 @@ _left_behind: list[Client] = []
 
 
 def shared_client(endpoint: Endpoint) -> Client:
-    """This process's client of an endpoint, made when it is first asked for. A forked child makes its own."""
+    """Return this process's client of an endpoint, made at first use; a forked child makes its own client."""
     return shared(("endpoint", endpoint), lambda: Client(endpoint))
 
 
 def close_client(endpoint: Endpoint) -> None:
-    """Close this process's client of an endpoint; it is made again when it is needed."""
+    """Close this process's client of an endpoint; the next use makes a new client."""
     close_one(("endpoint", endpoint))

@@ -1,7 +1,7 @@
-"""A model's opinion whether an answer is the gold: two questions, posed in two ways, of which both must be answered so.
+"""A judge's opinion on the equality of answer and gold: two opposite questions, whose replies must agree.
 
-A model that says the same to both, whatever it is shown, contradicts itself. In the first the higher score is good for
-the answer, in the second the lower one; the first begins with the gold, the second with the answer.
+In the first question a high score accepts the answer, in the second question a low score. The first question shows
+the gold first, the second question the answer. So a model that always gives the same score contradicts itself.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Case:
 
 
 def pose(judge: LlmJudgeVerifier, *, prompt: Prompt | None, gold: str, answer: str) -> Case:
-    """The questions to a judge about an answer.
+    """Write both judge questions, `SAME` and `WRONG`, about one answer.
 
     Raises:
-        QuestionError: if there is no prompt.
+        QuestionError: if the prompt is missing or empty.
     """
 
     def question(template: str, low: float, high: float) -> Question:
@@ -70,12 +70,12 @@ def pose(judge: LlmJudgeVerifier, *, prompt: Prompt | None, gold: str, answer: s
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a model says of an answer.
+    """A judge's opinion on an answer.
 
     Attributes:
-        said: `same`, `different`, `divided` (it contradicts itself), `failed` or `over_budget`.
-        replies: To the questions that were asked.
-        reason: Why it failed, as a code.
+        said: `same`, `different`, `divided` (the judge contradicts itself), `failed` or `over_budget`.
+        replies: The replies to the questions sent, at most two.
+        reason: The reason code of a failure.
     """
 
     said: str
@@ -84,12 +84,12 @@ class Opinion:
 
     @property
     def seconds(self) -> float:
-        """How long the replies took."""
+        """The total time of the replies, in seconds."""
         return sum(reply.seconds for reply in self.replies)
 
     @property
     def details(self) -> dict[str, str]:
-        """What the model said and what that cost, for a verdict."""
+        """Verdict details: opinion, calls, tokens and reply texts."""
         calls, tokens = (sum(getattr(reply, cost) for reply in self.replies) for cost in ("calls", "tokens"))
         details = {"opinion": self.said, "calls": str(calls), "tokens": str(tokens)}
         for name, reply in zip(("reply", "second_reply"), self.replies, strict=False):
@@ -99,17 +99,17 @@ class Opinion:
 
     @property
     def repeated(self) -> Opinion:
-        """The same, for another sample with this answer: a call is counted once."""
+        """A copy without calls and tokens, for further samples with an equal answer: each call counts once."""
         return replace(self, replies=tuple(replace(reply, calls=0, tokens=0) for reply in self.replies))
 
 
 def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> dict[Case, Opinion]:
-    """The opinion on each of several cases that differ. The second question follows a yes to the first.
+    """Get the judge's opinion on distinct cases; the second question is sent only after a yes to the first.
 
     Args:
-        judge: What is asked; a whole batch takes at most its `batch_timeout`.
-        cases: The important ones first.
-        budget: Cases that may be new to the judge; the rest are `over_budget`.
+        judge: The judge; both rounds of questions together take at most its `batch_timeout`.
+        cases: Distinct cases, the most important first.
+        budget: The most cases whose first question is not cached; further new cases become `over_budget`.
     """
     started = time.monotonic()
     new = [case for case in cases if judge.remembered(case.same) is None]
@@ -126,7 +126,7 @@ def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> 
 
 
 def _opinion(*replies: Reply) -> Opinion:
-    """What the reply to the first question comes to, or to both."""
+    """Make an opinion from one reply (`SAME` question) or two replies (`SAME`, `WRONG`)."""
     for reply in replies:
         if isinstance(reply.outcome, str):
             return Opinion("failed", replies, reply.outcome)

@@ -1,4 +1,4 @@
-"""The reply that a judge must give, and how its score is read: strictly, so that a lax reply gives no score."""
+"""The required form of a judge's reply, and a strict parser of its score."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n?```", re.DOTALL | re.IGNORECASE
 
 
 class ReplyError(Exception):
-    """A judge's reply that gives no score; the reason code says why."""
+    """Raised for a judge's reply without a valid score; the message is the reason code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """The form and the scale of a judge's score.
+    """The required form and scale of a judge's score.
 
-    The mark that the request bears must be in the reply, beside the score. Only the judge has seen it; so a score that
-    the judge copied from the text that it was shown does not count as the judge's.
+    The reply must repeat the request's mark beside the score. Only the judge has seen the mark, so a score copied
+    from the completion does not count.
 
     Attributes:
-        form: A last line with the score, or a JSON object.
+        form: `score_line`, a last line with the score, or `json`, a JSON object.
         low: The worst score.
-        high: The best. It is the smaller number where the question is what is wrong: 0 of 1 is then the best.
+        high: The best score. It is smaller than `low` in a question for faults: there 0 of 1 is best.
 
     Examples:
         >>> Contract(form="score_line", low=0, high=10).read("Sound.\\nSCORE 1a2b3c4d: 7", "1a2b3c4d")
@@ -49,7 +49,7 @@ class Contract:
     high: float
 
     def instruction(self, mark: str) -> str:
-        """What to tell the judge."""
+        """Write the judge's instruction: required reply form, scale and mark."""
         scale = f"a number from {self.low:g} (worst) to {self.high:g} (best)"
         if self.form == "json":
             return (
@@ -62,10 +62,10 @@ class Contract:
         )
 
     def read(self, reply: str, mark: str) -> float:
-        """The score, on the judge's scale.
+        """Parse the score of a reply, on the judge's scale.
 
         Raises:
-            ReplyError: for a reply without it, or with one off the scale.
+            ReplyError: for a reply without a score, with the wrong mark, or with a score off the scale.
         """
         said = after_thinking(reply)
         if said is None or not said.strip():
@@ -76,7 +76,7 @@ class Contract:
         return score
 
     def holds(self, score: float) -> bool:
-        """Whether a score is on the scale."""
+        """Test if a score lies on the scale."""
         return min(self.low, self.high) <= score <= max(self.low, self.high)
 
     def _line_score(self, said: str, mark: str) -> float:
@@ -105,6 +105,7 @@ def _json_score(said: str, mark: str) -> float:
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(found) != len(pairs):  # which of two scores is meant?
+    # A repeated key could give two scores.
+    if len(found) != len(pairs):
         raise ValueError("a repeated key")
     return found

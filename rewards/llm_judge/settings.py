@@ -1,4 +1,4 @@
-"""Whether a judge's settings can be."""
+"""Validate the settings of an LLM judge."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from urllib.parse import urlsplit
 
 from trl_grpo_ext.protocol import is_number, is_whole_number
 
-MIN_CHARS = 200  # a text that is cut to less cannot be judged
-# What the verifier sets itself, or what would make more of a reply than one message.
+# A text cut to fewer characters cannot be judged.
+MIN_CHARS = 200
+# Fields that the verifier sets itself, or that would make the reply more than one message.
 OWN_KEYS = ("messages", "model", "n", "stream", "temperature", "max_tokens")
 
 
 def check_installed() -> None:
-    """Raise a ValueError if the client is missing."""
+    """Raise a ValueError if the `openai` package is not installed."""
     if importlib.util.find_spec("openai") is None:
         raise ValueError("An LLM judge needs the `openai` package: pip install 'trl-grpo-ext[llm-judge]'.")
 
 
 def check_base_url(url: object) -> str:
-    """The address without a slash at its end.
+    """Validate an endpoint's address, and return it without a trailing slash.
 
     Raises:
-        ValueError: for what is no address of an API, or holds a secret.
+        ValueError: if the address is invalid, or contains a user, a password or a query.
     """
     if not isinstance(url, str):
         raise ValueError(f"base_url is the address of the API, such as http://localhost:8000/v1; got {url!r}.")
@@ -37,7 +38,7 @@ def check_base_url(url: object) -> str:
     except ValueError:
         port_is_fine = False
     if not port_is_fine or parts.scheme not in ("http", "https") or not parts.hostname:
-        # It may hold a password, and is not repeated.
+        # The message omits the address, which may contain a password.
         raise ValueError("base_url must be an http or https address, such as http://localhost:8000/v1.")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
@@ -50,11 +51,11 @@ def check_base_url(url: object) -> str:
 
 
 def check_api_key_env(name: object) -> None:
-    """Raise a ValueError unless this names an environment variable that holds a key."""
+    """Raise a ValueError unless the name is None, or an environment variable with a key."""
     if name is None:
         return
     if not isinstance(name, str) or not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
-        # It may be the key itself, and is not repeated.
+        # The message omits the name, which may be the key itself.
         raise ValueError(
             "api_key_env is the name of an environment variable, in capitals, such as OPENAI_API_KEY; never the key."
         )
@@ -66,7 +67,7 @@ def check_api_key_env(name: object) -> None:
 
 
 def check_scale(low: object, high: object, pass_mark: object) -> None:
-    """Raise a ValueError unless this is a scale, with the pass mark on it."""
+    """Raise a ValueError unless `low` is below `high`, and the pass mark lies above `low` and up to `high`."""
     if not _is_number(low) or not _is_number(high) or not low < high:
         raise ValueError(f"min_score and max_score are two numbers, the first below the second; got {low!r}, {high!r}.")
     if pass_mark is not None and (not _is_number(pass_mark) or not low < pass_mark <= high):
@@ -76,21 +77,21 @@ def check_scale(low: object, high: object, pass_mark: object) -> None:
 
 
 def check_counts(**counts: tuple[object, int]) -> None:
-    """Raise a ValueError unless each is a whole number and at least as large as the number after it."""
+    """Raise a ValueError unless each count is a whole number of at least its minimum; pass `name=(count, minimum)`."""
     for name, (count, least) in counts.items():
         if not is_whole_number(count, least=least):
             raise ValueError(f"{name} is a whole number, {least} or more; got {count!r}.")
 
 
 def check_positive(**numbers: object) -> None:
-    """Raise a ValueError unless each is a number above 0."""
+    """Raise a ValueError unless every number is finite and above 0."""
     for name, number in numbers.items():
         if not _is_number(number) or not number > 0:
             raise ValueError(f"{name} is a finite number above 0, got {number!r}.")
 
 
 def check_extra_body(extra: object) -> None:
-    """Raise a ValueError unless this can be a part of every request."""
+    """Raise a ValueError unless `extra` is a JSON mapping without fields that the verifier sets itself."""
     if not isinstance(extra, Mapping):
         raise ValueError(f"extra_body maps names to what a request should have besides, got {extra!r}.")
     taken = [key for key in OWN_KEYS if key in extra]

@@ -1,4 +1,4 @@
-"""A language model that judges completions by a rubric."""
+"""Verify completions with an LLM judge and a rubric."""
 
 from __future__ import annotations
 
@@ -30,49 +30,49 @@ ADVICE = {
 
 @dataclass(frozen=True, kw_only=True)
 class LlmJudgeVerifier(BatchVerifier):
-    """Asks a model, behind any OpenAI-compatible endpoint (vLLM, TGI, llama.cpp, OpenAI), to grade by a rubric.
+    """Asks a model behind an OpenAI-compatible endpoint (vLLM, TGI, llama.cpp, OpenAI) to grade by a rubric.
 
-    Use it for what no rule can check, and never alone: **a judge can be talked over.** A policy under RL finds the
-    texts that a judge likes, whatever they are worth. Start with it as a shadow (weight 0), compare it with people's
-    verdicts, and then let a verifier gate it: docs/llm_judge.md.
+    Use it if no rule can check the task, and never alone: **a judge can be fooled.** A policy under RL finds texts that
+    the judge likes, regardless of their worth. Start with weight 0, compare the judge with human verdicts, and then
+    gate it by a verifier: docs/llm_judge.md.
 
-    The completion is shown without its thinking, between marks that are drawn anew for each request, without special
-    tokens and hidden characters, and cut in its middle if it is long. The judge must repeat the mark beside its score,
-    so that a score that it only copied from the completion does not count. Whatever goes wrong on the way is the
-    grader's fault: the sample has no score, and is not trained on as a 0.
+    The judge reads the completion without its thinking, between random marks drawn for each request, without special
+    tokens and hidden characters, and with the middle of a long text left out. The judge must repeat the mark beside its
+    score, so a score copied from the completion does not count. Every failure is the grader's fault: the sample has no
+    score, and does not train as a 0.
 
-    Requests are made from a thread of their own, `concurrency` at a time in each process (each rank has its own). Of
-    equal requests one is sent. An endpoint that has failed five times running is left alone for half a minute, so that
-    a dead one costs a batch about one `timeout`.
+    A background thread sends the requests, up to `concurrency` at a time in each process (each rank has its own). Equal
+    requests are sent once. After five consecutive failures the endpoint rests for half a minute, so a dead endpoint
+    costs a batch about one `timeout`.
 
     Args:
-        model: The judge's name, as the endpoint knows it. Not the policy under another name: it likes its own errors.
-        base_url: The endpoint, such as `http://localhost:8000/v1`. The prompts and completions are sent there.
-        api_key_env: The name of the environment variable that holds the key; by default no key is sent.
-        rubric: What makes a response good, in words. By default: correct, complete, in the form asked for.
-        prompt: A template of what the judge reads, in place of the default: `{question}`, `{answer}` (the completion),
-            `{gold}`, `{rubric}`, and the dataset's columns. The rules, and the form of the reply, are added to it.
-        column: The column of a reference answer to show the judge as `{gold}`; by default none is shown.
+        model: The judge's name at the endpoint. Do not use the policy itself: a model likes its own errors.
+        base_url: The endpoint, such as `http://localhost:8000/v1`. Prompts and completions are sent there.
+        api_key_env: The name of the environment variable with the key; by default no key is sent.
+        rubric: The criteria of a good response. By default: correct, complete, in the requested form.
+        prompt: A template of the judge's prompt, in place of the default, with `{question}`, `{answer}` (the
+            completion), `{gold}`, `{rubric}`, and dataset columns. Grading rules and reply form are added to it.
+        column: The column of a reference answer, shown to the judge as `{gold}`; by default none is shown.
         reply: `"score_line"`, reasons and a last line with the score, or `"json"`, one object with both.
         min_score: The worst score on the judge's scale; it becomes 0.
-        max_score: The best; it becomes 1.
-        pass_mark: On the judge's scale, the least score that is right: at or above it the score is 1, below it 0. By
-            default scores keep their place between 0 and 1.
-        include_thinking: Whether the judge also reads the thinking.
-        max_chars: Characters of each text to show; of a longer one the head and the tail. At least 200.
-        temperature: None sends none, for models that refuse it.
-        max_tokens: Tokens of a reply, its thinking included; None sends no limit.
+        max_score: The best score on the judge's scale; it becomes 1.
+        pass_mark: The lowest passing score on the judge's scale: from it on the score is 1, below it 0. By default
+            the scale is mapped linearly to [0, 1].
+        include_thinking: Show the thinking to the judge, too.
+        max_chars: The most characters shown of each text, 200 or more; a longer text loses its middle.
+        temperature: The sampling temperature; None sends none, for models that refuse it.
+        max_tokens: The most tokens of a reply, thinking included; None sends no limit.
         extra_body: More fields for each request, such as `{"chat_template_kwargs": {"enable_thinking": false}}`.
-        system_role: Whether the model takes a system message; if not, the rules are put before the question.
-        timeout: Seconds for a reply, from when its request is sent, its retries included.
-        batch_timeout: Seconds for a batch, at least `timeout`; samples without a reply by then have no score. Keep it
-            below the time after which other ranks give up waiting.
-        max_retries: How often a request that was refused for now (429, 5xx), or reached nobody, is sent again, after a
-            growing pause or the one that the endpoint asks for. A request that hangs is not.
-        concurrency: Requests at a time.
-        requests_per_minute: Requests in a minute, retries included; by default as many as it takes.
-        cache_size: Scores to remember in memory; 0 for none.
-        cache_folder: A folder in which to keep scores, for other processes and later runs too; by default none.
+        system_role: True if the model accepts a system message; otherwise the rules precede the question.
+        timeout: Time limit for a reply from the sending of its request, retries included, in seconds.
+        batch_timeout: Time limit for a batch in seconds, at least `timeout`; samples without a reply by then have no
+            score. Keep it below the time after which other ranks stop waiting.
+        max_retries: The most retries of a request that was refused temporarily (429, 5xx), or reached no server, after
+            a growing pause or the pause that the endpoint requests. A hanging request is not retried.
+        concurrency: The most concurrent requests.
+        requests_per_minute: The most requests per minute, retries included; by default unlimited.
+        cache_size: The number of scores cached in memory; 0 for none.
+        cache_folder: A folder that caches scores across processes and runs; by default none.
         name: The metric key.
 
     | completion | judge | verdict | reason |
@@ -87,13 +87,13 @@ class LlmJudgeVerifier(BatchVerifier):
     | any | a score without the mark, twice | ERROR, none | `judge_reply_wrong_mark` |
     | any | cut short, filtered or empty, twice | ERROR, none | `judge_reply_cut`, `_filtered`, `_empty` |
     | any | fails | ERROR, none | `judge_http_500`, `judge_timeout`, `judge_unreachable`, `judge_malformed` |
-    | any | not asked, it has failed too often | ERROR, none | `judge_endpoint_down` |
+    | any | not asked, the endpoint rests after failures | ERROR, none | `judge_endpoint_down` |
     | any | not in time for the batch | ERROR, none | `judge_batch_timeout` |
     | any, the row has no gold | not asked | SKIPPED, none | `gold_missing` |
     | any, the row lacks another text | not asked | SKIPPED, none | `column_missing`, `question_missing` |
 
     Raises:
-        ValueError: for settings that cannot be, a key that is not in the environment, or if `openai` is not installed.
+        ValueError: for an invalid setting, a key missing from the environment, or if `openai` is not installed.
 
     Examples:
         >>> judge = LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1", rubric="It is polite.")
@@ -161,7 +161,7 @@ class LlmJudgeVerifier(BatchVerifier):
         self._prompt().check(columns, verifier=self.__name__)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows without what the judge is to be shown of them."""
+        """List the rows that lack a gold or column of the judge's prompt."""
         prompt = self._prompt()
         values = ({column: row.get(column) for column in prompt.row_columns} for row in rows)
         return problems_of(map(prompt.row_problem, rows), values, ADVICE)
@@ -170,7 +170,7 @@ class LlmJudgeVerifier(BatchVerifier):
         return self.judge_questions(samples, partial(self._question, self._prompt()), self._verdicts)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
-        """The share of the verdicts for which the judge was not asked again."""
+        """Compute `cached`, the share of verdicts from a cached score."""
         cached = sum(verdict is not None and verdict.details.get("cached") == "yes" for verdict in verdicts)
         return {"cached": cached / max(len(verdicts), 1)}
 
@@ -178,7 +178,7 @@ class LlmJudgeVerifier(BatchVerifier):
         return {"judge": f"{self.model} at {self.base_url}"}
 
     def close(self) -> None:
-        """End requests that are under way, and close the connections; they are opened again when they are needed."""
+        """Cancel pending requests, and close the connections; the next use opens new connections."""
         close_client(self._endpoint)
 
     @property
@@ -204,7 +204,7 @@ class LlmJudgeVerifier(BatchVerifier):
         return request_key(question, base_url=self.base_url, body=self._body)
 
     def _question(self, prompt: JudgePrompt, sample: Sample) -> Verdict | Question:
-        """The question about a sample, or the verdict on one about which there is nothing to ask."""
+        """Write the judge question for a sample; a verdict instead if no question is needed."""
         answer = sample.text if self.include_thinking else after_thinking((sample.prefill or "") + sample.text)
         if answer is None:
             return unreadable("unclosed_think")
@@ -219,7 +219,7 @@ class LlmJudgeVerifier(BatchVerifier):
             return skipped(str(error))
 
     def _verdicts(self, questions: Sequence[Question]) -> list[Verdict]:
-        """The verdict on each question; of those that are equal one is asked."""
+        """Ask distinct questions, and return a verdict for each question, duplicates included."""
         distinct = list(dict.fromkeys(questions))
         replies = self.guarded(self.ask, distinct)
         if isinstance(replies, Verdict):
@@ -228,11 +228,11 @@ class LlmJudgeVerifier(BatchVerifier):
         return [self._verdict(question, replied[question]) for question in questions]
 
     def ask(self, questions: Sequence[Question], *, seconds: float | None = None) -> list[Reply]:
-        """The reply to each of several questions that differ; only those that are new are sent.
+        """Get the replies to distinct questions; only questions without a cached score are sent.
 
         Args:
-            questions: What to ask.
-            seconds: For all of them; by default `batch_timeout`.
+            questions: Distinct questions.
+            seconds: Time limit for all questions together; by default `batch_timeout`.
         """
         cache = shared_cache(self.cache_size, self.cache_folder)
         known = {question: scored for question in questions if (scored := self.remembered(question)) is not None}
@@ -246,9 +246,10 @@ class LlmJudgeVerifier(BatchVerifier):
         return [replies[question] for question in questions]
 
     def remembered(self, question: Question) -> Scored | None:
-        """The score that the judge has given to this question before, or None."""
+        """Return the cached score of a question, or None."""
         scored = shared_cache(self.cache_size, self.cache_folder).get(self._key(question))
-        return scored if scored is not None and question.contract.holds(scored.score) else None  # a file holds anything
+        # A cache file may hold any number, so the score is checked against the scale.
+        return scored if scored is not None and question.contract.holds(scored.score) else None
 
     def _replies(self, questions: Sequence[Question], seconds: float) -> list[Reply]:
         if not questions:

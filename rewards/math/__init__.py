@@ -1,4 +1,4 @@
-"""Math answers: does the completion's final answer equal the gold answer?"""
+"""Verify mathematical answers by equality with the gold answer."""
 
 from trl_grpo_ext.answers.judge import forget
 from trl_grpo_ext.answers.policy import SWITCHES

@@ -1,4 +1,4 @@
-"""Math answers: does the completion's final answer equal the gold answer?"""
+"""Verify mathematical answers by equality with the gold answer."""
 
 from __future__ import annotations
 
@@ -34,26 +34,25 @@ GOLD_ADVICE = {
 class MathVerifier(BatchVerifier, GoldVerifier):
     r"""Compares the completion's final answer with a gold answer.
 
-    Numbers, words, choices and values far apart are compared at once; what needs mathematics by math-verify and sympy,
-    in a worker process that is killed when an answer takes too long. How an answer is found and judged, with the
-    policies below: docs/math.md.
+    Numbers, words, choices and values far apart are compared in this process. Other pairs are compared by math-verify
+    and sympy, in a worker process that is killed after `timeout` seconds. docs/math.md explains how answers are found
+    and judged, and the policies below.
 
-    The gold may be a number (int and float columns too), raw LaTeX (`\frac12`), LaTeX in dollars or in a box, a
-    whole solution that ends in a box, GSM8K's `... #### 42`, a choice such as `B`, words, or a list of golds of which
-    any will do.
+    The gold may be a number (int and float columns too), raw LaTeX (`\frac12`), LaTeX in dollars or in a box, a whole
+    solution that ends in a box, GSM8K's `... #### 42`, a choice such as `B`, words, or a list of alternative golds.
 
     Args:
-        column: The gold's column; by default `solution`, else `answer`, whichever the row has. If it has both, `answer`
-            where `solution` is sentences without a box or `####`.
-        mode: Which rule finds the answer; `auto`, `boxed`, `boxed_only`, `answer_tag`, `final_answer_phrase` or
+        column: The gold's column; by default `solution`, else `answer`. If a row has both, `answer` counts if
+            `solution` consists of sentences without a box or `####`.
+        mode: The rule that finds the answer: `auto`, `boxed`, `boxed_only`, `answer_tag`, `final_answer_phrase` or
             `last_number`. See docs/math.md.
-        timeout: Seconds that comparing one answer may take in its worker before that is killed.
-        decimals: Decimal places that numbers are rounded to where one of them is written as a decimal.
-        accept_unevaluated: Accept an answer that leaves the work to the grader, `\boxed{17 \times 23}`.
-        accept_stray_text: Accept an answer with words that take it back, `\boxed{5 \text{ is wrong}}`.
-        accept_other_units: Accept the right number with another unit than the gold's.
+        timeout: Time limit of one comparison in its worker, in seconds; then the worker is killed.
+        decimals: Decimal places for rounding both numbers, if at least one is written as a decimal.
+        accept_unevaluated: Accept an answer that leaves the calculation to the grader, `\boxed{17 \times 23}`.
+        accept_stray_text: Accept an answer with words that retract it, `\boxed{5 \text{ is wrong}}`.
+        accept_other_units: Accept the right number with a unit other than the gold's.
         accept_other_case: Accept `X` for `x`.
-        accept_false_equations: Accept an answer such as `\boxed{4 = 5}` for its last side.
+        accept_false_equations: Accept a false equation such as `\boxed{4 = 5}` by its last side.
         name: The metric key.
 
     | completion | gold | verdict | reason |
@@ -65,12 +64,12 @@ class MathVerifier(BatchVerifier, GoldVerifier):
     | `I do not know.` | `2` | UNPARSEABLE, 0 | `no_answer` |
     | `<think>it is \boxed{2}, or` | `2` | UNPARSEABLE, 0 | `unclosed_think` |
     | `\boxed{9^{9^{9^9}}}` | `5` | TIMEOUT, 0 | `timeout` |
-    | anything | none in this row | SKIPPED, none | `gold_missing` |
+    | anything | missing | SKIPPED, none | `gold_missing` |
     | anything | `\frac{1}{` | SKIPPED, none | `gold_unparseable` |
     | anything | a mapping, a list of messages | SKIPPED, none | `gold_not_text` |
 
     Raises:
-        ValueError: for a mode that does not exist, or a timeout that is not above 0.
+        ValueError: for an unknown mode, a negative `decimals`, or a timeout that is not above 0.
 
     Examples:
         >>> math_reward([r"\boxed{\frac{1}{2}}", r"\boxed{2}"], solution=["0.5", "0.5"])
@@ -96,11 +95,11 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        """The switches that are on."""
+        """Names of all enabled `accept_...` switches."""
         return tuple(switch for switch in SWITCHES if getattr(self, switch))
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose gold cannot be read, takes too long, or does not equal itself."""
+        """List the rows whose gold is missing, unreadable, too slow to compare, or unequal to itself."""
         values = list(map(self._gold, rows))
         golds = [() if is_not_text(value) else gold_values(value) for value in values]
         verdicts = judge_golds([text for row in golds for text in row], self.timeout)
@@ -108,11 +107,11 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         return problems_of(reasons, values, GOLD_ADVICE)
 
     def close(self) -> None:
-        """End this process's workers; they are started again when they are needed."""
+        """Stop the workers of this process; the next use starts new workers."""
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        # A group of completions shares its gold, and often its answers and whole texts: each is judged once.
+        # The completions of a group share the gold, and often answers or whole texts: judge each distinct text once.
         questions: dict[Hashable, Verdict | Question] = {}
         keys = []
         for position, sample in enumerate(samples):
@@ -137,11 +136,11 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
     @property
     def answer_from(self) -> AnswerFrom:
-        """The finder's name for this verifier's rule."""
+        """The `final_answer` rule for the setting `mode`."""
         return RULES[self.mode]
 
     def _gold(self, row: Mapping[str, Any]) -> Any:
-        """The cell of the gold: `answer` where `solution` is sentences, as of worked solutions that mark no answer."""
+        """Return the gold cell: `answer` if `solution` consists of sentences, such as a worked solution with no box."""
         gold = first_value(row, self.gold_columns)
         answer = None if self.column else row.get("answer")
         if answer is None or not isinstance(gold, str) or not gold_texts(answer):
@@ -162,7 +161,10 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
 
 def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> str:
-    """The reason why a row cannot be judged by its golds, empty if it can; `verdicts` are those of the golds."""
+    """Return the reason code of a row with an unusable gold, empty for a usable row.
+
+    `verdicts` maps each gold text to the verdict of comparing the gold with itself.
+    """
     if value is None:
         return "gold_missing"
     if is_not_text(value):

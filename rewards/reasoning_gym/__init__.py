@@ -1,1 +1,1 @@
-"""Problems of reasoning-gym, judged by the task's own scorer."""
+"""Verify answers to reasoning-gym problems with the scorer of their task."""

@@ -1,8 +1,7 @@
-"""What some scorers of reasoning-gym overlook, checked before they are asked. Found in version 0.1.25.
+"""Checks of answers before reasoning-gym's scorers run, which close loopholes of the scorers in version 0.1.25.
 
-A check returns a reason code, or "" where the scorer may be asked. Two kinds of hole are closed here: scorers that
-evaluate the answer as Python, by `eval` or by sympy's parser, and scorers that pay in full for what the question did
-not ask for.
+A check returns a reason code, or "" to let the scorer run. Two kinds of loophole are closed: scorers that evaluate
+the answer as Python, by `eval` or sympy's parser, and scorers that give full score to answers that miss the question.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _FUNCTIONS = (
     *("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
     *("exp", "log", "ln", "sqrt", "Abs", "pi"),
 )
-# Letters, functions, numbers and operators: no attribute, no subscript, no string, nothing that does the work.
+# Single letters, known functions, numbers and operators only: no attribute, subscript, string or evaluating function.
 _FORMULA = re.compile(
     rf"(?:[-+*/^(),\s]|[0-9]++(?:\.[0-9]++)?|(?<!\w)(?:(?:{'|'.join(_FUNCTIONS)})(?!\w)|[A-Za-z](?!\w|\s*\()))*+"
 )
@@ -53,17 +52,20 @@ _NO_SOLUTION = re.compile(
 
 
 def finds_only(form: re.Pattern[str], otherwise: str) -> Check:
-    """A check that lets answers of a form through."""
+    """Make a check that accepts answers that match `form` in full, and refuses others with the reason `otherwise`."""
     return lambda answer, entry: "" if form.fullmatch(answer) else otherwise
 
 
 def finds_formula(answer: str, entry: Mapping[str, Any]) -> str:
-    """Sympy's parser evaluates its text as Python; and `Integral(...)` or `expand(...)` leave the work to it."""
+    """Refuse any answer except a plain formula of limited length.
+
+    Sympy's parser runs its text as Python, and `Integral(...)` or `expand(...)` would leave the work to sympy.
+    """
     return "" if len(answer) <= MAX_FORMULA_CHARS and _FORMULA.fullmatch(answer) else "not_a_formula"
 
 
 def finds_literal(answer: str, entry: Mapping[str, Any]) -> str:
-    """The scorer calls `eval`, which is harmless for literals and for text that cannot call anything."""
+    """Refuse an answer that is neither a Python literal nor plain words, since the scorer calls `eval`."""
     if _WORDS.fullmatch(answer):
         return ""
     try:
@@ -74,7 +76,11 @@ def finds_literal(answer: str, entry: Mapping[str, Any]) -> str:
 
 
 def finds_arithmetic(answer: str, entry: Mapping[str, Any]) -> str:
-    """Both scorers evaluate what they are given; `puzzle24` takes any four numbers, and 24.9 for 24."""
+    """Refuse an answer that is no formula, uses other numbers, or misses the target value.
+
+    The scorers of `countdown` and `puzzle24` evaluate any text, and `puzzle24` accepts any four numbers, and 24.9 for
+    24.
+    """
     if len(answer) > MAX_FORMULA_CHARS or not _ARITHMETIC.fullmatch(answer):
         return "not_a_formula"
     used = sorted(int(number) for number in re.findall(r"[0-9]{1,9}", answer))
@@ -87,7 +93,7 @@ def finds_arithmetic(answer: str, entry: Mapping[str, Any]) -> str:
 
 
 def _value(formula: str) -> Fraction | None:
-    """The value of a formula of integers and + - * /; None if it has none."""
+    """Compute the exact value of a formula of integers and + - * /; None for an invalid formula."""
     try:
         return _evaluated(ast.parse(" ".join(formula.split()), mode="eval").body)
     except (ValueError, SyntaxError, ZeroDivisionError, MemoryError, RecursionError):
@@ -106,12 +112,15 @@ def _evaluated(node: ast.expr) -> Fraction:
 
 
 def finds_finite_number(answer: str, entry: Mapping[str, Any]) -> str:
-    """`complex_arithmetic` pays in full for `nan`: no distance from it is greater than any other."""
+    """Refuse `nan` and `inf`: `complex_arithmetic` gives `nan` full score, since every comparison with NaN fails."""
     return "not_a_number" if re.search(r"nan|inf", answer, re.IGNORECASE) else ""
 
 
 def finds_probability(answer: str, entry: Mapping[str, Any]) -> str:
-    """`coin_flip` compares first digits, so that it takes 0 for 0.003; and 1e999999999 keeps it busy for ever."""
+    """Refuse any answer except a probability close to the gold.
+
+    `coin_flip` compares leading digits, and so accepts 0 for 0.003; 1e999999999 hangs it.
+    """
     if not _PROBABILITY.fullmatch(answer.strip()):
         return "not_a_number"
     given, wanted = Fraction(answer.strip()), Fraction(str(entry["answer"]))
@@ -119,17 +128,17 @@ def finds_probability(answer: str, entry: Mapping[str, Any]) -> str:
 
 
 def finds_one_number(answer: str, entry: Mapping[str, Any]) -> str:
-    """`gsm_symbolic` takes the first number of a text, whatever else it says."""
+    """Refuse an answer with several numbers or none: `gsm_symbolic` accepts any text whose first number is right."""
     return "" if len(_NUMBER.findall(answer)) == 1 else "several_numbers"
 
 
 def finds_gold(answer: str, entry: Mapping[str, Any]) -> str:
-    """`game_of_life_halting` takes any text for `True` or for `False`."""
+    """Refuse an answer other than the gold: `game_of_life_halting` reads any text as `True` or `False`."""
     return "" if answer.strip().casefold() == str(entry["answer"]).casefold() else "not_equal"
 
 
 def finds_same_numbers(answer: str, entry: Mapping[str, Any]) -> str:
-    """`number_sorting` lets every number be off by 1."""
+    """Refuse other numbers than the gold's: `number_sorting` accepts numbers that are off by 1."""
     wanted = [float(number) for number in entry["metadata"]["sorted_numbers"]]
     try:
         given = [float(number) for number in ast.literal_eval(answer)]
@@ -141,13 +150,13 @@ def finds_same_numbers(answer: str, entry: Mapping[str, Any]) -> str:
 
 
 def finds_duration(answer: str, entry: Mapping[str, Any]) -> str:
-    """`time_intervals` reads the first number of days of a text, and no more of a duration than it needs."""
+    """Refuse text around a duration: `time_intervals` reads only the first days, or the start of a duration."""
     form = _DAYS if entry["metadata"]["task_type"] == "date" else _DURATION
     return "" if form.fullmatch(answer) else "not_a_duration"
 
 
 def finds_solutions(answer: str, entry: Mapping[str, Any]) -> str:
-    """`polynomial_equations` passes over what is no number, so that any words say that there is no solution."""
+    """Refuse words other than "no solution": `polynomial_equations` ignores text, and so reads any words as none."""
     bare = answer.strip(" \t\n.\"'")
     if not bare or _NO_SOLUTION.fullmatch(bare):
         return ""
@@ -159,13 +168,13 @@ def finds_solutions(answer: str, entry: Mapping[str, Any]) -> str:
 
 
 def finds_point(answer: str, entry: Mapping[str, Any]) -> str:
-    """`advanced_geometry` passes over what follows the second coordinate of an orthocenter."""
+    """Refuse an orthocenter without exactly two coordinates: `advanced_geometry` ignores text after the second."""
     is_point = entry["metadata"]["task_type"] == "orthocenter"
     return "not_a_point" if is_point and answer.count(",") != 1 else ""
 
 
 def finds_as_many_words(answer: str, entry: Mapping[str, Any]) -> str:
-    """`word_sorting` passes over what follows the last word."""
+    """Refuse a list with another number of words: `word_sorting` ignores words after the last expected word."""
     return "" if answer.count(",") == str(entry["answer"]).count(",") else "other_words"
 
 
@@ -175,26 +184,26 @@ CHECKS: Mapping[str, Check] = {
     "coin_flip": finds_probability,
     "complex_arithmetic": finds_finite_number,
     "countdown": finds_arithmetic,
-    # Its scorer reads the fraction in LaTeX that a text begins with, whatever follows.
+    # The scorer reads a LaTeX fraction at the start of the text, and ignores the rest.
     "fraction_simplification": finds_only(_FRACTION, "not_a_fraction"),
     "game_of_life_halting": finds_gold,
     "gsm_symbolic": finds_one_number,
     "intermediate_integration": finds_formula,
-    # Passes over every character but 0 and 1, also within words and numbers.
+    # The scorer ignores every character except 0 and 1, even inside words and numbers.
     "kakurasu": finds_only(_BITS, "stray_text"),
     "n_queens": finds_literal,
     "number_sorting": finds_same_numbers,
     "polynomial_equations": finds_solutions,
     "polynomial_multiplication": finds_formula,
     "puzzle24": finds_arithmetic,
-    # Passes over every character but A, B and C, also within words.
+    # The scorer ignores every character except A, B and C, even inside words.
     "quantum_lock": finds_only(_LOCK, "stray_text"),
-    # Makes a list of as many moves as the number behind one says, a billion as well.
+    # The scorer expands the number after a move to a list of so many moves, even a billion.
     "rubiks_cube": finds_only(_CUBE_MOVES, "stray_text"),
     "simple_integration": finds_formula,
     "spiral_matrix": finds_literal,
     "string_insertion": finds_literal,
-    # Passes over every word that is no integer.
+    # The scorer ignores every word that is not an integer.
     "survo": finds_only(_TABLE, "stray_text"),
     "time_intervals": finds_duration,
     "word_sorting": finds_as_many_words,
@@ -202,6 +211,6 @@ CHECKS: Mapping[str, Check] = {
 
 
 def problem_with(task: str, answer: str, entry: Mapping[str, Any]) -> str:
-    """The reason code of what a task's scorer would overlook in an answer; empty if there is nothing."""
+    """Run the task's check on an answer, and return a reason code; empty if the scorer may run."""
     check = CHECKS.get(task)
     return check(answer, entry) if check else ""

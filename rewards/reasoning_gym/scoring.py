@@ -1,4 +1,4 @@
-"""Scoring with a reasoning-gym task's own scorer. Runs inside a worker, which imports reasoning-gym once."""
+"""Score answers with the scorer of a reasoning-gym task, inside a worker that imports reasoning-gym once."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from trl_grpo_ext.answers.verdicts import graded, unreadable, wrong
 from trl_grpo_ext.rewards.reasoning_gym.checks import problem_with
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
-# Their scorers judge any of many right answers, and their entries name none.
+# Problems of these tasks have many right answers, and their entries hold none.
 TASKS_WITHOUT_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"})
 
 Scorer = Callable[[str | None, dict[str, Any]], float]
 
 
 def score_here(task: str, options: str, entry: str, answer: str, least: float) -> dict[str, Any]:
-    """Score one answer in this process, as a verdict's record.
+    """Score one answer inside this process; returns a verdict record.
 
     Args:
         task: The name of a reasoning-gym task.
         options: The task's options, as JSON.
-        entry: The question, the answer and the metadata of the problem, as JSON.
-        answer: What the completion gives as its answer.
-        least: Scores below this count as 0.
+        entry: The problem's question, answer and metadata, as JSON.
+        answer: The final answer of the completion.
+        least: The lowest score that counts; a lower score becomes 0.
     """
     return _score(task, options, _restored(task, json.loads(entry)), answer, least).to_record()
 
 
 def check_entry(task: str, options: str, entry: str) -> dict[str, Any]:
-    """CORRECT if the entry's own answer scores 1, or if it has none since many answers are right; else SKIPPED."""
+    """Check an entry by its own answer: a CORRECT record if it scores 1 or the task has no golds, else SKIPPED."""
     problem = _restored(task, json.loads(entry))
     if problem.get("answer") is None and task in TASKS_WITHOUT_GOLD:
         return Verdict(status=Status.CORRECT, score=1.0, reason="no_gold").to_record()
@@ -68,19 +68,19 @@ def _score(task: str, options: str, entry: dict[str, Any], answer: str, least: f
 
 
 def _gold_has_problem(task: str, entry: Mapping[str, Any]) -> bool:
-    """Whether the entry's own answer does not pass the check: some of `intermediate_integration` hold an `Integral`."""
+    """Test if the check refuses the entry's own answer, as with golds of `intermediate_integration` with `Integral`."""
     gold = entry.get("answer")
     return gold is not None and problem_with(task, str(gold), entry) != ""
 
 
 def score_of(task: str, options: str, entry: Mapping[str, Any], answer: str) -> float:
-    """What the task's scorer says; NaN is out of its range. It gets a copy, since some scorers write into the entry."""
+    """Run the task's scorer on a copy of the entry, since some scorers modify the entry; -1 in place of NaN."""
     score = float(scorer(task, options)(answer, copy.deepcopy(dict(entry))))
     return -1.0 if math.isnan(score) else score
 
 
 def _verdict_of_error(task: str, options: str, entry: dict[str, Any], error: Exception) -> Verdict:
-    """The answer's fault if the scorer can judge the entry's own answer, else the entry's."""
+    """Blame the answer for a scorer exception if the scorer accepts the entry's own answer; else blame the entry."""
     gold = entry.get("answer")
     if gold is None and task not in TASKS_WITHOUT_GOLD:
         return skipped("entry_unscorable")
@@ -93,13 +93,13 @@ def _verdict_of_error(task: str, options: str, entry: dict[str, Any], error: Exc
 
 @lru_cache(maxsize=256)
 def scorer(task: str, options: str) -> Scorer:
-    """The scorer of a task with these options, as JSON."""
+    """Create a task's scorer; JSON options make the call hashable for the cache."""
     found: Scorer = create_dataset(task, **json.loads(options)).score_answer
     return found
 
 
 def _restored(task: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry as the task made it: a board is a tuple of tuples, which JSON and Arrow know as lists only."""
+    """Restore the board of an `arc_agi` or `rearc` entry to a tuple of tuples; JSON and Arrow turn it into lists."""
     metadata = entry.get("metadata")
     if task in ("arc_agi", "rearc") and isinstance(metadata, dict) and isinstance(metadata.get("output"), list):
         output = tuple(tuple(row) for row in metadata["output"])

@@ -1,4 +1,4 @@
-"""The verifier: an entry of a dataset, the answer of a completion, and what the scorer says of them."""
+"""Verify the answer of a completion with the reasoning-gym scorer of the row's problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
-MAX_CHARS = 20_000  # of an answer; the boards of the largest tasks have some thousands
+# The longest answer; the boards of the largest tasks have some thousand characters.
+MAX_CHARS = 20_000
 SCORING = "trl_grpo_ext.rewards.reasoning_gym.scoring"
 
 ADVICE = {
@@ -32,7 +33,7 @@ ADVICE = {
 
 
 class Problem(NamedTuple):
-    """One problem as a worker needs it: the task's name, and its entry as JSON."""
+    """A problem in worker form: task name and entry JSON."""
 
     task: str
     entry: str
@@ -40,61 +41,61 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasoningGymVerifier(BatchVerifier):
-    r"""Asks the scorer of the reasoning-gym task that the problem comes from.
+    r"""Scores an answer with the scorer of the reasoning-gym task that made the problem.
 
-    For problems made with reasoning-gym (https://github.com/open-thought/reasoning-gym): a hundred tasks, many with
-    several right answers, that no comparison with a gold can judge. Needs the extra `reasoning-gym`.
+    Use it for problems made with reasoning-gym (https://github.com/open-thought/reasoning-gym): a hundred tasks, many
+    with several right answers, which no comparison with a gold can judge. Needs the extra `reasoning-gym`.
 
     A row has its problem in the column `entry`, as JSON or as a mapping with `question`, `answer` and `metadata`; or it
-    has these three as columns. JSON is safer: Arrow adds the keys of other rows to each mapping.
+    has these three columns. JSON is safer: Arrow adds the keys of other rows to each mapping.
 
-    Many scorers pay for an attempt: 0.01 for any text (`countdown`, `puzzle24`), 0.05 for a grid of any content
-    (`arc_agi`), 0.3 and more for one right name (`knights_knaves`), the gold's share of a longer text that holds it
-    (all tasks without a scorer of their own), up to 0.9999 for a gold with text behind it (`spell_backward`). So by
-    default only a full score counts. With `least=0` the scorer's own figure is the score.
+    Many scorers reward a mere attempt: 0.01 for any text (`countdown`, `puzzle24`), 0.05 for a grid of any content
+    (`arc_agi`), 0.3 and more for one right name (`knights_knaves`), the gold's share of the length of a longer text
+    with the gold inside (all tasks without a scorer of their own), up to 0.9999 for the gold with text after it
+    (`spell_backward`). So by default only a full score counts. With `least=0` the score is the scorer's own score.
 
-    The scorers were written to measure models, not to be trained against. Some are asked only after a check. Those that
+    The scorers were written to measure models, not as training rewards, so some run only after a check. Scorers that
     evaluate the answer as Python (`binary_matrix`, `n_queens`, `spiral_matrix`, `string_insertion`; through sympy
-    `countdown`, `puzzle24`, `polynomial_multiplication`, `simple_integration`, `intermediate_integration`) get literals
-    and formulas only, without `Integral(...)`. And 1 is not paid for `nan` (`complex_arithmetic`), any text
+    `countdown`, `puzzle24`, `polynomial_multiplication`, `simple_integration`, `intermediate_integration`) get only
+    literals and formulas, without `Integral(...)`. No score is given for `nan` (`complex_arithmetic`), any text
     (`game_of_life_halting`, `polynomial_equations` without a solution), other numbers (`puzzle24`, `number_sorting`),
     the first of many numbers (`gsm_symbolic`), letters or digits in prose (`quantum_lock`, `kakurasu`, `survo`), the
-    first digits (`coin_flip`), a move a billion times (`rubiks_cube`) or the right answer with another behind it
+    first digits (`coin_flip`), a move a billion times (`rubiks_cube`) or the right answer followed by another answer
     (`fraction_simplification`, `time_intervals`, `polynomial_equations`, `word_sorting`, `advanced_geometry`).
 
-    What is left: `propositional_logic` pays for a premise said again, as in `(P ∧ P)`; `letter_jumble`, `sokoban` and
-    `knights_knaves` for text beside the right answer; `gsm_symbolic` for words beside it; `decimal_arithmetic` and
-    `number_format` for nearly the right number. A scorer runs in a worker process, which can be killed, and is no
-    sandbox.
+    Remaining loopholes: `propositional_logic` accepts a repeated premise, as in `(P ∧ P)`; `letter_jumble`, `sokoban`
+    and `knights_knaves` accept text beside the right answer; `gsm_symbolic` accepts words beside it;
+    `decimal_arithmetic` and `number_format` accept nearly the right number. A scorer runs in a worker process, which
+    can be killed but is no sandbox.
 
     Args:
-        column: The column with the entry; by default `entry`, else the columns `question`, `answer` and `metadata`.
-        task: The task's name; by default what the entry's metadata has as `source_dataset`.
-        options: The options that the task's problems were made with, where its scorer depends on them, as that of
-            `decimal_arithmetic` on `max_num_decimal_places`. Needs `task`.
-        least: From 0 to 1: scores below this count as 0.
+        column: The column of the entry; by default `entry`, else the columns `question`, `answer` and `metadata`.
+        task: The task's name; by default `source_dataset` of the entry's metadata.
+        options: The options that the problems were made with, if the scorer depends on them, as `decimal_arithmetic`
+            on `max_num_decimal_places`. Needs `task`.
+        least: The lowest score that counts, in [0, 1]; a lower score becomes 0.
         answer_from: Where the answer stands; see `final_answer`. Reasoning-gym's own prompts ask for the tag.
-        timeout: Seconds that scoring one answer may take in its worker before that is killed.
+        timeout: Time limit for scoring one answer in its worker, in seconds; then the worker is killed.
         name: The metric key.
 
     | completion | verdict | reason |
     |---|---|---|
-    | `<answer>` with what the scorer gives 1 for | CORRECT, 1 | |
+    | the scorer gives 1 | CORRECT, 1 | |
     | the scorer gives 0 | INCORRECT, 0 | `wrong` |
     | the scorer gives 0.05 | INCORRECT, 0 | `below_least`; with `least=0` PARTIAL, 0.05 |
     | `<answer>__import__("os")</answer>` for `countdown` | INCORRECT, 0 | `not_a_formula` |
     | no closed `<answer>` after the thinking | UNPARSEABLE, 0 | `no_answer_tag` |
     | two tags side by side that differ | INCORRECT, 0 | `ambiguous` |
-    | the scorer raises on it, but not on the entry's answer | UNPARSEABLE, 0 | `scorer_raised` |
+    | the scorer raises on the answer, but not on the entry's answer | UNPARSEABLE, 0 | `scorer_raised` |
     | the scorer runs for more than `timeout` seconds | TIMEOUT, 0 | `timeout` |
     | anything, without an entry | SKIPPED, none | `entry_missing` |
-    | anything, entry of a task that reasoning-gym does not have | SKIPPED, none | `task_unknown` |
-    | anything, entry that its scorer cannot judge | SKIPPED, none | `entry_unscorable` |
-    | fails a check that the entry's own answer fails as well | SKIPPED, none | `gold_not_itself` |
+    | anything, entry of an unknown task | SKIPPED, none | `task_unknown` |
+    | anything, entry that the scorer cannot judge | SKIPPED, none | `entry_unscorable` |
+    | fails a check that the entry's own answer also fails | SKIPPED, none | `gold_not_itself` |
 
     Raises:
-        ValueError: if reasoning-gym is not installed, for a task, option or `answer_from` that does not exist, options
-            without a task, a `least` outside [0, 1], or a timeout that is not above 0.
+        ValueError: if reasoning-gym is not installed, for an unknown task, option or `answer_from`, options without a
+            task, a `least` outside [0, 1], or a timeout that is not above 0.
 
     Examples:
         >>> entry = {"question": "2 + 3?", "answer": "5", "metadata": {"source_dataset": "chain_sum"}}
@@ -131,7 +132,7 @@ class ReasoningGymVerifier(BatchVerifier):
             required_column(columns, ("entry", "metadata"), verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows without a problem; if `thorough`, those as well whose own answer their scorer does not accept."""
+        """List the rows without a readable problem; if `thorough`, also rows whose own answer the scorer rejects."""
         found = [self._problem(row) for row in rows]
         reasons = [problem if isinstance(problem, str) else "" for problem in found]
         if thorough:
@@ -142,7 +143,7 @@ class ReasoningGymVerifier(BatchVerifier):
         return problems_of(reasons, (str(problem)[:200] for problem in found), ADVICE)
 
     def close(self) -> None:
-        """End this process's workers; they are started again when they are needed."""
+        """Stop the workers of this process; the next use starts new workers."""
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
@@ -162,14 +163,15 @@ class ReasoningGymVerifier(BatchVerifier):
         found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
         if found.problem:
             return unreadable(found.problem)
-        if len(found.answers) > 1:  # only its scorer could tell whether they mean the same
+        if len(found.answers) > 1:
+            # Answers that differ as texts may still be equivalent, but only the scorer could tell.
             return wrong("ambiguous")
         if len(found.answers[0]) > MAX_CHARS:
             return unreadable("answer_too_long")
         return problem, found.answers[0]
 
     def _problem(self, row: Mapping[str, Any]) -> Problem | str:
-        """The problem of a row, or the reason code why there is none."""
+        """Read the problem of a row, or return the reason code of a missing or unreadable problem."""
         cell = row.get(self.column or "entry")
         if cell is None and self.column is None and (self.task or row.get("metadata") is not None):
             cell = {key: row.get(key) for key in ("question", "answer")} | {
@@ -198,7 +200,7 @@ class ReasoningGymVerifier(BatchVerifier):
 
 
 def _read(cell: Any) -> dict[str, Any] | None:
-    """The mapping that a cell is, or that its JSON is; None if it is neither."""
+    """Read a mapping, or the JSON text of a mapping, from a cell; None for anything else."""
     if isinstance(cell, str):
         try:
             cell = json.loads(cell)
@@ -214,7 +216,7 @@ def _has_task(task: str) -> bool:
 
 
 def _check_task(task: str, options: Mapping[str, Any]) -> None:
-    """Raise a ValueError unless reasoning-gym has this task, and it these options."""
+    """Raise a ValueError if reasoning-gym lacks the task, or the task lacks an option."""
     from reasoning_gym.factory import DATASETS, create_dataset
 
     if task not in DATASETS:
@@ -226,7 +228,7 @@ def _check_task(task: str, options: Mapping[str, Any]) -> None:
 
 
 def _data_reason(verdict: Verdict) -> str:
-    """Why an entry cannot be judged, by the verdict on its own answer; empty if it can."""
+    """Turn the verdict on an entry's own answer into a reason code; empty for a usable entry."""
     if verdict.status is Status.CORRECT:
         return ""
     if verdict.blame is Blame.GRADER:
@@ -236,7 +238,7 @@ def _data_reason(verdict: Verdict) -> str:
 
 @cache
 def __getattr__(name: str) -> Any:
-    """Make `reasoning_gym_reward`, the verifier with its defaults, when it is asked for: it needs the extra."""
+    """Make `reasoning_gym_reward`, the verifier with its defaults, at first access, since it needs the extra."""
     if name != "reasoning_gym_reward":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return ReasoningGymVerifier(name=name)

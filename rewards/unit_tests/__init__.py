@@ -1,1 +1,1 @@
-"""How a dataset row becomes a suite of tests, and a completion a program; used by `UnitTestVerifier`."""
+"""Parts of `UnitTestVerifier`: read test suites from rows, extract programs from completions, score runs."""

@@ -1,4 +1,4 @@
-"""Tests that no program can be judged by: the data's fault, said once, with what to do about it."""
+"""The error for unusable tests: reason codes that blame the data, each with advice."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ ADVICE = {
 
 
 class BadTests(ValueError):  # noqa: N818  (it is named after `Ending.BAD_TESTS`)
-    """A row whose tests cannot judge any program.
+    """Raised for a row whose tests cannot judge any program.
 
     Attributes:
-        reason: A stable code, one of `ADVICE`.
-        value: What the row has, shortened.
-        advice: What to do about it.
+        reason: A stable reason code, a key of `ADVICE`.
+        value: The faulty value of the row, shortened.
+        advice: The remedy for the user.
 
     Examples:
         >>> BadTests("tests_empty", []).value
@@ -66,7 +66,8 @@ class BadTests(ValueError):  # noqa: N818  (it is named after `Ending.BAD_TESTS`
         self.reason = reason
         self.value = _shown(value)
         self.advice = ADVICE[reason]
-        super().__init__(reason, self.value)  # the arguments again, so that it pickles
+        # Unpickling calls the constructor with these arguments.
+        super().__init__(reason, self.value)
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.value} {self.advice}"

@@ -1,6 +1,6 @@
-"""The fenced blocks of an answer, and a program whose helpers stand in blocks of their own.
+"""Find the fenced code blocks of an answer, and join a program with helpers from other blocks.
 
-Read by their lines, in linear time: a completion is not parsed.
+Completions are read line by line in linear time, never parsed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEFINITION = re.compile(r"(?:async[ \t]+def|def|class|from|import)[ \t]|@|[A-Z_
 
 @dataclass(frozen=True, slots=True)
 class FencedBlock:
-    """A fenced block of code: the first word after its fence, in lower case, and what it holds."""
+    """A fenced code block: its tag, the first word after the fence in lower case, and its content."""
 
     tag: str
     code: str
@@ -35,10 +35,10 @@ class FencedBlock:
 
 
 def fenced_blocks(text: str) -> list[FencedBlock]:
-    """The fenced blocks of a Markdown text, in order.
+    """List the fenced blocks of a Markdown text, in order.
 
-    A fence that opens a block with a tag also ends the one before it if that was left open. Fences around a whole
-    Markdown document are not seen as fences.
+    A tagged opening fence also ends an unclosed block before it. Fences tagged `markdown` or `md`, around a whole
+    document, are ignored.
 
     Examples:
         >>> fenced_blocks("~~~py\\n1\\n~~~")
@@ -62,7 +62,7 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
 
 
 def _fence(line: str, opened: re.Match[str] | None) -> re.Match[str] | None:
-    """The line's fence, if it opens a block or ends the open one."""
+    """Match a fence that opens a block or ends the open block; None for any other line."""
     fence = _FENCE.match(line)
     if fence is None or ("`" in fence[3] and fence[2][0] == "`") or _tag(fence) in _MARKDOWN_TAGS:
         return None
@@ -83,7 +83,7 @@ def _block(opened: re.Match[str], lines: list[str]) -> FencedBlock:
 
 
 def with_helpers(program: str, others: Sequence[str]) -> str:
-    """The program behind the definitions of those other blocks that define what it mentions and does not define.
+    """Prepend definitions from other blocks to a program, if the program mentions but does not define their names.
 
     Examples:
         >>> print(with_helpers("def f(x): return sq(x)", ["def sq(x): return x * x\\nprint(sq(2))\\n", "f(1)\\n"]))
@@ -112,6 +112,6 @@ def _bound(code: str) -> set[str]:
 
 
 def _definitions(code: str) -> str:
-    """Its imports, functions, classes and constants; what follows a decorator goes with it."""
+    """Keep imports, functions, classes, constants and decorated definitions of a code text; drop other statements."""
     found = [part for part in _NEXT_STATEMENT.split(code) if _DEFINITION.match(part)]
     return "".join(part if part.endswith("\n") else f"{part}\n" for part in found)

@@ -1,4 +1,4 @@
-"""Fixtures of pytest's own that the judge has. Their source travels with pytest_shim's."""
+"""Stand-ins for pytest's own fixtures, such as `monkeypatch`; their source goes to the judge with pytest_shim."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MISSING: Any = object()
 
 
 class MonkeyPatch:
-    """Changes things for one test."""
+    """Stand-in for pytest's `MonkeyPatch`: changes attributes, items and variables for one test."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], Any]] = []
 
     def setattr(self, target: Any, name: Any, value: Any = _MISSING, raising: bool = True) -> None:
-        """Set an attribute, named as `"time.time"` or as an object and a name."""
+        """Set an attribute, given as `"time.time"` and a value, or as object, name and value."""
         if value is _MISSING:
             path, value = target, name
             target, name = _resolved(path)
@@ -69,7 +69,7 @@ class MonkeyPatch:
 
 
 def _resolved(path: str) -> tuple[Any, str]:
-    """The owner and the name of `"package.module.name"`."""
+    """Split `"package.module.name"` into the imported owner and the attribute name."""
     owner, _, name = path.rpartition(".")
     try:
         return importlib.import_module(owner), name
@@ -79,14 +79,14 @@ def _resolved(path: str) -> tuple[Any, str]:
 
 
 def monkeypatch() -> Iterator[MonkeyPatch]:
-    """What is changed by it is as before when the test is over."""
+    """Yield a `MonkeyPatch`, and undo its changes after the test."""
     patch = MonkeyPatch()
     yield patch
     patch.undo()
 
 
 class Captured(NamedTuple):
-    """What was printed."""
+    """Captured text of stdout and stderr."""
 
     out: str
     err: str
@@ -94,7 +94,7 @@ class Captured(NamedTuple):
 
 class _Capture:
     def readouterr(self) -> Captured:
-        """What was printed since this was called last."""
+        """Return the text printed since the previous call."""
         found = []
         for stream in (sys.stdout, sys.stderr):
             text = stream.getvalue() if isinstance(stream, io.StringIO) else ""
@@ -105,7 +105,7 @@ class _Capture:
 
 
 def capsys() -> Iterator[_Capture]:
-    """Keeps what is printed."""
+    """Capture stdout and stderr during a test."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
     yield _Capture()

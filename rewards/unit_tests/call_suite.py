@@ -1,7 +1,7 @@
-"""Putting a suite of calls together: what of its code runs once, what in front of each test, what the solution gives.
+"""Build a suite of calls: split test code into a setup and tests, and find the names that the solution must supply.
 
-The setup must not call the solution: what fails there would be the data's fault, and a policy could void its rows by
-failing there. What needs the solution goes in front of each test instead.
+The setup must not call the solution: an error in the setup is the data's fault, so a policy could void its rows by
+failing there. Statements that need the solution go in front of each test instead.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FILES = frozenset(
 """Names by which tests are known to use files; `open` as an attribute is something else's."""
 FORGOTTEN = "  # the tests forgot to import it"
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-# Those that are read for their names when tests import all of one: reading them has no side effects.
+# Modules whose names are looked up for `from module import *`: importing them has no side effects.
 _STARRED = frozenset(_HOMES) | {
     "bisect",
     "cmath",
@@ -74,12 +74,12 @@ _STARRED = frozenset(_HOMES) | {
 
 
 class Taken(NamedTuple):
-    """What code takes from elsewhere.
+    """The names that test code takes from the solution, and its missing imports.
 
     Attributes:
-        names: Names of the solution, the entry point first.
-        imports: Import statements that the code forgot, to put in front of it.
-        imports_solution: Whether it imports the solution as a module.
+        names: Names from the solution, the entry point first.
+        imports: Import statements missing in the code, to prepend to it.
+        imports_solution: True if the code imports the solution as a module.
     """
 
     names: tuple[str, ...]
@@ -88,13 +88,13 @@ class Taken(NamedTuple):
 
 
 def solution_names(code: Sequence[Statement], entry_point: str | None = None, imported: Collection[str] = ()) -> Taken:
-    """What the statements of a setup and its tests, taken together, need from the solution.
+    """Find the names that setup and tests together need from the solution.
 
-    A name that is read as a global and bound nowhere is the solution's, unless it is a builtin's, that of a module
-    of the standard library of which only attributes are used, or one that is commonly imported, such as `Counter`.
-    The last kind is the solution's after all if the code calls it and takes nothing else. So is a builtin function,
-    if it is the only one whose result the code hands to a helper of its own. The entry point is always the solution's,
-    even if it has the name of a builtin, and so is what was imported from it.
+    A global name that is read but never bound belongs to the solution, with three exceptions: builtins, modules of
+    which only attributes are used, and commonly imported names such as `Counter`. If nothing is left, a commonly
+    imported name that the code calls belongs to the solution after all; failing that, so does the only builtin function
+    whose result goes to a helper of the tests. The entry point, and names imported from the solution, always belong to
+    the solution, even under the name of a builtin.
 
     Examples:
         >>> from trl_grpo_ext.rewards.unit_tests.source import statements
@@ -120,7 +120,7 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
 
 
 def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """Import statements of the free names that are modules: of such, nothing but attributes is used."""
+    """Write imports for free names that are modules: known module names of which only attributes are used."""
     attributes, bare = _uses(nodes)
     modules = {name: _ALIASES.get(name, name) for name in free if name in attributes and name not in bare}
     return {
@@ -131,7 +131,7 @@ def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
 
 
 def _uses(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """The names of which an attribute is taken, and those that are used in another way."""
+    """Return the names used as `name.attribute`, and the names used in any other way."""
     nodes = list(nodes)
     owners = [node.value for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
     seen = {id(owner) for owner in owners}
@@ -144,9 +144,9 @@ def _called(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _handed_on(nodes: Iterable[ast.AST]) -> set[str]:
-    """The builtin function whose result goes to a function of the code's own, as in `check(sum(1, 2), 3)`.
+    """Find the builtin function whose result goes to a helper of the tests: `sum` in `check(sum(1, 2), 3)`.
 
-    None if there are several. A builtin class does not count: `set` only converts a result.
+    Return an empty set if there are several. A builtin class does not count: `set` only converts a result.
     """
     nodes = list(nodes)
     helpers = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
@@ -167,23 +167,25 @@ def _public_names(module: str) -> frozenset[str]:
         return frozenset()
     try:
         home = importlib.import_module(module)
-    except ImportError:  # the tests will say so
+    except ImportError:
+        # The same import in the tests will report the error.
         return frozenset()
     public: Iterable[str] = getattr(home, "__all__", None) or [name for name in dir(home) if not name.startswith("_")]
     return frozenset(public)
 
 
 def call_suite(module: Module, code: PromptCode) -> CallSuite:
-    """The suite of a setup and tests, with the helpers that they need of the prompt.
+    """Build the suite of a test module, with the prompt's helpers that the tests need.
 
     Raises:
-        BadTests: if the tests take nothing from the solution, or are no Python.
+        BadTests: if the tests take nothing from the solution, or are not Python.
     """
     entry_point = code.entry_point
     module = _importing_the_solution(module, entry_point)
     imported, setup = without_solution_imports([part for part in module.setup if not _defines(part, entry_point)])
     bound = {name for part in setup for name in part.usage.binds}
-    imported = [name for name in imported if name not in bound]  # a later definition of the tests' own counts
+    # A definition in the tests overrides an import from the solution.
+    imported = [name for name in imported if name not in bound]
     tests = [part for test in module.tests for part in statements(test)]
     rest = [*module.preamble, *tests]
     if entry_point:
@@ -219,9 +221,9 @@ def _uses_files(parts: Sequence[Statement]) -> bool:
 
 
 def _importing_the_solution(module: Module, entry_point: str | None) -> Module:
-    """The tests with `solution` for modules that are nowhere, such as `main`, if they take nothing else of a program.
+    """Rename an unknown module, such as `main`, to `solution`, unless the tests take other names from the program.
 
-    If they do, such a module is a package that is missing.
+    If the tests take other names, the unknown module is a missing package.
     """
     renamed = with_solution_for_unknown(module)
     if renamed is None:
@@ -241,12 +243,12 @@ def _snippets(module: Module, before: str) -> tuple[str, ...]:
 
 
 def _defines(part: Statement, entry_point: str | None) -> bool:
-    """Whether it defines the entry point itself, as a stub or a reference, which would hide the solution's."""
+    """Test if a statement defines the entry point (a stub or reference), which would hide the solution's definition."""
     return entry_point is not None and part.is_code and entry_point in part.usage.binds
 
 
 def _by_need(parts: Sequence[Statement], remote: set[str]) -> tuple[list[Statement], list[Statement]]:
-    """The statements that run without the solution, and those that reach for it or need one that does."""
+    """Split statements into (independent, dependent): dependent statements need the solution, even indirectly."""
     moved: list[Statement] = []
     while True:
         bound = {name for part in moved for name in part.usage.binds}
@@ -259,9 +261,10 @@ def _by_need(parts: Sequence[Statement], remote: set[str]) -> tuple[list[Stateme
 
 
 def _changing(parts: Sequence[Statement], moved: Sequence[Statement]) -> list[Statement]:
-    """The statements that may change what a moved one reads: order counts.
+    """Find statements that may change a value read by a moved statement, and so must keep their order.
 
-    Those after it that read the same, as `given.append(1)` does; and all that bind a name which is bound again.
+    These are later statements that read the same names, such as `given.append(1)`, and all statements that bind a
+    name with several bindings.
     """
     if not moved:
         return []
@@ -274,7 +277,7 @@ def _changing(parts: Sequence[Statement], moved: Sequence[Statement]) -> list[St
 
 
 def _needs(part: Statement, remote: set[str], bound: set[str], reaching: set[str]) -> bool:
-    """Whether a statement needs the solution when it runs. Defining a function that calls it does not."""
+    """Test if running a statement needs the solution; defining a function that calls the solution does not."""
     if is_solution_import(part.node):
         return True
     at_once = part.usage.reads_at_once
@@ -282,7 +285,7 @@ def _needs(part: Statement, remote: set[str], bound: set[str], reaching: set[str
 
 
 def _reaching(parts: Sequence[Statement], names: set[str]) -> set[str]:
-    """These names, and those of functions and classes that use them, in their turn too."""
+    """Add to `names` all names bound by statements that use them, transitively."""
     found = set(names)
     while True:
         more = {name for part in parts if part.usage.reads & found for name in part.usage.binds} - found

@@ -1,4 +1,4 @@
-"""Tests given as pairs of an input and an output: for programs that read and print, or for one function."""
+"""Build suites from pairs of input and output, for a program's stdin and stdout or for a function."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 _INPUTS = ("input", "stdin", "inputs")
 _OUTPUTS = ("output", "stdout", "outputs", "expected_output")
 
-_CALLED = ("function_call", "functional")  # kinds of cases that call a function
+# Values of `type` or `testtype` for cases that call a function.
+_CALLED = ("function_call", "functional")
 
 
 def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
-    """The suite of a list of dicts with an input and an output, and perhaps the function that they are for.
+    """Build a suite from dicts with input, output and, optionally, the function to call.
 
     Raises:
-        BadTests: if a dict has no input or no output, or they are of the wrong kind.
+        BadTests: if a dict lacks its output, has values of a wrong type, or needs a function without naming it.
     """
     for case in cases:
         if first_value(case, _OUTPUTS) is None:
@@ -36,17 +37,17 @@ def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
 
 
 def _function_name(case: Mapping[str, Any]) -> Any:
-    """The function that a case calls, wherever it is named; open-r1 and LiveCodeBench differ."""
+    """Return the name of the case's function, from the case or its metadata: open-r1 and LiveCodeBench differ."""
     metadata = case.get("metadata")
     places = [case, metadata] if isinstance(metadata, Mapping) else [case]
     return next((place[key] for place in places for key in ("fn_name", "func_name") if place.get(key)), None)
 
 
 def suite_from_pairs(inputs: Sequence[Any], outputs: Sequence[Any], function: object = None) -> Suite:
-    """The suite of inputs and outputs that stand beside each other, for a program or for a function.
+    """Build a suite from parallel lists of inputs and outputs, for a program or, if given, a function.
 
     Raises:
-        BadTests: if they are not equally many, none, or of the wrong kind.
+        BadTests: if the lists differ in length, are empty, or hold values of a wrong type.
     """
     if len(inputs) != len(outputs):
         raise BadTests("tests_unequal", f"{len(inputs)} inputs, {len(outputs)} outputs")
@@ -61,7 +62,7 @@ def suite_from_pairs(inputs: Sequence[Any], outputs: Sequence[Any], function: ob
 
 
 def _text(value: Any) -> str:
-    """What a program reads or prints; a list is its lines. Nothing at all is a program without input."""
+    """Convert a case's input or output to text: join a list of lines, and turn None into an empty text."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         if not all(isinstance(line, str) for line in value):
             raise BadTests("tests_not_text", value)
@@ -72,7 +73,7 @@ def _text(value: Any) -> str:
 
 
 def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: object) -> CallSuite:
-    """A function's calls. The arguments and the expected results travel as JSON, which is quick to read."""
+    """Build a suite of function calls; arguments and expected results go to the judge as JSON, which parses fast."""
     name = str(function).rpartition(".")[2]
     if not name.isidentifier():
         raise BadTests("entry_point_invalid", function)
@@ -86,12 +87,13 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
         for given, result in zip(inputs, results, strict=True)
     ]
     setup = f"{inspect.getsource(function_case)}\ncall = SolutionCall({name!r})"
-    # No names: `SolutionCall` asks the module for what it needs, and a function called `same` must not replace ours.
+    # `names` stays empty: `SolutionCall` finds the function by importing `solution`, and a solution's function called
+    # `same` must not replace the helper `same`.
     return CallSuite(setup=setup, tests=tuple(tests), names=(), code=packed(setup, tests))
 
 
 def _arguments(given: Any) -> list[Any]:
-    """The arguments of a call: a list of them, or a line of JSON for each."""
+    """Read call arguments: a list, or a text with one JSON value per line."""
     if isinstance(given, str):
         return [from_json(line) for line in given.split("\n") if line.strip()]
     if not isinstance(given, list):
@@ -100,7 +102,7 @@ def _arguments(given: Any) -> list[Any]:
 
 
 def _result(output: Any) -> Any:
-    """A result that stands beside arguments written as JSON: JSON too, else the text itself."""
+    """Parse an expected result beside JSON arguments as JSON; text that is no JSON stays text."""
     try:
         return from_json(output) if isinstance(output, str) else output
     except BadTests:
@@ -110,15 +112,16 @@ def _result(output: Any) -> Any:
 def _json(value: Any) -> str:
     try:
         return json.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:  # bytes, a date, as parquet has them
+    except (TypeError, ValueError, RecursionError) as error:
+        # Parquet files may hold bytes and dates.
         raise BadTests("tests_not_text", value) from error
 
 
 def from_json(text: str) -> Any:
-    """What a JSON text holds.
+    """Parse a JSON text.
 
     Raises:
-        BadTests: if it is no JSON.
+        BadTests: if the text is no JSON.
     """
     try:
         return json.loads(text)

@@ -1,4 +1,4 @@
-"""Where a dataset row has its tests, and in which of the usual forms."""
+"""Find the tests of a dataset row by column, and read them in any common form."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _PYTHON = frozenset({"python", "python3", "py", "py3", "pypy3"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The names of the columns that a row may have its tests in, in the order in which they are looked for.
+    """The column names of tests, in the order of search.
 
     Attributes:
-        tests: Asserts, or dicts of an input and an output, or test code.
-        test_list: MBPP's asserts, with `test_setup_code` and `test_imports` in front of them.
+        tests: Asserts, dicts with input and output, or test code.
+        test_list: MBPP's asserts, with `test_setup_code` and `test_imports` in front.
         test: HumanEval's code that defines `check`, or other test code.
-        verification_info: open-r1's dict, or JSON, with `test_cases`.
-        input_output: The dict, or JSON, of APPS and TACO, with `inputs`, `outputs` and perhaps `fn_name`.
+        verification_info: open-r1's dict, or its JSON, with `test_cases`.
+        input_output: The dict of APPS and TACO, or its JSON, with `inputs`, `outputs` and optionally `fn_name`.
         test_setup_code: Code to run before the asserts of `test_list`.
-        test_imports: Lines of import before them.
-        entry_point: The name of what the completion is to define, for any of the first three; of a method,
-            `Solution().search`.
+        test_imports: Import lines to run before `test_setup_code`.
+        entry_point: The name that the completion must define, for tests in the first three columns; a method is
+            written `Solution().search`.
     """
 
     tests: str = "tests"
@@ -47,20 +47,20 @@ class Columns:
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """The columns of which a dataset needs one."""
+        """All test columns; a dataset needs at least one of these columns."""
         return (self.tests, self.test_list, self.test, self.verification_info, self.input_output)
 
 
 def suite_from_row(row: Mapping[str, Any], prompt: Prompt | None = None, *, columns: Columns | None = None) -> Suite:
-    """The suite of tests of a row: of the first column of `columns` that is there and not None.
+    """Read the test suite of a row, from the first test column with a value.
 
     Args:
         row: The dataset's columns.
-        prompt: The row's prompt, whose helpers HumanEval's tests call. Not needed otherwise.
-        columns: The columns' names.
+        prompt: The row's prompt, whose helpers HumanEval's tests call; not needed otherwise.
+        columns: The column names; by default those of `Columns()`.
 
     Raises:
-        BadTests: if no program can be judged by them.
+        BadTests: if the tests are missing, or cannot judge any program.
 
     Examples:
         >>> suite_from_row({"tests": ["assert add(1, 2) == 3"]}).names
@@ -84,17 +84,17 @@ def suite_from_row(row: Mapping[str, Any], prompt: Prompt | None = None, *, colu
 
 
 def entry_point_of(row: Mapping[str, Any], columns: Columns | None = None) -> str | None:
-    """The name of what the completion is to define; None if the row does not say. Of a method, its class.
+    """Return the name that the completion must define, for a method its class; None if the row names none.
 
     Raises:
-        BadTests: if it is no name.
+        BadTests: if the entry point is not a name, or a method of a class.
     """
     expression = _entry_expression(row, columns or Columns())
     return expression.partition("(")[0] if expression else None
 
 
 def _entry_expression(row: Mapping[str, Any], columns: Columns) -> str | None:
-    """What a check is to be called with: a name, or a method as in `Solution().search`."""
+    """Return the argument of HumanEval's `check`: a name, or a method such as `Solution().search`."""
     value = _value(row, columns.entry_point)
     if value is None or value == "":
         return None
@@ -106,11 +106,12 @@ def _entry_expression(row: Mapping[str, Any], columns: Columns) -> str | None:
 
 def _value(row: Mapping[str, Any], column: str) -> Any:
     value = plain(row.get(column))
-    return None if value is None or value != value else value  # NaN is pandas' None
+    # pandas stores None as NaN.
+    return None if value is None or value != value else value
 
 
 def plain(value: Any) -> Any:
-    """The value in lists, dicts and scalars, whatever numpy or pandas had it in."""
+    """Convert numpy and pandas containers to lists, dicts and scalars."""
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, str | bytes):
@@ -121,7 +122,7 @@ def plain(value: Any) -> Any:
 
 
 def _loaded(value: Any) -> Any:
-    """The value itself, or what it holds as JSON."""
+    """Parse a text as JSON; return any other value unchanged."""
     if isinstance(value, str):
         if not value.strip():
             raise BadTests("tests_empty", value)
@@ -130,7 +131,7 @@ def _loaded(value: Any) -> Any:
 
 
 def _from_any(value: Any, code: PromptCode, entry: str | None) -> Suite:
-    """A suite of strings, of dicts, or of a string that holds either as JSON or else is test code."""
+    """Build a suite from a list of strings, from dicts, or from a string: JSON of these, or test code."""
     if isinstance(value, str):
         if not value.strip():
             raise BadTests("tests_empty", value)
@@ -145,7 +146,7 @@ def _from_any(value: Any, code: PromptCode, entry: str | None) -> Suite:
 
 
 def _from_strings(tests: Any, setup: str, code: PromptCode) -> Suite:
-    """A suite of strings, each of which is a test. One that only defines something, such as a helper, is setup."""
+    """Build a suite from strings: each string is a test, except pure definitions such as helpers, which are setup."""
     if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests):
         raise BadTests("tests_not_text", tests)
     parts = {test: statements(test) for test in tests if test.strip()}
@@ -161,7 +162,7 @@ def _from_strings(tests: Any, setup: str, code: PromptCode) -> Suite:
 
 
 def _share_names(tests: list[list[Statement]]) -> bool:
-    """Whether a test reads a name that only another binds: they are the lines of one test, then."""
+    """Test if a string reads a name bound only in another string: then the strings are lines of a single test."""
     bound = [{name for part in test for name in part.usage.binds} for test in tests]
     read = [{name for part in test for name in part.usage.reads} for test in tests]
     return any(
@@ -174,7 +175,7 @@ def _only_defines(parts: list[Statement]) -> bool:
 
 
 def _as_test(text: str, parts: list[Statement]) -> str:
-    """The test; a lone comparison, which would say nothing, is meant to be true."""
+    """Return the test text; a bare comparison, which could not fail, becomes an assert."""
     lone = parts[0].node if len(parts) == 1 else None
     if isinstance(lone, ast.Expr) and isinstance(lone.value, ast.Compare | ast.BoolOp | ast.UnaryOp):
         return f"assert ({text}\n)"
@@ -190,7 +191,7 @@ def _mbpp_setup(row: Mapping[str, Any], columns: Columns) -> str:
 
 
 def _from_code(text: str, code: PromptCode, entry: str | None) -> Suite:
-    # A check under the entry point's name would be the solution's own.
+    # A function with the entry point's name is a solution, not a check.
     checks = [name for name in _check_functions(text) if name != code.entry_point] if entry else []
     if not checks:
         return call_suite(read_test_module(text), code)
@@ -200,7 +201,7 @@ def _from_code(text: str, code: PromptCode, entry: str | None) -> Suite:
 
 
 def _check_functions(text: str) -> list[str]:
-    """The functions that take the solution as their argument, as in HumanEval."""
+    """Find check functions, which take the solution as argument: `check`, else functions of `candidate` (HumanEval)."""
     tree = parse(text)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
     named = [node.name for node in functions if node.name == "check" and node.args.args]

@@ -1,4 +1,4 @@
-"""What runs, in the judge, one call of a function against its expected result. Its source travels there as text."""
+"""Compare a function call with its expected result; the source of this module is sent to the judge as text."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Any
 
 
 class SolutionCall:
-    """Calls a function of the solution, or the method of its class `Solution`, as LeetCode has it."""
+    """Calls a solution's function, or the method of its class `Solution`, as on LeetCode."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, arguments: str) -> Any:
-        import solution  # type: ignore[import-not-found,unused-ignore]  # the judge resolves it, in every test anew
+        # The judge resolves `solution`, anew in every test.
+        import solution  # type: ignore[import-not-found,unused-ignore]
 
         function = getattr(solution if hasattr(solution, self.name) else solution.Solution(), self.name)
         return function(*json.loads(arguments))
 
 
 class Expected:
-    """What a call should return.
+    """The expected result of a call, compared by `==`.
 
     Args:
-        result: The result, as JSON.
-        wrapped: Whether every result of the row is a list of one, which may be the result itself or, as in APPS, a
-            wrapping of it.
+        result: The expected result, as JSON.
+        wrapped: True if every result of the row is a list with one item: the list, or (as in APPS) its item, is the
+            result.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -40,7 +41,7 @@ class Expected:
 
 
 def same(expected: Any, got: Any) -> bool:
-    """Whether a result equals what JSON says it is: tuples are lists, keys are text, decimals are close."""
+    """Compare a result with its JSON form: tuples equal lists, keys equal their text, floats are close."""
     if isinstance(expected, list):
         return (
             isinstance(got, list | tuple)

@@ -1,7 +1,7 @@
-"""Mutants of a reference solution: the same program with one small fault. Tests that one passes are weak.
+"""Mutation testing of a row's tests: copies of the reference solution with one small fault should fail the tests.
 
-After DeMillo, Lipton and Sayward, "Hints on Test Data Selection" (1978). A mutant may also be another right program, as
-`i <= n` is for `i < n + 1`. So mutants that pass are a hint to read the tests, and no proof.
+The method is that of DeMillo, Lipton and Sayward, "Hints on Test Data Selection" (1978). A mutant may still be
+correct, as with `i <= n` for `i < n + 1`. So a passing mutant is a hint to read the tests, not a proof of weak tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from trl_grpo_ext.sandbox.job import Ending
 if TYPE_CHECKING:
     from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 
-MOST = 12  # of a program
+# The most mutants of a program.
+MOST = 12
 
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -30,12 +31,12 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutantRun:
-    """What became of the mutants of one row's reference.
+    """The mutation result of a row.
 
     Attributes:
         row: The row's number, from 0.
-        tried: How many there were.
-        passed: What was changed in those that passed the row's tests.
+        tried: The number of mutants with a result.
+        passed: Descriptions of the mutants that passed the row's tests.
     """
 
     row: int
@@ -44,7 +45,7 @@ class MutantRun:
 
 
 def run_mutants(verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]) -> list[MutantRun]:
-    """The mutants of each row's reference, run against its tests; nothing for a row whose reference does not pass."""
+    """Run mutants of each row's reference against the row's tests; skip rows whose reference does not pass."""
     references = {}
     for number, row in enumerate(rows):
         with suppress(BadTests):
@@ -57,7 +58,8 @@ def run_mutants(verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]) -
     ]
     outcomes = verifier.runner().run([job for _, _, job in tried])
     passed: dict[int, list[str]] = {number: [] for number in references}
-    counts = dict.fromkeys(references, -1)  # of which one is the reference
+    # Starts at -1, since one of the counted runs is the reference itself.
+    counts = dict.fromkeys(references, -1)
     for (number, what, _), outcome in zip(tried, outcomes, strict=True):
         counts[number] += outcome.ending is not Ending.NO_VERDICT
         if outcome.ending is Ending.PASSED:
@@ -70,7 +72,7 @@ def run_mutants(verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]) -
 
 
 def mutants(source: str, most: int = MOST) -> list[tuple[str, str]]:
-    """Mutants of a program, spread over it: what was changed, and the program. None of a text that is no Python.
+    """List up to `most` mutants, spread over the program, as (description, program); empty for invalid Python.
 
     Examples:
         >>> mutants("def f(a, b):\\n    return a + 1 < b")[1][0]
@@ -98,7 +100,7 @@ def _mutants_at(source: str, place: int) -> Iterator[tuple[str, str]]:
 
 
 def _changed(node: ast.AST) -> Iterator[ast.AST]:
-    """The node with one small fault: another operator, a number that is off by one, a condition that is turned."""
+    """Yield faulty copies of a node: another operator, a number plus 1, a negated constant, `return None`."""
     match node:
         case ast.Compare(ops=[operator, *_]) if type(operator) in _SWAPPED:
             yield _with(node, ops=[_SWAPPED[type(operator)](), *node.ops[1:]])

@@ -1,7 +1,7 @@
-"""The program to run: found in an answer, and made whole with the code of its prompt.
+"""Extract programs from answers, and complete them with the prompt's code.
 
-A completion is not parsed here. What is decided of it is decided by its lines, in linear time, so that hostile text may
-come into the trainer's process. Only the prompt's code, which is the dataset's, is read by Python's parser.
+Completions are never parsed here, only read line by line in linear time, since hostile text reaches the trainer's
+process. Python's parser reads only the prompt's code, which comes from the dataset.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _CODE_START = re.compile(r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class
 
 
 def extract_program(text: str, names: Collection[str] = ()) -> str | None:
-    r"""The program in an answer, which is what follows a completion's thinking; None if there is none.
+    r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
 
-    The last block that is tagged as Python, else the last block whatever its tag, else, without a fence, all of it,
-    or what stands between MBPP's `[BEGIN]` and `[DONE]`. Of several blocks, those that define none of `names`, what
-    the tests call, only show its use. Blocks that hold nothing but white space are passed over. A block that is never
-    closed ends with the text. Of an indented fence, as in a list, the indentation is taken off its lines too. A
-    program's own indentation stays: it may be the body of a function, see `complete_program`.
+    The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
+    text, or the text between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that define one of `names`
+    (the names that the tests call) are candidates, if there are any; other blocks show usage. Blank blocks are
+    skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list, is removed from
+    its lines. A program's own indentation stays: it may be the body of a function, see `complete_program`.
 
     Examples:
         >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
@@ -60,7 +60,7 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
 
 
 def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
-    """The program that a completion gives, or the verdict on one that gives none; `names` are what tests call."""
+    """Extract the program of a completion, or return an UNPARSEABLE verdict; `names` are the names that tests call."""
     answer = spoken(sample)
     if answer is None:
         return unreadable("unclosed_think")
@@ -69,14 +69,14 @@ def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
 
 
 def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS) -> str | None:
-    """The program of the first of these columns that a row has; None if it has none."""
+    """Extract the reference program from the first of `columns` with a value; None if the row has none."""
     reference = first_value(row, columns)
     program = program_of(Sample(text=reference)) if isinstance(reference, str) else None
     return program if isinstance(program, str) else None
 
 
 def _without_blank_lines(text: str) -> str | None:
-    """The text without the blank lines before it; None if nothing is left."""
+    """Strip leading blank lines, but keep indentation; None for a blank text."""
     program = text.lstrip()
     if not program:
         return None
@@ -89,9 +89,9 @@ class PromptCode:
     """The Python code of a prompt.
 
     Attributes:
-        text: The code, as the prompt has it; empty if it has none.
+        text: The code as written in the prompt; empty if the prompt has no code.
         parts: Its top-level statements.
-        entry_point: The name of what the completion is to define.
+        entry_point: The name that the completion must define.
     """
 
     text: str = ""
@@ -100,11 +100,11 @@ class PromptCode:
 
     @property
     def ends_with_stub(self) -> bool:
-        """Whether the last statement is the function that the completion is to fill."""
+        """True if the last statement is the entry point, a stub for the completion to fill."""
         return bool(self.parts) and self._is_entry_point(self.parts[-1])
 
     def definitions(self, names: Iterable[str]) -> list[Statement]:
-        """The statements, of those other than the entry point, that these names need, and what they need in turn."""
+        """Collect the definitions that `names` need, transitively, without the entry point's own definition."""
         offered = [part for part in self.parts if part.is_definition and not self._is_entry_point(part)]
         wanted, missing = set(names), set(names)
         while missing:
@@ -118,12 +118,12 @@ class PromptCode:
 
 
 def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
-    r"""The code of a prompt that goes with an entry point.
+    r"""Find the code of a prompt that defines the entry point, or else helpers.
 
-    Of a conversation, the user's messages are read. A fenced block that defines the entry point is taken, the last
-    if there are several, else the whole text, or all of it from the first line that begins like code. Without any that
-    defines it, the last that has functions or classes, which may be helpers. A body that is missing at its end is no
-    harm.
+    In a conversation, only the user's messages are read. The result is the last fenced block that defines the entry
+    point; without fences, the whole text, or the text from the first line that looks like code. If nothing defines the
+    entry point, the last code with functions or classes counts, since they may be helpers. A missing body at the end of
+    the code is accepted.
 
     Examples:
         >>> found = prompt_code("import math\ndef area(r):\n    '''Of a circle.'''\n", "area")
@@ -171,7 +171,7 @@ def _candidates(text: str) -> list[str]:
 
 
 def _parts(code: str) -> list[Statement]:
-    """The statements of code whose last body may be missing; none if it is no Python."""
+    """Parse code whose last body may be missing; an empty list for invalid Python."""
     for candidate in (code, _with_body(code)):
         try:
             return statements(candidate)
@@ -181,7 +181,7 @@ def _parts(code: str) -> list[Statement]:
 
 
 def _with_body(code: str) -> str:
-    """The code with a body for the definition that it breaks off after."""
+    """Append `pass` as body if code ends after a definition's header."""
     lines = code.rstrip().split("\n")
     headers = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     last = headers[-1] if headers else ""
@@ -190,17 +190,17 @@ def _with_body(code: str) -> str:
 
 
 def words(text: str) -> set[str]:
-    """All that could be a name in a text."""
+    """Find all words usable as Python names."""
     return set(re.findall(r"[^\W\d]\w*", text))
 
 
 def complete_program(program: str, code: PromptCode, entry_point: str | None) -> str:
-    r"""The program to run, made of the one that was extracted and the code of its prompt.
+    r"""Join the extracted program with the code of its prompt to a complete program.
 
-    A body, which is text whose first line of code is indented, is put behind the prompt's stub, as in HumanEval. In
-    front of any other program go the imports and helpers of the prompt that it mentions, such as `from typing import
-    List`, which a model does not always repeat. A program that is indented as a whole is no body, and loses its
-    indentation.
+    A body, text whose first code line is indented, is appended to the prompt's stub, as in HumanEval. Any other program
+    gets the prompt's imports and helpers that it mentions prepended, such as `from typing import List`, which a model
+    does not always repeat. A program that is indented as a whole and defines the entry point is dedented, not treated
+    as a body.
 
     Examples:
         >>> from trl_grpo_ext.rewards.unit_tests.program import prompt_code
@@ -225,14 +225,15 @@ def _is_indented(program: str) -> bool:
 
 
 def _defines(program: str, name: str) -> bool:
-    """Whether a line at the top level defines the name."""
+    """Test if an unindented line defines the name."""
     name = re.escape(name)
     defined = rf"(?:(?:async[ \t]+)?def|class)[ \t]+{name}\b|{name}[ \t]*[:=]|(?:from|import)[ \t].*\b{name}\b"
     return re.search(rf"^(?:{defined})", program, re.MULTILINE) is not None
 
 
 def _with_prompt_helpers(program: str, code: PromptCode) -> str:
-    if not code.parts or _FUTURE.search(program):  # which must stay at the top, and knows what it imports
+    # A `__future__` import must stay at the top, and its program has imports of its own.
+    if not code.parts or _FUTURE.search(program):
         return program
     offered = {name for part in code.parts for name in part.usage.binds}
     wanted = {name for name in offered & words(program) if not _defines(program, name)}

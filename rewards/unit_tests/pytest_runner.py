@@ -1,8 +1,8 @@
-"""Runs a test of a module in the judge. Its source travels there behind that of `pytest_shim`, in one namespace.
+"""Run one test function inside the judge; this source joins `pytest_shim` there, in one namespace.
 
-A test may be under a decorator of the program's, which decides whether the test runs at all. It could also hand in an
-expected value, or a test case, of its own; look at the real ones; and try until an answer passes. So it is given a
-function that takes no notice of its arguments, and each run of that must come to the end of the test.
+A test may have a decorator from the program, which decides if the test runs at all. Such a decorator could pass its
+own expected value or test case, read the real ones, or retry until an answer passes. So the decorator gets a function
+that ignores its arguments, and each run of this function must reach the end of the test.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import sys
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # which is in the same namespace there
+# In the judge, both modules share a namespace.
+if TYPE_CHECKING:
     from trl_grpo_ext.rewards.unit_tests.pytest_shim import Fixtures, Skipped
 
 Function = Callable[..., Any]
 
 
 class _Body:
-    """The body of a test under decorators.
+    """A decorated test's body, with a record of its runs.
 
     Attributes:
-        function: The test as it is written.
-        granted: Runs it, when the program asks for it; None where it may not ask.
-        ends: For each time that it was run, whether it came to its end.
+        function: The test function without decorators.
+        granted: Runs the test on request of the program; None while the program may not run it.
+        ends: One entry per run: True if the run reached its end.
     """
 
     def __init__(self, function: Function) -> None:
@@ -60,17 +61,18 @@ class _Body:
         return lambda *args, **kwargs: granted()
 
     def check(self) -> None:
-        """Raise an AssertionError unless its decorators have run it, each time to its end."""
+        """Raise an AssertionError unless the decorators ran the body at least once, and every run reached its end."""
         if not self.ends or not all(self.ends):
             raise AssertionError(f"the decorators of {self.function.__name__} did not run it to its end")
         self.ends.clear()
 
 
-_bodies: dict[str, _Body] = {}  # by the qualified names of the tests
+# Qualified name of a test -> its body.
+_bodies: dict[str, _Body] = {}
 
 
 def own_body(function: Function) -> Any:
-    """Decorate a test below all its other decorators, so that the runner knows of its body."""
+    """Register a test's body for the runner; applied as the innermost decorator of the test."""
     body = _bodies[function.__qualname__] = _Body(function)
     run = body.run_async if inspect.iscoroutinefunction(function) else body.run
     if inspect.iscoroutinefunction(function):
@@ -96,7 +98,7 @@ def _body_of(cls: Any, name: str) -> _Body | None:
 
 
 def _through_program(function: Function, body: _Body | None, instance: Any) -> Function:
-    """A test that the program has decorated, for the runner: it takes what the test as it is written takes."""
+    """Wrap a test decorated by the program: the wrapper has the parameters of the undecorated test."""
     if body is None:
         raise AssertionError("a decorator of the program has put something else in the place of a test")
     own = body.function if instance is None else body.function.__get__(instance)
@@ -113,12 +115,12 @@ def _through_program(function: Function, body: _Body | None, instance: Any) -> F
 
 
 def run_function(namespace: dict[str, Any], name: str) -> None:
-    """Run a test function, once for each combination of its parameters."""
+    """Run a test function once for each combination of its `parametrize` rows."""
     _run(namespace, None, namespace[name], name)
 
 
 def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
-    """Run a method of a test class, in an instance of its own; of a `unittest.TestCase`, as unittest does."""
+    """Run a method of a test class in a fresh instance; a `unittest.TestCase` runs under unittest."""
     cls = namespace[class_name]
     if _is_of_program(cls):
         raise AssertionError(f"a decorator of the program has put another class in the place of {class_name}")
@@ -168,13 +170,13 @@ def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str
 
 
 def _optional(function: Function | None, *arguments: Any) -> None:
-    """Call a function that may not be there, with the argument that it may take."""
+    """Call an optional setup or teardown function with as many arguments as it accepts."""
     if function is not None:
         function(*(arguments or (None,))[: len(inspect.signature(function).parameters)])
 
 
 def _run_case(cls: type[Any], name: str) -> None:
-    """Run it by unittest, and raise the first exception, of which unittest itself keeps the text only."""
+    """Run a test case under unittest, and raise its first exception: unittest itself keeps only the text."""
     import unittest
 
     errors: list[BaseException] = []
@@ -191,7 +193,9 @@ def _run_case(cls: type[Any], name: str) -> None:
         def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
             errors.append(Skipped(reason))
 
-    def same_sets(self: Any, first: Any, second: Any, msg: Any = None) -> None:  # its own shows `second` to `first`
+    # The original `assertSetEqual` calls a method of `first` with `second`, and so could show the expected value to the
+    # program's object.
+    def same_sets(self: Any, first: Any, second: Any, msg: Any = None) -> None:
         self.assertTrue(isinstance(first, Set) and isinstance(second, Set) and first == second, msg)
 
     unittest.TestCase.assertSetEqual = same_sets  # type: ignore[method-assign, assignment]

@@ -1,6 +1,7 @@
-"""What stands in for pytest in the judge, which has the standard library only. `pytest_runner` runs a test with it.
+"""Stand-in for pytest inside the judge, which has only the standard library; `pytest_runner` runs tests with it.
 
-Its source travels to the judge as text. `test_module` finds what it lacks. Fixtures are made anew for every test.
+The source is sent to the judge as text. `test_module` refuses tests that need missing parts of pytest. Fixtures of
+every scope are made anew for each test.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ Function = Callable[..., Any]
 
 
 class Failed(AssertionError):  # noqa: N818  (pytest's name)
-    """`pytest.fail` was called, or `pytest.raises` met no exception."""
+    """Raised by `pytest.fail`, and by `pytest.raises` without an exception."""
 
 
 class Skipped(AssertionError):  # noqa: N818  (pytest's name)
-    """A test skipped itself while it ran. It does not pass: a solution could have talked it into that."""
+    """Raised by a test that skips itself while running; the test fails, since a solution could cause the skip."""
 
 
 def fail(reason: str = "", pytrace: bool = True, msg: str = "") -> None:
@@ -81,7 +82,7 @@ def raises(expected_exception: Any, *args: Any, match: str | re.Pattern[str] | N
 
 
 class warns:  # noqa: N801  (pytest's name)
-    """Records the warnings of a block, of which one at least is as expected."""
+    """Records warnings of a block; fails unless a warning matches."""
 
     def __init__(self, expected_warning: Any = Warning, *, match: str | None = None) -> None:
         self.expected, self.pattern = expected_warning, match
@@ -109,7 +110,7 @@ class warns:  # noqa: N801  (pytest's name)
 
 
 class approx:  # noqa: N801  (pytest's name)
-    """Equal to a number, or to a list, tuple or dict of them, up to a tolerance."""
+    """Compares a number, or a list, tuple or dict of numbers, within a tolerance."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -145,7 +146,7 @@ class approx:  # noqa: N801  (pytest's name)
             if math.isnan(abs(expected)) or math.isnan(abs(actual)):
                 return self.nan_ok and math.isnan(abs(expected)) and math.isnan(abs(actual))
             difference = abs(expected - actual)
-            # As pytest, a Decimal is compared with a Decimal only, and in its arithmetic.
+            # As in pytest, a Decimal compares only with a Decimal, in decimal arithmetic.
             at_most: Any = self.abs
             share: Any = self.rel
             if isinstance(expected, Decimal):
@@ -156,14 +157,14 @@ class approx:  # noqa: N801  (pytest's name)
 
 
 class param:  # noqa: N801  (pytest's name)
-    """A row of `parametrize` with an id or marks, which are passed over."""
+    """A row of `parametrize`; id and marks are ignored."""
 
     def __init__(self, *values: Any, **_: Any) -> None:
         self.values = values
 
 
 class _Marks:
-    """`pytest.mark`. Skips and expected failures are left out before a run; other marks say nothing here."""
+    """Stand-in for `pytest.mark`; `test_module` removes `skip` and `xfail` tests, and other marks have no effect."""
 
     def parametrize(self, argnames: str | Iterable[str], argvalues: Iterable[Any], **_: Any) -> Function:
         listed = argnames.split(",") if isinstance(argnames, str) else argnames
@@ -214,7 +215,7 @@ yield_fixture = fixture
 
 
 class Fixtures:
-    """The fixtures of one test: made when they are asked for, and undone in the reverse order."""
+    """The fixtures of one test: made on demand, and torn down in reverse order."""
 
     def __init__(self, namespace: dict[str, Any], instance: Any) -> None:
         members = [getattr(instance, name) for name in dir(instance)] if instance is not None else []
@@ -229,19 +230,23 @@ class Fixtures:
             if name not in self.makers:
                 raise NameError(f"there is no fixture {name!r} in the sandbox")
             made = self.call(self.makers[name], {})
-            if inspect.isgeneratorfunction(self.makers[name]):  # not where it returns a generator, which is a value
+            # Only a generator function has a teardown; a generator returned by a plain function is the fixture's value.
+            if inspect.isgeneratorfunction(self.makers[name]):
                 self.opened.append(made)
                 made = next(made)
             self.values[name] = made
         return self.values[name]
 
     def call(self, function: Function, given: Mapping[str, Any]) -> Any:
-        mocks = [repr(each.new) for each in getattr(function, "patchings", ()) if not each.attribute_name]  # of @patch
+        # `unittest.mock.patch` passes its mocks as the first arguments.
+        mocks = [repr(each.new) for each in getattr(function, "patchings", ()) if not each.attribute_name]
         parameters = [*inspect.signature(function).parameters.values()][mocks.count("sentinel.DEFAULT") :]
         wanted = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
         result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
-        if type(result) is types.CoroutineType:  # none of the program's: its stand-in says that it is one
-            return importlib.import_module("asyncio").run(result)  # slow to import, and seldom needed
+        # An exact type check: the stand-in of a program's object may claim to be a coroutine.
+        if type(result) is types.CoroutineType:
+            # `asyncio` is slow to import, and seldom needed.
+            return importlib.import_module("asyncio").run(result)
         return result
 
     def close(self) -> None:
@@ -250,6 +255,6 @@ class Fixtures:
 
 
 def _label(value: Any) -> Any:
-    # Not by getattr: a stand-in of the solution would be asked, and could answer.
+    # `getattr` would ask the stand-in of a solution's object, which could answer with a forged label.
     function = getattr(value, "__func__", value) if inspect.isroutine(value) else None
     return function.__dict__.get("__fixture__") if inspect.isfunction(function) else None

@@ -1,4 +1,4 @@
-"""What a dataset row says of its tests, read once for all completions of its group."""
+"""Parse a dataset row's tests, once per group of completions."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 from trl_grpo_ext.support.memo import Memo
 
 Part = Literal["all", "shown", "hidden"]
-"""Which of a row's tests are meant: all, the first, third, ... one, or the second, fourth, ... one."""
+"""A selection of a row's tests: all, the odd tests (shown: 1st, 3rd, ...) or the even tests (hidden: 2nd, 4th, ...)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRow:
-    """A row, understood.
+    """A parsed dataset row.
 
     Attributes:
-        suite: Its tests.
-        groups: The groups of its tests, where they are asked for.
-        entry_point: The name of what the completion is to define, if the row says it.
-        code: The code of its prompt.
-        imports: The packages that its tests, its prompt's code and its reference import.
+        suite: The selected tests.
+        groups: The groups of tests; None unless a groups column was given.
+        entry_point: The name that the completion must define; None if the row names none.
+        code: The code of the prompt.
+        imports: Packages imported by the tests, the prompt's code or the reference.
     """
 
     suite: Suite
@@ -38,11 +38,12 @@ class ReadRow:
     imports: tuple[str, ...] = ()
 
     def whole(self, program: str) -> str:
-        """The program to run for what a completion gives; see `complete_program`."""
+        """Complete a completion's program with the prompt's code; see `complete_program`."""
         return complete_program(program, self.code, self.entry_point)
 
 
-_remembered = Memo[str, ReadRow | BadTests](512)  # rows; tests of contests are megabytes each
+# At most 512 rows, since the tests of a contest problem can be megabytes.
+_remembered = Memo[str, ReadRow | BadTests](512)
 
 
 def read_row(
@@ -53,18 +54,18 @@ def read_row(
     part: Part = "all",
     reference_columns: Sequence[str] = (),
 ) -> ReadRow:
-    """Read a row, or remember it.
+    """Parse a row, or return the cached result of an equal row.
 
     Args:
         row: The dataset's columns.
         prompt: The row's prompt.
-        columns: The columns that tests may be in.
-        groups_column: The column of groups; None where they are not asked for.
-        part: Which of the tests to read.
-        reference_columns: The columns of which the first that is there holds a solution.
+        columns: The names of the test columns.
+        groups_column: The column of test groups; None to read no groups.
+        part: The selection of tests.
+        reference_columns: Columns with a reference solution; the first with a value counts.
 
     Raises:
-        BadTests: if no program can be judged by it.
+        BadTests: if the row's tests cannot judge any program.
     """
     read = (*columns.alternatives, columns.entry_point, columns.test_setup_code, columns.test_imports, groups_column)
     values = [plain(row.get(name)) for name in (*read, *reference_columns) if name]
@@ -76,7 +77,8 @@ def read_row(
             found = replace(found, imports=_imports(found, reference_program(row, reference_columns)))
         _remembered.put(text, found)
     if isinstance(found, BadTests):
-        raise found.with_traceback(None)  # it is remembered, and would gather tracebacks
+        # The cached exception would otherwise collect tracebacks.
+        raise found.with_traceback(None)
     return found
 
 
@@ -99,7 +101,7 @@ def _read(
 
 
 def _imports(row: ReadRow, reference: str | None) -> tuple[str, ...]:
-    """The packages that trusted code of a row imports. A completion is none: it must not choose what it is shown."""
+    """List packages imported by the row's trusted code; a completion must not choose its own packages."""
     code = [] if reference is None else [row.whole(reference)]
     if isinstance(row.suite, CallSuite):
         code += [row.code.text, row.suite.setup, *row.suite.tests]

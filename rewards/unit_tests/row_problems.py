@@ -1,6 +1,6 @@
-"""What is said of rows before anybody trains on them: tests that no program can be judged by, or that judge nothing.
+"""Find problems of rows before training: unusable tests, and tests that accept non-solutions.
 
-Among the first are tests that need what the sandbox has no means for, so that right programs fail.
+Unusable tests include tests that need unsupported features of the sandbox, where correct programs fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, row_problem
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
 from trl_grpo_ext.sandbox.packages import is_refused
 
-_CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")  # `check(add)`, `check(Solution().add)`
+# Matches `check(add)` and `check(Solution().add)`.
+_CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")
 _NEEDS = {
     "threads of the tests that wait for each other": {"Thread", "ThreadPoolExecutor", "Barrier", "Timer"},
     "text of the program that tests run": {"exec", "doctest", "InteractiveInterpreter"},
@@ -36,13 +37,13 @@ def row_problems(
     trials_of: Callable[[Mapping[str, Any], Suite], list[tuple[str, Job]]],
     run: Callable[[Sequence[Job]], list[RunResult]] | None,
 ) -> list[DataProblem]:
-    """The problems of rows, in their order.
+    """List the problems of rows, sorted by row.
 
     Args:
         rows: The rows.
-        suite_of: Reads a row's tests; raises BadTests.
-        trials_of: The programs to try on a row, and what they are.
-        run: Runs them; None to run nothing.
+        suite_of: Reads a row's tests; raises BadTests for unusable tests.
+        trials_of: Returns a row's trial runs as (description, job): reference and non-solutions.
+        run: Runs jobs in the sandbox; None to run nothing, and to check only that tests are readable.
     """
     problems: list[DataProblem] = []
     jobs: list[tuple[int, str, Job]] = []
@@ -62,10 +63,12 @@ def row_problems(
     broken: dict[int, str] = {}
     for (position, what, _), outcome in zip(jobs, outcomes, strict=True):
         if what == REFERENCE and outcome.ending is Ending.PASSED:
-            needs[position] = ""  # whatever it seems to need, a right program passes
+            # The reference passes, so the apparent need is met.
+            needs[position] = ""
         reason = row_problem(what, outcome)
         if reason == TESTS_DO_NOT_RUN:
-            broken.setdefault(position, outcome.detail)  # of every program alike
+            # Broken tests fail for every trial alike: report them once per row.
+            broken.setdefault(position, outcome.detail)
             continue
         value = f"{what}: {outcome.ending} {outcome.detail}".strip()
         problems += _problem(position, reason, value)
@@ -80,7 +83,7 @@ def _problem(position: int, reason: str | None, value: str) -> list[DataProblem]
 
 
 def _of_broken_tests(position: int, detail: str) -> DataProblem:
-    """The problem of a row whose tests fail by themselves: mostly they import what is not there."""
+    """Describe a row whose tests fail by themselves, usually by importing a missing package."""
     name = missing_module(detail)
     advice = ADVICE[TESTS_DO_NOT_RUN]
     if is_refused(name):
@@ -91,13 +94,13 @@ def _of_broken_tests(position: int, detail: str) -> DataProblem:
 
 
 def forgotten_imports(suite: Suite) -> str:
-    """The lines of import that the tests forgot and that were written for them; empty if none is missing."""
+    """Return the import lines that were added for imports missing in the tests, joined by `; `; empty if none."""
     setup = suite.setup if isinstance(suite, CallSuite) else ""
     return "; ".join(line.removesuffix(FORGOTTEN) for line in setup.splitlines() if line.endswith(FORGOTTEN))
 
 
 def helpers_of_the_completion(suite: Suite) -> str:
-    """The names that a check of a solution, as in HumanEval, takes from the completion beside the solution itself.
+    """Return helper names that a HumanEval-style check takes from the completion, besides the checked solution.
 
     Examples:
         >>> check = "def check(candidate): assert candidate(encode('a')) == 'a'"
@@ -114,7 +117,7 @@ def helpers_of_the_completion(suite: Suite) -> str:
 
 
 def unsupported_needs(suite: Suite) -> str:
-    """What the tests seem to need that is not there; empty if nothing.
+    """Name the sandbox features that the tests seem to need but the sandbox lacks; empty if none.
 
     Examples:
         >>> unsupported_needs(CallSuite(tests=("assert weakref.ref(f())()",), names=("f",)))

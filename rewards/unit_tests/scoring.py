@@ -1,4 +1,4 @@
-"""From the results of single tests to one score, and to a verdict."""
+"""Turn test results into a score and a verdict."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ Scoring = Literal["all", "share", "groups"]
 
 Groups = Mapping[str, Sequence[int]]
 
-FOOLED = "passes_naively"  # the reason that `UnitTestVerifier` gives with `second_opinion`
-HIDDEN_IMPORT = "hidden_import"  # the reason where a program imports a package that is installed and not shown
+# The reason for a failed program that a naive grader would pass, with `second_opinion`.
+FOOLED = "passes_naively"
+# The reason for a failed import of a package that is installed but not shown to programs.
+HIDDEN_IMPORT = "hidden_import"
 HIDDEN = "installed, but programs are not shown it"
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _SHOWN_TESTS = 100
@@ -31,14 +33,14 @@ _told = Once()
 
 
 def score(passed: Sequence[bool], scoring: Scoring, groups: Groups | None, weights: Mapping[str, float]) -> float:
-    """The score of these results, in [0, 1].
+    """Compute the score of test results, in [0, 1].
 
     Args:
-        passed: Whether each test passed; at least one.
-        scoring: `all`: 1 if every test passed. `share`: the share that passed. `groups`: the weight of the groups of
-            which every test passed, over the weight of all groups, as in programming contests.
-        groups: For `groups`: the tests of each, by their places from 0.
-        weights: For `groups`: the weight of each, 1 where there is none.
+        passed: One bool per test, at least one: True if the test passed.
+        scoring: `all`: 1 if every test passed, else 0. `share`: the share of passed tests. `groups`: the weight of
+            fully passed groups over the weight of all groups, as in programming contests.
+        groups: For `groups`: group name -> test indices from 0.
+        weights: For `groups`: group name -> weight; 1 for a missing name.
 
     Examples:
         >>> score([True, True, False], "share", None, {})
@@ -56,12 +58,13 @@ def score(passed: Sequence[bool], scoring: Scoring, groups: Groups | None, weigh
 
 
 def groups_of(value: Any, tests: int) -> Groups:
-    """The groups that a row names, checked.
+    """Validate and return a row's groups of tests.
 
     Raises:
-        BadTests: if it is no mapping of names to places of tests, or leaves a test out.
+        BadTests: if `value` is no mapping from names to test indices, or leaves a test out.
     """
-    if isinstance(value, Mapping):  # datasets give every row the keys of all rows, with None
+    if isinstance(value, Mapping):
+        # A dataset gives every row the keys of all rows, and fills gaps with None.
         value = {name: places for name, places in value.items() if places is not None}
     fine = bool(value) and isinstance(value, dict) and all(_are_places(places, tests) for places in value.values())
     if not fine or set().union(*map(set, value.values())) != set(range(tests)):
@@ -78,11 +81,11 @@ def _are_places(places: Sequence[Any], tests: int) -> bool:
 
 
 def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:
-    """The verdict where the outcome says nothing of the program; None where it does.
+    """Return a verdict without a score if the run failed by tests or sandbox; None if it judges the program.
 
     Args:
-        outcome: What the sandbox says.
-        tests: How many tests there are. Nothing passes by having no results.
+        outcome: The result of the sandbox.
+        tests: The number of tests; a run with missing results is a grader error, never a pass.
     """
     if outcome.ending is Ending.BAD_TESTS:
         return replace(skipped(TESTS_DO_NOT_RUN), details=_details(outcome), seconds=outcome.seconds)
@@ -92,13 +95,13 @@ def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:
 
 
 def scored_verdict(outcome: RunResult, value: float, *, program: str, fooled: bool | None) -> Verdict:
-    """The verdict on a program whose tests have run.
+    """Make the verdict on a program whose tests have run.
 
     Args:
-        outcome: What the sandbox says.
+        outcome: The result of the sandbox.
         value: The score, in [0, 1].
-        program: The program, as it is shown.
-        fooled: Whether a naive grader would have passed it; None if none was asked.
+        program: The program text to show.
+        fooled: True if a naive grader passed the program, False if not; None if no naive grader was asked.
     """
     details = _details(outcome)
     if fooled is not None:
@@ -112,15 +115,15 @@ def scored_verdict(outcome: RunResult, value: float, *, program: str, fooled: bo
 
 
 def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Sequence[str] = ()) -> Verdict:
-    """Say which setting would show a program the package that it has failed to import, if one would.
+    """Explain a failed import of a hidden package: name the setting that would show the package to programs.
 
-    The program stays wrong: without a verdict, an import would be a way out of every hard row. A program that only says
-    that it lacks a package is as wrong.
+    The score stays: without a score, an import would be an escape from every hard row. A program that merely prints
+    such an error is just as wrong.
 
     Args:
-        verdict: On the program.
-        packages: The packages that programs are shown.
-        imports: Those that the program is shown besides, as its row imports them.
+        verdict: The verdict on the program.
+        packages: The packages that programs may import, from the settings.
+        imports: Further packages that the program may import, because its row imports them.
     """
     why = verdict.details.get("why", "")
     name = missing_module(why)
@@ -134,7 +137,7 @@ def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Seque
 
 
 def missing_module(why: str) -> str:
-    """Return the top-level name of the module that was not found, as Python says it; empty if it says something else.
+    """Return the top-level module name of a ModuleNotFoundError message; empty for any other message.
 
     Examples:
         >>> missing_module("ModuleNotFoundError: No module named 'pandas.core' (line 1)")

@@ -1,4 +1,4 @@
-"""The imports by which tests take the program as a module: of `solution`, or of a module that is nowhere."""
+"""Find and rewrite imports of the program as a module, under the name `solution` or an unknown name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unpars
 from trl_grpo_ext.rewards.unit_tests.test_module import Module
 from trl_grpo_ext.sandbox.installed import is_installed
 
-SOLUTION = "solution"  # the module that the tests may import, which is the completion's program
+# The module name under which tests may import the completion's program.
+SOLUTION = "solution"
 
-# Packages that tests may mean where they are not installed. A program that is to stand for one could only fail.
+# Packages that tests may import although they are not installed here; no program is ever taken for such a package.
 _PACKAGES = (
     {"PIL", "aiohttp", "attr", "bs4", "cv2", "django", "fastapi", "flask", "freezegun", "hypothesis", "jsonschema"}
     | {"matplotlib", "mock", "networkx", "nose", "numpy", "pandas", "parameterized", "polars", "pydantic", "pytest"}
@@ -25,12 +26,12 @@ _NAMING = frozenset({"patch", "dict", "multiple", "setattr", "delattr", "import_
 
 
 def is_solution_import(node: ast.AST) -> bool:
-    """Whether it is `from solution import ...`."""
+    """Recognize `from solution import ...`."""
     return isinstance(node, ast.ImportFrom) and node.module == SOLUTION and node.level == 0
 
 
 def imports_solution(node: ast.AST) -> bool:
-    """Whether it imports the solution, or a name of it."""
+    """Recognize any import of the solution module, or of its names."""
     if isinstance(node, ast.Import):
         return any(alias.name == SOLUTION for alias in node.names)
     if isinstance(node, ast.Call) and _last_name(node.func) in {"import_module", "__import__"}:
@@ -39,14 +40,15 @@ def imports_solution(node: ast.AST) -> bool:
 
 
 def _last_name(node: ast.expr) -> str | None:
-    """The name, or the attribute's name."""
+    """Return `name` of `name` or `x.name`; None for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
 
 
 def without_solution_imports(parts: Sequence[Statement]) -> tuple[list[str], list[Statement]]:
-    """The names that are imported from the solution under their own names, and the other statements.
+    """Separate names imported from the solution, and all remaining statements.
 
-    A solution that lacks a name must fail the test that uses it, not the import that all of them share.
+    A missing name in a solution should fail only the tests that use it, not an import shared by all tests. Imports with
+    `as` stay statements.
     """
     names: list[str] = []
     others = []
@@ -61,17 +63,17 @@ def without_solution_imports(parts: Sequence[Statement]) -> tuple[list[str], lis
 
 
 def solution_modules(parts: Sequence[Statement]) -> set[str]:
-    """The names that the solution is imported under as a module."""
+    """Collect the names of `import solution` and `import solution as name`."""
     aliases = [alias for part in parts if isinstance(part.node, ast.Import) for alias in part.node.names]
     return {alias.asname or alias.name for alias in aliases if alias.name == SOLUTION}
 
 
 def with_solution_for_unknown(module: Module) -> Module | None:
-    """The tests with `solution` in the place of a module that is nowhere; None if they import none, or `solution`.
+    """Rename the only unknown module that the tests import to `solution`; None if there is nothing to rename.
 
-    None too if they import two: one of them may hold the helpers of the tests, for which no program may stand.
-    Where programs run there may be more than here, such as given packages. A module that is found there is never the
-    program's: the setup then fails, or a program could stand for a helper of the tests.
+    Return None also if the tests import `solution` already, or two unknown modules: one of the two may hold helpers of
+    the tests, which no program may replace. The sandbox may have more packages than this machine. A module that is
+    found there is not the program: the setup then fails, or a program could replace a helper of the tests.
     """
     parts = [*module.setup, *(part for test in module.tests for part in statements(test))]
     nodes = [node for part in parts for node in ast.walk(part.node)]
@@ -92,7 +94,7 @@ def _must_be_nowhere(name: str) -> str:
 
 
 def _modules(node: ast.AST) -> list[str]:
-    """The modules that a statement imports, without what they are in or have in them."""
+    """List the top-level names of modules that a statement imports: `a` for `import a.b`."""
     if isinstance(node, ast.Import):
         return [alias.name.partition(".")[0] for alias in node.names]
     return [node.module.partition(".")[0]] if isinstance(node, ast.ImportFrom) and node.module else []
@@ -100,12 +102,12 @@ def _modules(node: ast.AST) -> list[str]:
 
 @cache
 def _is_known(name: str) -> bool:
-    """Whether it is of Python's library or a package. What lies in the folder of a run is none."""
+    """Recognize a module of the standard library or of a package; modules in the current folder do not count."""
     return name in {SOLUTION, *sys.stdlib_module_names, *_PACKAGES} or is_installed(name)
 
 
 class _Renamed(ast.NodeTransformer):
-    """Puts `solution` for modules, but where code is ready for an import to fail."""
+    """Replaces module names by `solution`, except in a `try` that handles a failing import."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -124,7 +126,7 @@ class _Renamed(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Of a module that is named in text too, as in `patch("main.now")`."""
+        """Replace a module name in text, too, as in `patch("main.now")`."""
         named = node.args[0] if node.args and _last_name(node.func) in _NAMING else None
         if isinstance(named, ast.Constant) and isinstance(named.value, str) and self._is_one(named.value):
             named.value = SOLUTION + named.value.removeprefix(named.value.partition(".")[0])

@@ -1,6 +1,6 @@
-"""Trusted Python source, read without running it: cut into its top-level statements, with the names that each uses.
+"""Analyze trusted Python source without running it: split it into top-level statements, and find the names used.
 
-Never used on a completion. Python's parser has met hostile text that it takes exponential time or all of its stack for.
+Never use these functions on a completion: hostile text can cost Python's parser exponential time or the whole stack.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from trl_grpo_ext.sandbox.packages import ALWAYS
 
 _IMPORTERS = ("import_module", "importorskip", "__import__")
 _IMPORTING = re.compile(rf"\b(?:import|from|{'|'.join(_IMPORTERS)})[\s(]+['\"]?(\w+(?:[\w. \t]*,)?)")
-_OF_JUDGE = sys.stdlib_module_names | {"pytest", "solution", "tests"}  # which has modules of its own for three
+# Modules that the judge always has: the standard library, and its own stand-ins for three names.
+_OF_JUDGE = sys.stdlib_module_names | {"pytest", "solution", "tests"}
 _THERE = _OF_JUDGE | {ALWAYS}
 _NEWLINE = re.compile(r"\r\n?")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -32,28 +33,28 @@ _COMPREHENSION_NODES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorEx
 
 @dataclass(frozen=True)
 class Statement:
-    """A top-level statement: its text with comments and decorators, and its tree."""
+    """A top-level statement: its source text, with comments and decorators, and its syntax tree."""
 
     text: str
     node: ast.stmt
 
     @cached_property
     def usage(self) -> Usage:
-        """The names that it reads and binds."""
+        """The global names that the statement reads and binds."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return usage(self.text)
 
     @property
     def is_definition(self) -> bool:
-        """Whether it only gives names their meaning: an import, a function, a class, an assignment, a docstring."""
+        """True for statements that only define: imports, functions, classes, assignments, `pass` and docstrings."""
         if isinstance(self.node, ast.Expr):
             return isinstance(self.node.value, ast.Constant)
         return isinstance(self.node, (*_DEFINITIONS, *_CODE))
 
     @property
     def is_code(self) -> bool:
-        """Whether it is a function or a class, whose body does not run at once."""
+        """True for a function or class definition."""
         return isinstance(self.node, _CODE)
 
     @property
@@ -62,27 +63,28 @@ class Statement:
 
     @property
     def is_star_import(self) -> bool:
-        """Whether it imports every name of a module."""
+        """True for `from module import *`."""
         return isinstance(self.node, ast.ImportFrom) and any(alias.name == "*" for alias in self.node.names)
 
     @property
     def is_future(self) -> bool:
-        """Whether it must come first in its file."""
+        """True for a `__future__` import, which must come first in its file."""
         return isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__"
 
 
 def parse(source: str) -> ast.Module | None:
-    """The tree of a source; None if it is no Python."""
+    """Parse a source text; None for invalid Python."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as for "\d", which is none of the user's doing
+            # The user cannot help warnings such as that of "\d" in a dataset's tests.
+            warnings.simplefilter("ignore")
             return ast.parse(source)
     except _UNREADABLE:
         return None
 
 
 def _compiles(tree: ast.Module) -> bool:
-    """Whether the compiler takes it too, which refuses `return` at the top and the like."""
+    """Test that the compiler accepts the tree: it also refuses, for example, `return` at the top level."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -93,20 +95,21 @@ def _compiles(tree: ast.Module) -> bool:
 
 
 def packed(setup: str, tests: Sequence[str]) -> str:
-    """Tests as code for judges, who would each take longer to compile them than to run them; "" if they do not."""
+    """Compile tests once for all judges, since compiling takes longer than running; "" if they do not compile."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return pack(compile_tests(setup, tests))
-    except BadTestsError:  # to be said by a judge
+    except BadTestsError:
+        # A judge will report the error.
         return ""
 
 
 def statements(source: str) -> list[Statement]:
-    """The top-level statements of a source.
+    """Split a source text into its top-level statements.
 
     Raises:
-        BadTests: if it is no Python.
+        BadTests: if the text is not Python.
     """
     source = _NEWLINE.sub("\n", source)
     tree = parse(source)
@@ -121,12 +124,12 @@ def statements(source: str) -> list[Statement]:
 
 
 def unparsed(node: ast.stmt) -> Statement:
-    """A statement made of a tree."""
+    """Make a statement from a syntax tree."""
     return Statement(ast.unparse(node), node)
 
 
 def joined(parts: list[Statement]) -> str:
-    """The statements as one source, those that must come first in front."""
+    """Join statements to one source text, `__future__` imports first."""
     return "\n".join(part.text for part in sorted(parts, key=lambda part: not part.is_future))
 
 
@@ -136,7 +139,7 @@ def _span(node: ast.stmt) -> tuple[int, int]:
 
 
 def _is_alone(index: int, spans: list[tuple[int, int]], node: ast.stmt) -> bool:
-    """Whether no other statement shares a line with this one."""
+    """Test that the statement shares no line with another statement."""
     start, end = spans[index]
     before = index == 0 or spans[index - 1][1] < start
     after = index + 1 == len(spans) or spans[index + 1][0] > end
@@ -145,12 +148,12 @@ def _is_alone(index: int, spans: list[tuple[int, int]], node: ast.stmt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The names that code reads and binds.
+    """The global names that code reads and binds.
 
     Attributes:
-        reads: Names that it reads as globals, anywhere.
-        reads_at_once: Those that it reads when it runs, not only when a function that it defines is called.
-        binds: Names that it binds as globals: by assignment, import, definition, or `global` in a function.
+        reads: Global names read anywhere in the code.
+        reads_at_once: Global names read when the code itself runs, not only when a function defined in it is called.
+        binds: Global names bound by assignment, import, definition, or `global` in a function.
     """
 
     reads: frozenset[str]
@@ -159,7 +162,7 @@ class Usage:
 
 
 def usage(source: str) -> Usage:
-    """The usage of global names in a source.
+    """Find the global names that a source text reads and binds.
 
     Examples:
         >>> found = usage("import math\\ndef f(x):\\n    return math.sqrt(g(x))")
@@ -180,13 +183,14 @@ def usage(source: str) -> Usage:
         at_once |= read if runs else set()
         binds |= {symbol.get_name() for symbol in symbols if _binds_global(symbol, table)}
         tables += [(child, runs and _runs_at_once(child)) for child in table.get_children()]
-    augmented = [node.target for node in tree.body if isinstance(node, ast.AugAssign)]  # `n += 1` reads n too
+    # `n += 1` also reads n.
+    augmented = [node.target for node in tree.body if isinstance(node, ast.AugAssign)]
     free = (hidden & loaded) | {target.id for target in augmented if isinstance(target, ast.Name)}
     return Usage(frozenset(reads | free), frozenset(at_once | free), frozenset(binds))
 
 
 def imported_packages(sources: Iterable[str]) -> tuple[str, ...]:
-    """Return the import names of the packages that sources import, besides those that are always there.
+    """Return the import names of packages in source texts, without modules that are always available.
 
     Examples:
         >>> imported_packages(["import os, pandas.testing", "def f(): from yaml import load", "import numpy as np"])
@@ -197,7 +201,7 @@ def imported_packages(sources: Iterable[str]) -> tuple[str, ...]:
 
 
 def required_packages(sources: Iterable[str]) -> tuple[str, ...]:
-    """Return the packages that sources import in any case: not in a branch, a loop or a `try`.
+    """Return the packages that source texts import unconditionally: not in a branch, a loop or a `try`.
 
     Examples:
         >>> required_packages(["import os, pandas", "if f(): import yaml", "def test(): import scipy.stats"])
@@ -218,12 +222,12 @@ def required_packages(sources: Iterable[str]) -> tuple[str, ...]:
 
 
 def _may_import(source: str) -> bool:
-    """Whether a source may import what is not there anyway. Tests may be megabytes, which take long to parse."""
+    """Prefilter by regex: test if a source may import a package; parsing megabytes of tests would take long."""
     return bool({*_IMPORTING.findall(source)} - _THERE)
 
 
 def _imported(source: str) -> Iterator[str]:
-    """The top-level names of all modules that a source imports; none if it is no Python."""
+    """Yield the top-level names of all imported modules; nothing for invalid Python."""
     for node in ast.walk(parse(source) or ast.Module([], [])):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -235,9 +239,9 @@ def _imported(source: str) -> Iterator[str]:
 
 
 def _comprehension_names(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """The names that are nothing but variables of comprehensions, and those that are read outside of any.
+    """Return the names used only as comprehension variables, and the names used outside comprehensions.
 
-    From Python 3.12 on, symbol tables show the former as globals.
+    From Python 3.12 on, symbol tables list comprehension variables as globals.
     """
     nodes = list(ast.walk(tree))
     comprehensions = [node for node in nodes if isinstance(node, _COMPREHENSION_NODES)]
@@ -250,7 +254,7 @@ def _comprehension_names(tree: ast.Module) -> tuple[set[str], set[str]]:
 
 
 def _declared(nodes: list[ast.AST]) -> set[str]:
-    """Names that are bound without a node of their own, such as by `def`, `import`, `except` and `case`."""
+    """Collect names bound without a `Name` node, such as by `def`, `import`, `except` and `case`."""
     fields = ("name", "asname", "arg", "rest")
     return {
         value.partition(".")[0] for node in nodes for key in fields if isinstance(value := getattr(node, key, 0), str)
@@ -263,7 +267,8 @@ def _is_global_read(symbol: symtable.Symbol, table: symtable.SymbolTable) -> boo
 
 def _binds_global(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:
     bound = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-    if _is_module(table):  # a walrus in a comprehension declares a global that no function declares
+    if _is_module(table):
+        # A walrus in a comprehension makes a declared global that no function declares.
         return bound or (symbol.is_declared_global() and not _is_declared_within(symbol.get_name(), table))
     return bound and symbol.is_declared_global()
 

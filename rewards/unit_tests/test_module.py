@@ -1,7 +1,7 @@
-"""Test code as pytest and unittest users write it, made into a setup and tests that are counted before they run.
+"""Split pytest or unittest code into a setup and tests, so that tests are counted before they run.
 
-Nothing of it is run here: tests are found by their names, as pytest would. Skipped and expected failures are left
-out. Code without test functions counts by its asserts.
+Nothing is run here: tests are found by name, as in pytest. Tests marked as skipped or as expected failures are left
+out. In code without test functions, each assert is a test.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Test code, taken apart.
+    """Test code, split into setup and tests.
 
     Attributes:
-        setup: The statements that come before the tests.
-        tests: A snippet a test.
-        in_one_state: Whether the tests share a state, so that they must run as one where setup calls the solution.
-        preamble: Trusted code that setup needs, put in front of it.
+        setup: The statements before the tests.
+        tests: One code snippet per test.
+        in_one_state: True if the tests share state, so that they run as one test if the setup calls the solution.
+        preamble: Trusted code in front of the setup, such as the stand-in for pytest.
     """
 
     setup: tuple[Statement, ...]
@@ -42,15 +42,15 @@ class Module:
 
 
 def has_test_functions(parts: Sequence[Statement]) -> bool:
-    """Whether there is a test function or a class of tests, as opposed to bare asserts."""
+    """Test if code has a test function or test class, and not only bare asserts."""
     return bool(_found_tests(parts))
 
 
 def read_test_module(source: str) -> Module:
-    """The setup and the tests of test code.
+    """Split test code into setup and tests.
 
     Raises:
-        BadTests: if it is no Python, has no tests, or needs of pytest what there is no stand-in for.
+        BadTests: if the code is not Python, has no tests, or needs a part of pytest without a stand-in.
 
     Examples:
         >>> read_test_module("import math\\nassert f(1) == 2\\nassert f(2) == 4").tests
@@ -79,7 +79,7 @@ def _module(parts: list[Statement], found: list[_Test]) -> Module:
 
 
 def _with_own_bodies(part: Statement) -> Statement:
-    """A test, or a class of tests, under decorators that may be the program's: the runner is to know of each body."""
+    """Register the bodies of decorated tests with the runner, since a decorator may come from the program."""
     if not any(getattr(node, "decorator_list", []) for node in [part.node, *getattr(part.node, "body", [])]):
         return part
     (whole,) = statements(part.text)
@@ -93,13 +93,13 @@ def _with_own_bodies(part: Statement) -> Statement:
 
 
 def _yields(node: ast.AST) -> bool:
-    """Whether a function is a generator; the functions in it do not count."""
+    """Detect a `yield` in a function, outside its inner functions."""
     inner = [child for child in ast.iter_child_nodes(node) if not isinstance(child, _Function | ast.Lambda)]
     return any(isinstance(child, ast.Yield | ast.YieldFrom) or _yields(child) for child in inner)
 
 
 def _is_plain(node: ast.stmt) -> bool:
-    """Whether it needs nothing of a test runner, which takes milliseconds to compile in the judge."""
+    """Test that a statement needs no test runner, which costs the judge milliseconds to compile."""
     if isinstance(node, ast.FunctionDef):
         takes_fixtures = node.name.startswith("test") and ast.unparse(node.args) != ""
         return not takes_fixtures and not node.decorator_list and not node.name.startswith(("setup", "teardown"))
@@ -107,7 +107,7 @@ def _is_plain(node: ast.stmt) -> bool:
 
 
 def _script(parts: list[Statement]) -> Module:
-    """Code without test functions: an assert a test, if nothing comes between them; else all of it is one test."""
+    """Split code without test functions: one test per assert if the rest is asserts only, else a single test."""
     parts = [inner for part in parts for inner in _unguarded(part)]
     active = [index for index, part in enumerate(parts) if not part.is_definition]
     if not active:
@@ -120,7 +120,7 @@ def _script(parts: list[Statement]) -> Module:
 
 
 def _unguarded(part: Statement) -> list[Statement]:
-    """The statement, or the body of `if __name__ == "__main__":`, which is where such code calls its tests."""
+    """Unwrap the body of `if __name__ == "__main__":`; return any other statement unchanged."""
     if not _is_main_guard(part) or not isinstance(part.node, ast.If):
         return [part]
     return [unparsed(node) for node in part.node.body]
@@ -134,7 +134,7 @@ def _is_main_guard(part: Statement) -> bool:
 
 
 def _runs_tests(part: Statement, names: set[str]) -> bool:
-    """Whether it is a call of a test function, or of `unittest.main` or `pytest.main`."""
+    """Recognize a call of a test function, `unittest.main` or `pytest.main`."""
     if not isinstance(part.node, ast.Expr) or not isinstance(part.node.value, ast.Call):
         return False
     called = ast.unparse(part.node.value.func)
@@ -143,8 +143,6 @@ def _runs_tests(part: Statement, names: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """A test function, or a method of a test class."""
-
     node: _Function
     owner: ast.ClassDef | None
     left_out: bool
@@ -162,7 +160,8 @@ class _Test:
 
 def _found_tests(parts: Sequence[Statement]) -> list[_Test]:
     classes = {part.node.name: part.node for part in parts if isinstance(part.node, ast.ClassDef)}
-    found: dict[tuple[str, str], _Test] = {}  # a later definition of the same name replaces the earlier
+    # A later definition replaces an earlier definition of the same name.
+    found: dict[tuple[str, str], _Test] = {}
     for part in parts:
         node = part.node
         if isinstance(node, _Function) and node.name.startswith("test") and not _is_fixture(node):
@@ -193,7 +192,7 @@ def _methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[_
 
 
 def _lineage(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """The class, and those of its bases that stand in the same module."""
+    """List a class and its bases within the same module."""
     line, waiting = [], [node]
     while waiting:
         cls = waiting.pop(0)
@@ -219,7 +218,7 @@ def _is_fixture(node: ast.stmt) -> bool:
 
 
 def _check_pytest(parts: list[Statement], found: list[_Test]) -> None:
-    """Refuse what the stand-in for pytest lacks, before any run."""
+    """Raise BadTests, before any run, for parts of pytest that the stand-in lacks."""
     nodes = [node for part in parts for node in ast.walk(part.node)]
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pytest":
@@ -257,7 +256,8 @@ def _check_arguments(test: _Test, fixtures: set[str]) -> None:
     marks = [*test.node.decorator_list, *(test.owner.decorator_list if test.owner else [])]
     calls = [mark for mark in marks if isinstance(mark, ast.Call)]
     named = [mark.args[0] for mark in calls if mark.args and ast.unparse(mark.func).endswith("parametrize")]
-    if any("patch" in name for name in _decorators(test.node)):  # unittest.mock.patch hands in arguments of its own
+    # `unittest.mock.patch` passes arguments of its own.
+    if any("patch" in name for name in _decorators(test.node)):
         return
     given = {name.strip() for each in named for text in _texts(each) for name in text.split(",")}
     for name in wanted:
@@ -294,7 +294,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def mentions_pytest(node: ast.AST) -> bool:
-    """Whether code imports pytest, or uses it without an import."""
+    """Detect code that imports pytest, or uses `pytest` without an import."""
     return any(
         "pytest" in _imported(inner) or (isinstance(inner, ast.Name) and inner.id == "pytest")
         for inner in ast.walk(node)
@@ -303,7 +303,7 @@ def mentions_pytest(node: ast.AST) -> bool:
 
 @cache
 def shim_setup(with_fixtures: bool) -> tuple[Statement, ...]:
-    """Code that makes the stand-in a module of its own, under pytest's name."""
+    """Write the code that installs the stand-in as module `pytest` in the judge."""
     parts = [*([builtin_fixtures] if with_fixtures else []), pytest_shim, pytest_runner]
     sources = [inspect.getsource(part) for part in parts]
     code = (

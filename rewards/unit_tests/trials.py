@@ -1,11 +1,11 @@
-"""Trials beside the run that counts: programs that solve nothing, the reference, and a naive grader.
+"""Trial runs besides the scored run: non-solutions, the reference solution, and a naive grader.
 
-Tests that a program passes which solves nothing cannot tell a solution from a hole.
+Tests that accept a non-solution cannot recognize a solution.
 
-A naive grader runs program and tests in one process, and judges by whether it ends with status 0. Such graders are
-common, and programs can cheat them: by `sys.exit(0)`, by an object that equals everything, by a patched builtin. A
-program that passes there and fails before the judge has found such a hole, or else the judge has a fault; either is
-worth a look.
+A naive grader runs program and tests in one process, and accepts exit status 0. Such graders are common, and programs
+can cheat them: by `sys.exit(0)`, by an object that equals everything, by a patched builtin. A program that passes the
+naive grader but fails the judge has found such a loophole, or else reveals a fault of the judge; look at it in
+either case.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, Suite, TestResult
 
 REFERENCE = "the reference"
-EMPTY_ARRAY = "__import__('numpy').empty((0, 1, 1))"  # which is close to any array: nothing is left to compare
+# An empty array is close to any array, since broadcasting leaves nothing to compare.
+EMPTY_ARRAY = "__import__('numpy').empty((0, 1, 1))"
 CONSTANTS = ("None", "True", "False", "0", "1", "''", "[]", "float('nan')")
 
-# Reflected operators and comparisons are what tolerances and sorts ask for.
+# Tolerance checks and sorting call the reflected operators and comparisons.
 _ALWAYS_EQUAL = """
 class AlwaysEqual:
     def __eq__(self, other): return True
@@ -38,7 +39,7 @@ class AlwaysEqual:
 """
 
 
-# What a test still holds after a call is what it compares with; what a callback asserts is what it expects.
+# `_EMPTIES` clears its arguments, against which a test may compare; `_SWALLOWS` suppresses the asserts of callbacks.
 _EMPTIES = """
 def NAME(*args, **_):
     for each in args:
@@ -62,7 +63,7 @@ class NAME(AlwaysEqual):
 
 
 def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
-    """Each non-solution for a suite: what it is called, and its program.
+    """Yield the (name, program) pairs of all non-solutions for a suite.
 
     Examples:
         >>> suite = CallSuite(tests=("assert f() == 1",), names=("f",))
@@ -92,7 +93,7 @@ def _written(template: str, names: list[str]) -> str:
 
 
 def naive_job(job: Job) -> Job | None:
-    """The job that asks a naive grader, still in the sandbox; None where programs print and there is none to ask."""
+    """Make the job of a naive grader, also in the sandbox; None for a suite of printing programs."""
     if not isinstance(job.suite, CallSuite):
         return None
     program = "\n\n".join([job.program, job.suite.setup, *job.suite.tests])
@@ -100,7 +101,7 @@ def naive_job(job: Job) -> Job | None:
 
 
 def passed_naively(outcome: RunResult) -> bool:
-    """Whether the naive grader was content. The program may have printed anything; only its status counts."""
+    """Test if a naive grader passed the program: only the exit status counts, not the printed text."""
     return outcome.ending in (Ending.PASSED, Ending.FAILED)
 
 
@@ -113,7 +114,7 @@ def whatever_it_printed(outcome: RunResult) -> RunResult:
 
 
 def row_problem(what: str, outcome: RunResult) -> str | None:
-    """What is wrong with a row of which `what`, the reference or a non-solution, had this outcome; a reason code."""
+    """Return the row's reason code from a trial run of `what`, the reference or a non-solution; None for a good row."""
     if outcome.ending is Ending.NO_VERDICT:
         return "sandbox_failed"
     if what == REFERENCE and outcome.ending is Ending.REFUSED:

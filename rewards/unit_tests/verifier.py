@@ -1,4 +1,4 @@
-"""Unit tests: does the program that a completion holds pass them? Run in a sandbox, judged outside the program."""
+"""Verify programs by unit tests: the program runs in a sandbox, and a judge outside its process compares results."""
 
 from __future__ import annotations
 
@@ -42,45 +42,48 @@ if TYPE_CHECKING:
     from trl_grpo_ext.sandbox.sandbox import Sandbox
 
 _NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
-SHOWN_PROGRAM = 4000  # characters
+# The most characters of a program in a verdict.
+SHOWN_PROGRAM = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitTestVerifier(BatchVerifier):
     """Runs the completion's program against unit tests.
 
-    The program runs in a sandbox, on this machine or on a Ray cluster. The tests and what they expect never enter its
-    process: a judge calls it and compares plain data, so that `sys.exit(0)`, an object that equals everything or a
-    patched builtin pass nothing. Which walls there are, and what they hold: docs/sandbox.md. Which
-    forms of tests are understood, and how code is found in a completion: docs/unit_tests.md.
+    The program runs in a sandbox, on this machine or on a Ray cluster. Tests and expected results never enter the
+    program's process: a judge calls the program and compares plain data, so `sys.exit(0)`, an object that equals
+    everything, or a patched builtin pass no test. docs/sandbox.md describes the isolation; docs/unit_tests.md describes
+    the forms of tests, and the extraction of code from a completion.
 
     Args:
-        column: The column of tests; by default `tests`, else `test_list`, `test` (with `entry_point`),
-            `verification_info` or `input_output`, whichever the row has.
-        entry_point_column: The column that names what the completion is to define, for any form of tests that call it.
-        scoring: `all`: 1 if every test passes, else 0. `share`: the share that passes. `groups`: the share of the
-            groups in `groups_column` of which every test passes, by `group_weights`.
-        part: `shown` or `hidden`: every other test of a row. A term that trains on the shown ones, beside one of weight
-            0 with the hidden ones, tells whether what is learned is the task or its tests.
-        groups_column: For `groups`: a mapping of names to places of tests, from 0.
-        group_weights: For `groups`: weights of some of the names; the others have 1.
-        timeout: Seconds of wall time, and of CPU time, that all tests of one completion may take together.
+        column: The column of tests; by default the first of `tests`, `test_list`, `test` (with `entry_point`),
+            `verification_info` and `input_output` with a value.
+        entry_point_column: The column with the name that the completion must define, for all tests that call it.
+        scoring: `all`: 1 if every test passes, else 0. `share`: the share of passed tests. `groups`: the share of fully
+            passed groups in `groups_column`, weighted by `group_weights`.
+        part: `all`, or every second test of a row: `shown` or `hidden`. A term trained on the shown tests, beside a
+            term of weight 0 with the hidden tests, reveals if the policy learns the task or only its tests.
+        groups_column: For `groups`: the column with a mapping from group names to test indices, from 0.
+        group_weights: For `groups`: group name -> weight; 1 for a missing name.
+        timeout: Time limit for all tests of a completion together, in seconds, for wall time and for CPU time.
         memory_mb: MiB of memory for the program and its children.
-        processes: Processes and threads at a time.
-        output_kb: KiB that a run may print, for tests that read what it prints.
-        disk_mb: MiB in its private temporary folder.
-        run_only: Ask only that the program ends by itself with status 0, without input. Rows need no tests, and `pass`
-            earns as much as a solution: for a small term beside another that says what is right, or a gate.
-        second_opinion: Ask a naive grader too, of what the judge has failed; see `passes_naively` below. It costs
-            one more run for each such completion.
+        processes: The most concurrent processes and threads of a program.
+        output_kb: The most KiB that a run may print.
+        disk_mb: MiB of the program's private temporary folder.
+        run_only: Run the program without tests and without input, and score 1 if it ends with status 0. `pass` earns
+            as much as a solution, so use it for a small term beside a term of correctness, or for a gate.
+        second_opinion: Also run a naive grader on programs that the judge has failed; see `passes_naively` below. It
+            costs one more run per failed completion.
         sandbox: `local`, or the name of a sandbox of another package (docs/sandbox_levels.md). With the setting
             `executor: ray`, `local` is the sandbox of each node of the cluster.
-        workers: Programs to run at a time on a machine; by default one for each core that this rank, or Ray, may use.
-        packages: Packages that programs may import, by import name, such as `[pandas, sympy]`, or folders that packages
-            lie in. Python's own library, numpy, and what a row's tests, prompt or reference import are there anyway.
-        reference_column: The column of a solution, for `check-data` and for the packages that it imports; by default
-            the first of `canonical_solution`, `reference`, `solution`, `code` and `gold_standard_solution`.
-        allow_unsafe: Run programs without walls where this machine has none. They can then do what you can.
+        workers: Number of programs that run at once on a machine; by default one per core that this rank, or Ray, may
+            use.
+        packages: Packages that programs may import, by import name, such as `[pandas, sympy]`, or folders with
+            packages. Python's standard library, numpy, and packages imported by a row's tests, prompt or reference need
+            no listing.
+        reference_column: The column of a reference solution, for `check-data` and for the packages it imports; by
+            default the first of `canonical_solution`, `reference`, `solution`, `code` and `gold_standard_solution`.
+        allow_unsafe: Run programs without isolation if this machine offers none. A program then has all your rights.
         name: The metric key.
 
     | completion, tests | verdict | reason |
@@ -90,7 +93,7 @@ class UnitTestVerifier(BatchVerifier):
     | an assert fails, or the output differs | INCORRECT, 0 | `test_1_failed` |
     | raises, exits, takes too much memory, prints too much, is killed | INCORRECT, 0 | `test_1_error`, ... |
     | not Python | INCORRECT, 0 | `test_1_compile_error` |
-    | imports an installed package that programs are not shown | INCORRECT, 0 | `hidden_import` |
+    | imports an installed package hidden from programs | INCORRECT, 0 | `hidden_import` |
     | fails, but a naive grader would have passed it, with `second_opinion` | INCORRECT, 0 | `passes_naively` |
     | takes longer than `timeout` | TIMEOUT, 0 | `test_1_timeout` |
     | code in thinking that does not end | UNPARSEABLE, 0 | `unclosed_think` |
@@ -100,7 +103,7 @@ class UnitTestVerifier(BatchVerifier):
     | the sandbox failed, again and again | ERROR, none | `sandbox_failed` |
 
     Raises:
-        ValueError: for an argument that cannot be; at the first use, for a machine without the walls.
+        ValueError: for an invalid argument; at the first use, if the machine cannot isolate programs.
 
     Examples:
         >>> unit_test_reward(
@@ -142,17 +145,19 @@ class UnitTestVerifier(BatchVerifier):
             raise ValueError("run_only looks at no tests: leave out column, scoring, part and second_opinion.")
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
-        if self.sandbox == LOCAL:  # another has packages of its own
+        # Another sandbox has packages of its own.
+        if self.sandbox == LOCAL:
             check_packages(self.packages)
         for group, weight in self.group_weights.items():
             if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
                 raise ValueError(f"The weight of the group {group!r} is a number of 0 or more, got {weight!r}.")
         if self.sandbox != LOCAL:
-            self.runner()  # refuses an unknown name
+            # Raises a ValueError for an unknown sandbox.
+            self.runner()
 
     @functools.cached_property
     def limits(self) -> Limits:
-        """What one program may use."""
+        """The resource limits of one program."""
         return Limits(
             wall_seconds=self.timeout,
             cpu_seconds=self.timeout,
@@ -164,10 +169,10 @@ class UnitTestVerifier(BatchVerifier):
 
     @property
     def columns(self) -> Columns:
-        """The columns that tests are looked for in."""
+        """The column names searched for tests."""
         if self.column is None:
             return Columns(entry_point=self.entry_point_column)
-        # Any form of tests may be in a column that is named, so no other column is looked at.
+        # A named column may hold any form of tests, so no other column is read.
         others = dict.fromkeys(("test_list", "test", "verification_info", "input_output"), "")
         return Columns(tests=self.column, entry_point=self.entry_point_column, **others)
 
@@ -182,7 +187,7 @@ class UnitTestVerifier(BatchVerifier):
         return self.judge_questions(samples, self._task, self._judge)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
-        """Return the shares of completions: of each ending, with a hidden import, and that fooled a naive grader."""
+        """Compute shares of completions: per ending, with a hidden import, and accepted by the naive grader only."""
         count = max(1, sum(verdict is not None for verdict in verdicts))
         endings = [verdict.details.get("ending") for verdict in verdicts if verdict]
         shares = {
@@ -193,10 +198,10 @@ class UnitTestVerifier(BatchVerifier):
         return shares | ({FOOLED: reasons.count(FOOLED) / count} if self.second_opinion else {})
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
-        """The rows whose tests cannot be read.
+        """List the rows whose tests are unreadable.
 
-        If `thorough`, also those that fail their own reference solution, that a program passes that solves nothing, or
-        that need what the sandbox lacks: one run a row, and about a dozen more.
+        If `thorough`, also list rows whose tests fail their reference solution, pass a non-solution, or need features
+        that the sandbox lacks. This takes one run per row for the reference, and about a dozen more for non-solutions.
         """
         if self.run_only:
             return []
@@ -207,11 +212,11 @@ class UnitTestVerifier(BatchVerifier):
         return {"isolation": self.runner().check()}
 
     def close(self) -> None:
-        """End the sandbox's processes; they are started again when they are needed."""
+        """Stop the sandbox's processes; the next use starts new processes."""
         self.runner().close()
 
     def runner(self) -> Sandbox:
-        """Where programs run."""
+        """Return the sandbox for these settings, local or by name."""
         return find_sandbox(self.sandbox, workers=self.workers, packages=self.packages, allow_unsafe=self.allow_unsafe)
 
     @property
@@ -242,14 +247,14 @@ class UnitTestVerifier(BatchVerifier):
         return _Task(job, program[:SHOWN_PROGRAM], row.groups)
 
     def _trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
-        """What `check-data` runs for a row: its reference, and programs that must fail."""
+        """Make the trial jobs of `check-data` for a row: the reference solution, and non-solutions that must fail."""
         job = Job(program="", suite=suite, limits=self.limits, imports=self._row(row, row.get("prompt")).imports)
         trials = [(what, replace(job, program=program)) for what, program in non_solutions(suite)]
         reference = self.reference_job(row)
         return [(REFERENCE, reference), *trials] if reference else trials
 
     def reference_job(self, row: Mapping[str, Any]) -> Job | None:
-        """The run of a row's reference solution; None of a row that has none. It may raise BadTests."""
+        """Make the job of a row's reference solution; None if the row has none. May raise BadTests."""
         program = reference_program(row, self._reference_columns)
         if program is None:
             return None
@@ -266,7 +271,7 @@ class UnitTestVerifier(BatchVerifier):
         return [self._verdict(task, outcome, fooled.get(task.job)) for task, outcome in judged]
 
     def _fooled(self, jobs: Sequence[Job], outcomes: Sequence[RunResult]) -> dict[Job, bool]:
-        """Which of the jobs that did not pass a naive grader would have passed."""
+        """Run a naive grader on failed jobs, and map each job to the grader's result: True if passed."""
         judged = zip(jobs, outcomes, strict=True)
         failed = [job for job, outcome in judged if outcome.ending not in _NOT_THE_PROGRAM]
         asked = {job: naive for job in dict.fromkeys(failed) if (naive := naive_job(job)) is not None}
@@ -285,7 +290,7 @@ class UnitTestVerifier(BatchVerifier):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A completion that can be judged: its job, its program as shown, and the groups of its tests."""
+    """A completion ready to judge: its job, its program text for the verdict, and its groups of tests."""
 
     job: Job
     shown: str
@@ -296,7 +301,7 @@ _checked: WeakSet[Sandbox] = WeakSet()
 
 
 def _check_once(sandbox: Sandbox) -> None:
-    """Refuse to begin where programs cannot be run. A sandbox that fails later is the grader's fault, not an error."""
+    """Raise an error at the start if the sandbox cannot run programs; a later failure is a grader error instead."""
     if sandbox not in _checked:
         sandbox.check()
         _checked.add(sandbox)

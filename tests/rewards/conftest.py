@@ -1,4 +1,4 @@
-"""What tests of several verifiers share."""
+"""Fixtures shared by tests of several verifiers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from trl_grpo_ext.workers import processes
 
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
-    """A judging model's address on this machine, with nothing remembered of an earlier one."""
+    """Run a judge endpoint on this machine, with empty score caches."""
     shared_cache.cache_clear()
     with judge_endpoint() as running:
         yield running
         for key in [key for key in processes._shared if isinstance(key, tuple) and key[0] == "endpoint"]:
-            processes.close_one(key)  # and not the workers, which the next test would have to start again
+            # The workers stay, since the next test would have to start them again.
+            processes.close_one(key)

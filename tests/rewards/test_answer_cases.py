@@ -1,4 +1,4 @@
-"""Everyday answers: each line of `cases/*.jsonl` is a gold, an answer, whether it is the same, and why."""
+"""Everyday answers: each line of `cases/*.jsonl` has a gold, an answer, the expected equality, and its reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trl_grpo_ext.rewards import MathVerifier, NumericVerifier
 
 
 class Case(TypedDict):
-    """A gold, what a completion says, whether that is the gold, and the reason."""
+    """A test case: gold, answer, expected equality and reason."""
 
     gold: str
     answer: str

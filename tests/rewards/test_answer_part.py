@@ -1,4 +1,4 @@
-"""The answer's part of a completion, and its fence."""
+"""Extraction of a completion's answer, bare or fenced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model may be asked about, and what is written for the model instead."""
+"""The filter before an LLM judge: genuine answers pass, texts written for the judge are refused."""
 
 from __future__ import annotations
 

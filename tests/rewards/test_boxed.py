@@ -1,4 +1,4 @@
-r"""One box: the score table, and what only looks like it."""
+r"""The boxed format: score table, and look-alikes of a box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stated confidence, against whether the answer is right."""
+"""Calibration: stated confidence compared with correctness of the answer."""
 
 import math
 
@@ -90,7 +90,7 @@ def test_hostile_text_takes_no_time(unit: str) -> None:
 @pytest.mark.parametrize("before", ["Confidence: 0.9", "<confidence>0.9", "Confidence:", "<confidence>", "Confidence"])
 @pytest.mark.parametrize("blank", [" ", "\t", "*", "_", "\n", ". "])
 def test_blanks_without_end_take_no_time(before: str, blank: str) -> None:
-    """A search that goes back over them would take hours."""
+    """Backtracking over the blanks would take hours."""
     text = f"{before}{blank * 50_000}x"
     (score,) = calibration_reward([text], solution=["4"])
     assert score is not None

@@ -1,4 +1,4 @@
-"""Rules first, and a model for what they cannot decide: who is asked what, and what becomes of it."""
+"""The cascade: rules first, then LLM judge questions, replies and the combined verdicts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from trl_grpo_ext.rewards.numeric import NumericVerifier
 Make = Callable[..., CascadeVerifier]
 QUESTION = "At which angle $t$ does the line with slope 1 rise? Which numbers $x$ have $x^2 > 4$?"
 GOLD = r"\frac{\pi}{4}"
-EXACT = ExactTextVerifier(answer_from="boxed")  # which takes no workers, and says `not_equal` to all else
+# A verifier without workers, with `not_equal` for every wrong answer.
+EXACT = ExactTextVerifier(answer_from="boxed")
 PROSE = "all beyond two, on both sides"
 
 
 @pytest.fixture
 def cascade(endpoint: JudgeEndpoint) -> Make:
-    """Makes a cascade at the endpoint; what is not its own goes to its model."""
+    """Make a cascade at the endpoint; other settings go to its LLM judge."""
 
     def make(rules: Any = None, budget: int = 64, **changes: Any) -> CascadeVerifier:
         llm = LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, **{"max_retries": 0} | changes)
@@ -44,7 +45,7 @@ def is_second(request: Request) -> bool:
 
 
 def says(same: float, wrong: float, **other: Any) -> Callable[[Request], Answer]:
-    """A model that gives these scores to the first and to the second question, whatever it is shown."""
+    """Script a model with fixed scores for first and second question, regardless of the texts."""
     return lambda it: Answer(f"I have looked.\nSCORE {it.mark}: {wrong if is_second(it) else same:g}", **other)
 
 
@@ -52,7 +53,7 @@ YES_TO_ALL = says(1, 0)
 
 
 def knows(request: Request) -> Answer:
-    """A model that takes 45 degrees, and 0.785, for a quarter of pi, and nothing else."""
+    """Script a model that equates only 45 degrees and 0.785 with a quarter of pi."""
     same = any(said in request.response for said in ("45", "0.785"))
     return Answer(f"SCORE {request.mark}: {int(not same if is_second(request) else same)}")
 
@@ -62,7 +63,7 @@ def boxed(*answers: str) -> list[str]:
 
 
 def judged(verifier: CascadeVerifier, *answers: str, gold: Any = GOLD) -> list[Verdict]:
-    """The verdicts on boxed answers to one question."""
+    """Judge boxed answers to one question."""
     completions = boxed(*answers)
     return verifier.judge(completions, prompts=[QUESTION] * len(completions), solution=[gold] * len(completions))
 
@@ -117,7 +118,7 @@ def test_a_yes_counts_only_if_both_questions_are_answered_so(endpoint: JudgeEndp
     }
 
 
-# By the rules' own word, whatever it is: never `not_equal`.
+# Answers that the rules reject for a reason other than `not_equal`.
 HEDGES = [
     r"\boxed{5} or \boxed{\frac{\pi}{4}}",
     r"\boxed{\frac{\pi}{4} \text{ is wrong}}",

@@ -1,4 +1,4 @@
-"""AllOf, AnyOf, FirstScored: what they make of their verifiers, who is asked about what, and what they pass on."""
+"""AllOf, AnyOf, FirstScored: combined verdicts, samples asked of each verifier, and forwarded checks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRONG = Verdict(status=Status.INCORRECT, score=0.0, reason="no_match", answer="5
 
 @dataclass(frozen=True, kw_only=True)
 class Says(Verifier):
-    """Says of each sample what the row's column of its name says, and counts its batches."""
+    """A verifier that reads its verdict from the row's column of the same name, and records its batches."""
 
     name: str | None = None
     batches: list[list[str]] = field(default_factory=list, compare=False)
@@ -76,7 +76,7 @@ def is_short(sample: Sample) -> bool:
 
 
 def of(whole: Any, **said: object) -> Verdict:
-    """What a composition of verifiers that say this makes of it."""
+    """Compose verifiers with planted verdicts, and return the combined verdict."""
     composed = whole(verifiers=[Says(name=name) for name in said])
     verdict = composed.verify(Sample(text="x", row=said))
     assert isinstance(verdict, Verdict)
@@ -320,7 +320,7 @@ def test_a_verifier_whose_column_the_dataset_lacks_has_no_say_in_which_rows_are_
 
 
 class RegexlessColumn(MathVerifier):
-    """Lists no row, although it can judge none."""
+    """A verifier that reports no bad rows, although it can judge none."""
 
     def check_rows(self, rows: Any, *, thorough: bool = False) -> list[Any]:
         return []

@@ -1,4 +1,4 @@
-"""Conciseness: a ranking of a group's lengths that no outlier and no tie upsets."""
+"""Conciseness: a ranking of group lengths, robust to outliers and ties."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ VERDICTS = {
 
 @verifier
 def says(sample: Sample) -> Verdict:
-    """The verdict that the completion names."""
+    """Return the verdict named by the completion."""
     return VERDICTS[sample.text]
 
 
@@ -72,7 +72,7 @@ def test_what_the_verifier_could_not_score_stays_unscored_with_its_blame(text: s
 
 
 class Broken(Verifier):
-    """Breaks the contract that judging never raises."""
+    """A verifier that breaks the contract: `judge_samples` raises."""
 
     def verify(self, sample: Sample) -> Verdict:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""Diversity: what a completion has that the others of its group have not."""
+"""Diversity: the share of n-grams or answers unique within a group."""
 
 from __future__ import annotations
 

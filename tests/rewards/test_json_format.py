@@ -1,4 +1,4 @@
-"""JSON answers: the score table, schemas of the verifier and of the row, and attacks on both."""
+"""JSON answers: score table, verifier schemas, row schemas, and attacks on both."""
 
 from __future__ import annotations
 

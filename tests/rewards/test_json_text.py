@@ -1,4 +1,4 @@
-"""Reading JSON: what Python's reader takes and we do not, and texts made to hang it."""
+"""Strict JSON parsing: texts that only Python's parser accepts, and texts made to hang a parser."""
 
 from __future__ import annotations
 

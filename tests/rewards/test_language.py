@@ -1,4 +1,4 @@
-"""Language consistency: whose words count, in which language, and where a policy might hide others."""
+"""Language consistency: counted words, detected languages, and hiding places for foreign words."""
 
 from __future__ import annotations
 

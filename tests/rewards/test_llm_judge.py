@@ -1,4 +1,4 @@
-"""The judge as a verifier: what it is asked, what becomes of its replies, and what is refused."""
+"""The LLM judge as a verifier: its questions, verdicts from its replies, and refused settings."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Judge = Callable[..., LlmJudgeVerifier]
 
 @pytest.fixture
 def judge(endpoint: JudgeEndpoint) -> Judge:
-    """Makes a judge at the endpoint."""
+    """Make an LLM judge at the endpoint."""
     return lambda **changes: LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, **changes)
 
 
 def asked(verifier: LlmJudgeVerifier, *texts: str, **columns: Any) -> list[Any]:
-    """The verdicts on completions of one question."""
+    """Judge completions of one question."""
     return verifier.judge(list(texts), prompts=["What is it worth?"] * len(texts), **columns)
 
 

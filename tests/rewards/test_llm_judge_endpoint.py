@@ -1,4 +1,4 @@
-"""The judge's endpoint in every kind of trouble: no score, no wrong score, and no waiting for ever."""
+"""Failures of the judge's endpoint: no score, never a wrong score, never an endless wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Judge = Callable[..., LlmJudgeVerifier]
 
 @pytest.fixture
 def judge(endpoint: JudgeEndpoint) -> Judge:
-    """Makes a judge at the endpoint, which has been asked once, so that all is imported."""
+    """Make a judge at the endpoint, after one warm-up request that imports all modules."""
     make = lambda **changes: LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, **changes)  # noqa: E731
     asked(make(), "worth 1")
     endpoint.requests.clear()
@@ -295,7 +295,7 @@ if sys.argv[2] == "fork":
 
 
 def elsewhere(verifier: LlmJudgeVerifier, how: str) -> None:
-    """Judge in another process, twice over if it forks."""
+    """Judge in another process; a forking process judges twice."""
     command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", ELSEWHERE]
     done = subprocess.run(
         [*command, pickle.dumps(verifier).hex(), how], capture_output=True, text=True, check=False, timeout=120

@@ -1,4 +1,4 @@
-"""What a hostile completion cannot do to a judge's prompt, and what counts as the judge's score."""
+"""The judge's prompt against hostile completions, and the parser of the judge's score."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answ
         ("x+y", r"\frac{x}{y}", "not_equal"),
         ("6-5i", "6+5i", "not_equal"),
         ("52_8", "50", "not_equal"),
-        # Floating point cannot tell.
+        # Floating point cannot decide these pairs.
         ("5", "10^{20}+5-10^{20}", "asked"),
         (r"\sqrt{2}", "1.415", "asked"),
         (r"\sqrt{2}", "2.3", "asked"),

@@ -1,7 +1,7 @@
-"""Attacks on the math verifier: right answers in odd clothes, and wrong answers that look right.
+"""Attacks on the math verifier: right answers in unusual forms, and wrong answers that look right.
 
-Each line of `math_attacks.jsonl` is one case: the gold, a completion, whether it is right, and why; some have a prompt.
-No mathematician would argue about a label.
+Each line of `math_attacks.jsonl` is one case: gold, completion, label, reason, and in some cases a prompt. No
+mathematician would dispute a label.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ CASES: list[Case] = [
     json.loads(line) for line in Path(__file__).with_name("math_attacks.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 CLASSES = sorted({case["class"] for case in CASES})
-AT_LEAST = 10  # cases of each class
+# The least number of cases per class.
+AT_LEAST = 10
 
 
 @cache
 def accepted() -> list[bool]:
-    """Whether each case is judged correct; all of them go to the verifier in one batch."""
+    """Judge all cases in one batch, and return one bool per case: True if judged correct."""
     samples = [
         Sample(text=case["completion"], prompt=case.get("prompt"), row={"solution": case["gold"]}) for case in CASES
     ]

@@ -1,4 +1,4 @@
-"""What `MathVerifier` takes for the answer: each mode, contradictions, broken text."""
+"""Answers found by `MathVerifier`: each mode, contradictions, broken text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multiple choice: one option must be chosen, however it is said; hedges and prose choose none."""
+"""Multiple choice: exactly one option in any wording; hedges and prose choose none."""
 
 from __future__ import annotations
 

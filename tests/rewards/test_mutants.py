@@ -1,4 +1,4 @@
-"""Mutants of reference solutions: what they are, and which tests miss them."""
+"""Mutants of reference solutions: their programs, and tests too weak to reject them."""
 
 from __future__ import annotations
 

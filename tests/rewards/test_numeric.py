@@ -1,4 +1,4 @@
-"""Numbers: every way to write one, tolerances that are exact, and what is no number."""
+"""Numeric answers: all spellings of numbers, exact tolerances, and rejected texts."""
 
 from __future__ import annotations
 

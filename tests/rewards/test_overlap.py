@@ -1,4 +1,4 @@
-"""Lists: the share of items in common, by each measure, in order or not; naming everything does not pay."""
+"""List answers: overlap scores by measure and order; naming everything does not pay."""
 
 from __future__ import annotations
 

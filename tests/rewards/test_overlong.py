@@ -1,4 +1,4 @@
-"""The soft overlong punishment: TRL's formula, and verdicts that say what it found."""
+"""The soft overlong penalty: TRL's formula, with verdicts and reasons."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PAIRS: list[tuple[Any, Any, dict[str, Any]]] = [
 
 
 def equal(approx: Any, actual: Any) -> bool:
-    """Whether a test that compares the two would pass; an error fails it too."""
+    """Compare two values like a test would; an exception counts as unequal."""
     try:
         return bool(actual == approx)
     except TypeError:

@@ -1,4 +1,4 @@
-"""The reader of answers: its numbers and units, the words beside them, and what hostile text costs."""
+"""The reader of answers: numbers, units, adjacent words, and the cost of hostile text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasoning-gym problems: their own scorers, behind checks of what those overlook."""
+"""Reasoning-gym problems: their own scorers, guarded by checks for loopholes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def judge(answer: str, problem: Any = SUM, **settings: Any) -> Any:
     return verifier.judge([f"<think>...</think><answer>{answer}</answer>"], entry=[problem])[0]
 
 
-# Whose entries take long to make, that mix others, or whose data (as for `rearc`) a library leaves open.
+# Tasks with slow entries, composites of other tasks, and tasks (such as `rearc`) whose data files stay open.
 SLOW = {
     "composite",
     "arc_agi",

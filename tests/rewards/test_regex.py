@@ -1,4 +1,4 @@
-"""Regular expressions, on hostile text too."""
+"""Regular expressions, including hostile text."""
 
 from __future__ import annotations
 

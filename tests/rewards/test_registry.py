@@ -1,4 +1,4 @@
-"""The registry of verifiers: what recipes, type checkers and the docs say of it, and other packages' entry points."""
+"""The registry of verifiers: its agreement with recipes, type checkers and docs, and entry points of packages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Install = Callable[[str, str], None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Puts a distribution with these lines of entry points, and a module `polite_rewards`, where Python finds it."""
+    """Install a distribution with these entry point lines, and a module `polite_rewards`, on Python's path."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "polite_rewards.py").write_text(VERIFIER)
     (tmp_path / "broken_rewards.py").write_text("raise RuntimeError('no GPU')\n")
@@ -67,7 +67,7 @@ def test_type_checkers_see_what_the_registry_has() -> None:
     (block,) = (node for node in ast.parse(Path(rewards.__file__).read_text()).body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     seen = {alias.asname: node.module for node in imports for alias in node.names if alias.name == alias.asname}
-    # Made when it is asked for, since it needs an extra, but typed.
+    # `language_reward` needs an extra, so it is made at first access; its type is declared nevertheless.
     assert seen.pop("language_reward").endswith("language")  # type: ignore[union-attr]
     assert seen == {name: f"{PACKAGE}.{module}" for module, *names in SHIPPED.values() for name in names}
 

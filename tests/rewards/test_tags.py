@@ -1,4 +1,4 @@
-"""Structures of tags: the score table, prefills, and what must not pay."""
+"""Tag structures: score table, prefills, and attempts that must not pay."""
 
 from __future__ import annotations
 

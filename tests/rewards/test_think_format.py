@@ -1,4 +1,4 @@
-"""The think format: its score table, and who opens the block."""
+"""The think format: score table, and opening tags in prompt or completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token budgets: the score tables of both modes, budgets from a column, and columns that hold none."""
+"""Token budgets: score tables of both modes, budgets from a column, and unusable columns."""
 
 from __future__ import annotations
 

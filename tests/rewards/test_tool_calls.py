@@ -1,4 +1,4 @@
-"""Calls of tools: whether they parse, succeed, are few, and are those that are wanted; and whose the answer is."""
+"""Tool calls: parsing, success, number, required tools, and answers copied from a tool."""
 
 from __future__ import annotations
 

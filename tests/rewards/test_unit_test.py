@@ -1,4 +1,4 @@
-"""Unit tests as a reward: what each form of tests and each kind of completion comes to."""
+"""Unit tests as a reward: verdicts for each form of tests and each kind of completion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FENCED = f"Sure:\n```python\n{RIGHT}```\nThat is all."
 STUB = 'def add(a: int, b: int) -> int:\n    """The sum."""\n'
 CHECK = "def check(candidate):\n    assert candidate(1, 2) == 3\n    assert candidate(2, 2) == 4\n"
 
-# Programs that pass every test before graders that run the tests in the program's own process.
+# Programs that cheat graders with tests in the program's own process.
 FORGERIES = {
     "exits": "import sys\nsys.exit(0)\n",
     "exits when called": "import os\ndef add(a, b):\n    os._exit(0)\n",
@@ -374,7 +374,7 @@ def test_a_program_that_breaks_the_judge_itself_has_passed_nothing() -> None:
 
 
 def problems(*tests: Any, **columns: Any) -> dict[int, set[str]]:
-    """The reasons that check-data gives for rows, by their places."""
+    """Run `check-data` on rows, and return row index -> reasons."""
     rows = [
         {"tests": each, **{name: values[place] for name, values in columns.items()}} for place, each in enumerate(tests)
     ]

@@ -1,4 +1,4 @@
-"""From a completion to the program that is run."""
+"""Extraction of a complete program from a completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From results of single tests to one score: shares, groups, and what a naive grader would say."""
+"""Scores from test results: shares, groups, and the naive grader's opinion."""
 
 from __future__ import annotations
 

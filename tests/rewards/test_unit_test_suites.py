@@ -1,4 +1,4 @@
-"""From a dataset row to a suite: names, lists of asserts, HumanEval, inputs and outputs."""
+"""Suites from dataset rows: names, lists of asserts, HumanEval, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ HELPER = "def check_equal(got, expected):\n    assert all([got == expected])\n"
 
 
 def test_a_builtins_name_is_the_solutions_where_a_helper_of_the_tests_gets_what_it_returns() -> None:
-    """As in MBPP+, whose tests of a function called `sum` take nothing else from the solution."""
+    """MBPP+ has tests of a function `sum` that take nothing else from the solution."""
     loop = "for pair, expected in zip([(10, 15)], [6]):\n    check_equal(sum(*pair), expected)"
     suite = call_suite({"test": HELPER + loop})
     assert suite.names == ("sum",)

@@ -1,4 +1,4 @@
-"""What a reader sees of a text, and that no verifier of a format takes the rest for an answer."""
+"""Visible text: format verifiers must not accept invisible characters as an answer."""
 
 from __future__ import annotations
 
