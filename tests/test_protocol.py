@@ -37,6 +37,7 @@ from trl_grpo_ext.rewards import (
     TagsVerifier,
     ThinkFormatVerifier,
     TokenBudgetVerifier,
+    UnitTestVerifier,
     boxed_reward,
     code_format_reward,
     exact_text_reward,
@@ -274,3 +275,18 @@ def test_a_verifier_under_another_name_than_its_functions_says_so_when_it_would_
 def test_a_column_of_another_length_than_the_completions_is_named() -> None:
     with pytest.raises(ValueError, match="`solution` has 1 values for 2 completions"):
         math_reward(["1", "2"], solution=["1"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: JsonVerifier(max_depth=True),
+        lambda: TagsVerifier(tags=["a"], min_chars=True),
+        lambda: ThinkFormatVerifier(min_chars=True),
+        lambda: MathVerifier(decimals=True),
+        lambda: UnitTestVerifier(workers=True),
+    ],
+)
+def test_true_is_no_number_for_a_setting(make: Any) -> None:
+    with pytest.raises(ValueError, match="got True"):
+        make()

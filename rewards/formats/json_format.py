@@ -8,7 +8,14 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, problems_of, required_column
+from trl_grpo_ext.protocol import (
+    BatchVerifier,
+    DataProblem,
+    check_timeout,
+    is_whole_number,
+    problems_of,
+    required_column,
+)
 from trl_grpo_ext.rewards.formats.answer_part import Fence, check_fence, fenced_answer
 from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, judge_json, schema_problem, schema_text
 from trl_grpo_ext.sample import Sample
@@ -88,7 +95,7 @@ class JsonVerifier(BatchVerifier):
         check_timeout(self.timeout)
         if self.root is not None and self.root not in ROOTS:
             raise ValueError(f"There is no root={self.root!r}. {did_you_mean(str(self.root), ROOTS)}")
-        if not isinstance(self.max_depth, int) or not 1 <= self.max_depth <= 100:
+        if not is_whole_number(self.max_depth, least=1) or self.max_depth > 100:
             raise ValueError(f"max_depth is a whole number from 1 to 100, got {self.max_depth!r}.")
         if self.schema is not None and self.schema_column is not None:
             raise ValueError("Give either schema or schema_column: a row has one schema.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.answers.read.invisible import visible
 from trl_grpo_ext.answers.verdicts import graded
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import Verifier, is_whole_number
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.rewards.formats.tag_structure import Element, TagPart, read_structure, read_tags
 from trl_grpo_ext.sample import Sample, completion_text
@@ -81,7 +81,7 @@ class TagsVerifier(Verifier):
         structure = read_structure(tuple(self.tags))
         if not any(part.least for part in structure.values()):
             raise ValueError(f"Every tag of {list(self.tags)} may be missing, so that any completion is right.")
-        if not isinstance(self.min_chars, int) or self.min_chars < 0:
+        if not is_whole_number(self.min_chars, least=0):
             raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars!r}.")
 
     def verify(self, sample: Sample) -> Verdict:
@@ -226,7 +226,7 @@ class ThinkFormatVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.min_chars, int) or self.min_chars < 0:
+        if not is_whole_number(self.min_chars, least=0):
             raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars}.")
 
     def verify(self, sample: Sample) -> Verdict:

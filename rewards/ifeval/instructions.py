@@ -48,6 +48,11 @@ def _holds(count: int, relation: str, number: int) -> bool:
     raise ValueError(f"there is no relation {relation!r}")
 
 
+def _each_times(text: str, words: Any) -> list[int]:
+    """Count each word in the text. All are looked at, so that an invalid word makes the row invalid for any text."""
+    return [_times(text, word) for word in _texts(words)]
+
+
 def _times(text: str, phrase: str) -> int:
     """Count whole-word, case-insensitive occurrences of a word or phrase in a text."""
     phrase = str(phrase).strip()
@@ -142,13 +147,11 @@ def _has_letters(text: str) -> bool:
 
 
 CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
-    "keywords:existence": lambda text, asked: all(_times(text, word) for word in _texts(asked["keywords"])),
+    "keywords:existence": lambda text, asked: all(_each_times(text, asked["keywords"])),
     "keywords:frequency": lambda text, asked: _holds(
         _times(text, asked["keyword"]), asked.get("relation", "exactly"), asked["frequency"]
     ),
-    "keywords:forbidden_words": lambda text, asked: (
-        not any(_times(text, word) for word in _texts(asked["forbidden_words"]))
-    ),
+    "keywords:forbidden_words": lambda text, asked: not any(_each_times(text, asked["forbidden_words"])),
     "keywords:letter_frequency": _letters,
     "language:response_language": _language,
     "length_constraints:number_sentences": lambda text, asked: _holds(

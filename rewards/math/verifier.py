@@ -14,7 +14,7 @@ from trl_grpo_ext.answers.golds import ADVICE, NOT_TEXT, gold_texts, gold_values
 from trl_grpo_ext.answers.judge import judge_golds, judge_pairs
 from trl_grpo_ext.answers.policy import SWITCHES
 from trl_grpo_ext.answers.question import Question, Settings, ask
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, problems_of
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, is_whole_number, problems_of
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
@@ -89,7 +89,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
-        if not isinstance(self.decimals, int) or self.decimals < 0:
+        if not is_whole_number(self.decimals, least=0):
             raise ValueError(f"decimals is a number of decimal places, 0 or more; got {self.decimals!r}.")
         check_mode(self.mode)
 

@@ -129,7 +129,10 @@ def finds_probability(answer: str, entry: Mapping[str, Any]) -> str:
 
 def finds_one_number(answer: str, entry: Mapping[str, Any]) -> str:
     """Refuse an answer with several numbers or none: `gsm_symbolic` accepts any text whose first number is right."""
-    return "" if len(_NUMBER.findall(answer)) == 1 else "several_numbers"
+    count = len(_NUMBER.findall(answer))
+    if count == 0:
+        return "not_a_number"
+    return "" if count == 1 else "several_numbers"
 
 
 def finds_gold(answer: str, entry: Mapping[str, Any]) -> str:

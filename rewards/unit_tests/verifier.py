@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_whole_number, required_column
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns
 from trl_grpo_ext.rewards.unit_tests.program import REFERENCE_COLUMNS, program_of, reference_program
@@ -143,7 +143,7 @@ class UnitTestVerifier(BatchVerifier):
             raise ValueError("The groups of tests are those of all tests: take `part` or `scoring: groups`, not both.")
         if self.run_only and (self.part != "all" or self.scoring != "all" or self.column or self.second_opinion):
             raise ValueError("run_only looks at no tests: leave out column, scoring, part and second_opinion.")
-        if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
+        if self.workers is not None and not is_whole_number(self.workers, least=1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
         # Another sandbox has packages of its own.
         if self.sandbox == LOCAL:

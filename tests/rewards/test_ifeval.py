@@ -157,6 +157,8 @@ def test_rlvr_ifeval_is_read_as_a_mapping_or_as_json(written: dict[str, Any], fo
         {"instruction_id_list": ["no:such"], "kwargs": [{}]},
         {"instruction_id_list": [], "kwargs": []},
         {"instruction_id_list": ["keywords:letter_frequency"], "kwargs": [{"letter": "ab", "let_frequency": 1}]},
+        {"instruction_id_list": ["keywords:existence"], "kwargs": [{"keywords": ["apple", ""]}]},
+        {"instruction_id_list": ["keywords:forbidden_words"], "kwargs": [{"forbidden_words": ["Yes", ""]}]},
         {"ground_truth": '{"func_name": "no_such"}'},
         {"ground_truth": "4"},
         {"ground_truth": "{"},
