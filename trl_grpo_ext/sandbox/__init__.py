@@ -1,1 +1,1 @@
-"""Running programs that a model wrote, against tests that they can neither read nor forge."""
+"""Run programs that a model wrote against tests that a program can neither read nor forge."""

@@ -1,6 +1,7 @@
-"""Running a `CallSuite`: a solution and a judge, each in its jail, with a channel between them.
+"""Run a `CallSuite`: solution and judge in separate jails, connected by a socket.
 
-Both are forked for this one program, and are gone after it: a judge that a program has taken over judges no other.
+Both processes are forked for a single program and end with it, so a judge that a program takes over judges no other
+program.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, await_exit, check_
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
-_PART_OF_MEMORY = 8  # how much more memory a value may take, as Python has it, than as JSON
-REPORT_BYTES = 8 << 20  # what a judge may say of one program
+# A value may need this many times more memory as Python objects than as JSON.
+_PART_OF_MEMORY = 8
+# Limit of bytes that a judge may report about a program.
+REPORT_BYTES = 8 << 20
 
 
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
-    """Run the tests against the program; raises LostError or IsolationError if the sandbox fails."""
+    """Run tests against the program.
+
+    Raises:
+        LostError: if a process of the sandbox died or did not start.
+        IsolationError: if a wall could not be put up.
+    """
     if suite.shares_files and not zygote.namespaces:
         return no_verdict("the tests use files, which programs may write only in namespaces; see `doctor`")
     with contextlib.ExitStack() as opened:
@@ -42,12 +50,16 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
 
 @functools.lru_cache(maxsize=16)
 def judge_limits(limits: Limits) -> Limits:
-    """A judge handles what the program returns, so it is jailed too; but its tests are not what is under test."""
+    """Derive a judge's limits from its program's limits.
+
+    A judge handles values that the program returns, so it is jailed too. It gets more time and memory, because tests
+    are not on trial.
+    """
     return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))
 
 
 def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
-    """The order to a judge: the tests, and how to run them."""
+    """Build the judge's order: tests, code, names and settings, as JSON values."""
     return {
         "setup": suite.setup,
         "tests": suite.tests,
@@ -55,13 +67,13 @@ def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
         "names": suite.names,
         "imports": suite.imports,
         "stop_at_first": job.stop_at_first,
-        # The longest of a program, such as one value that it returns, as JSON.
+        # The longest message of the program in bytes of JSON; a returned value must fit into it.
         "message_bytes": (job.limits.memory_mb << 20) // _PART_OF_MEMORY,
     }
 
 
 class Report:
-    """The report of a judge on a program so far: the results of its first tests, in order."""
+    """Test results reported so far by a judge, in test order."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -69,7 +81,10 @@ class Report:
         self.results: list[TestResult] = []
 
     def read(self, inbox: Inbox) -> None:
-        """Read the messages that have come. A judge that talks nonsense was taken over by the program."""
+        """Read all messages that have arrived.
+
+        A malformed message means that the program took over the judge: every test then ends as PROTOCOL.
+        """
         try:
             self._take(inbox.take())
         except (ValueError, TypeError, LookupError):
@@ -87,17 +102,21 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to say. What cuts the run short from now on cuts nothing."""
+        """Whether the judge has nothing left to report.
+
+        A limit that the program exceeds after this point no longer changes the result.
+        """
         last = self.results[-1].ending if self.results else Ending.PASSED
         stopped = last is Ending.REFUSED or (self._job.stop_at_first and last is not Ending.PASSED)
         return self._whole is not None or stopped or len(self.results) == len(self._job.suite.tests)
 
     def conclude(self, cut: TestResult, ended: Callable[[], TestResult | None]) -> RunResult:
-        """The outcome of the run.
+        """Build the result of the run.
 
         Args:
-            cut: The result of the test that it was cut short in, if it is not complete.
-            ended: Asked where the judge only saw the program go: how it ended, None if that is unknown.
+            cut: Result of the test that was running when the run stopped early; unused if the report is complete.
+            ended: Returns how the program's process ended, or None if unknown. Called if the judge reported KILLED,
+                because a judge sees only a closed channel.
         """
         if self._whole is not None:
             return self._whole
@@ -115,7 +134,7 @@ _JUDGED = {
         *(Ending.KILLED, Ending.REFUSED),
     )
 }
-"""The endings that a judge may report."""
+"""Endings that a judge may report; any other word makes the report malformed."""
 
 
 def _follow(
@@ -124,7 +143,8 @@ def _follow(
     program, judge = children
     monitor, report, inbox = Monitor(zygote, job.limits), Report(job), Inbox(control.fileno(), REPORT_BYTES)
     monitor.await_ready(Inbox(solution.fileno()))
-    monitor.await_ready(inbox)  # its start is not the program's time
+    # The start of the judge does not count as time of the program.
+    monitor.await_ready(inbox)
     monitor.start(job.limits.wall_seconds)
     monitor.add(inbox.descriptor)
     report.read(inbox)
@@ -134,7 +154,8 @@ def _follow(
             if inbox.descriptor in monitor.wait():
                 inbox.read()
                 report.read(inbox)
-        cut = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")  # by what the program sent
+        # Data that the program sent brought the judge down.
+        cut = TestResult(ending=Ending.PROTOCOL, detail="the judge was lost")
     except LimitError as over:
         cut = over.result
     else:

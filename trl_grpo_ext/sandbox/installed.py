@@ -1,6 +1,7 @@
-"""Installed packages, found as the trainer's own `import` finds them, without importing one.
+"""Find installed packages as the trainer's `import` would, without importing any.
 
-A package is known by its import name, `dateutil`; a distribution is what pip installs, `python-dateutil`.
+A package is known by its import name, such as `dateutil`; a distribution is a unit that pip installs, such as
+`python-dateutil`.
 """
 
 from __future__ import annotations
@@ -20,23 +21,26 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 _METADATA = (".dist-info", ".egg-info")
-_LIBRARIES = ".libs"  # where auditwheel puts the shared libraries of a wheel, beside its packages
-_NAME = re.compile(r"\w+")  # compiled packages may bring a module whose name begins with a digit
+# auditwheel puts the shared libraries of a wheel into a folder with this ending, beside the packages.
+_LIBRARIES = ".libs"
+# A digit may come first: some compiled packages bring a module with such a name.
+_NAME = re.compile(r"\w+")
 _SITE = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder or a file that programs may be shown, and the name that Python looks for: `six.py`, `numpy.libs`."""
+    """A folder or file to show to programs, with the name that Python looks for: `six.py`, `numpy.libs`."""
 
     name: str
     path: Path
 
 
 def find(name: str) -> tuple[Place, ...]:
-    """Return the places of a package: its folder, its only file, or the portions of a namespace; none if not installed.
+    """Return the places of a package: its folder, its single file, or all portions of a namespace package.
 
-    Python's own modules are not packages. A folder without an `__init__.py` is one only if a distribution says so.
+    The result is empty if the package is not installed. Modules of Python itself do not count as packages. A folder
+    without an `__init__.py` counts only if a distribution lists it.
     """
     spec = _spec(name)
     if spec is None:
@@ -52,26 +56,34 @@ def find(name: str) -> tuple[Place, ...]:
 
 
 def is_installed(name: str) -> bool:
-    """Return whether a package is installed. Modules of the folder that the trainer was started in are not."""
+    """Return whether a package is installed.
+
+    Modules beside the user's script or in the working directory do not count.
+    """
     return any(place.path.parent not in _folders_of_the_run() for place in find(name))
 
 
 def names() -> list[str]:
-    """Return the import names of all distributions."""
+    """Return the import names of all installed distributions, sorted."""
     return sorted(_by_import_name(tuple(sys.path)))
 
 
 def distributions_of(name: str) -> tuple[Distribution, ...]:
-    """Return the distributions that a package comes from: several of a namespace, none if it is only a folder."""
+    """Return the distributions that provide a package.
+
+    A namespace package may have several; a folder on the path that no distribution lists has none.
+    """
     own = named(name)
+    # The usual case. Reading the metadata of all distributions takes a tenth of a second.
     if own is not None and name in import_names(own):
-        return (own,)  # as nearly always; to read all of them takes a tenth of a second
+        return (own,)
     found = _by_import_name(tuple(sys.path)).get(name)
-    return tuple(found or ([own] if own else []))  # an editable install may not say which packages it has
+    # An editable install may not list its packages.
+    return tuple(found or ([own] if own else []))
 
 
 def named(name: str) -> Distribution | None:
-    """Return the distribution of that name, None if it is not installed."""
+    """Return a distribution by its name; None if not installed."""
     try:
         return distribution(name)
     except (PackageNotFoundError, ValueError):
@@ -79,7 +91,7 @@ def named(name: str) -> Distribution | None:
 
 
 def required(found: Iterable[Distribution]) -> dict[str, Distribution]:
-    """Return these distributions and those that they require, by name, as far as they are installed."""
+    """Return distributions and all their installed requirements, direct and indirect, by plain name."""
     reached: dict[str, Distribution] = {}
     seen: set[tuple[str, str]] = set()
     waiting = [(each, "") for each in found]
@@ -98,31 +110,33 @@ def required(found: Iterable[Distribution]) -> dict[str, Distribution]:
 
 
 def plain_name(name: str) -> str:
-    """Return the one spelling of a distribution's name, with underscores: `Scikit-Learn` is `scikit_learn`."""
+    """Return the canonical spelling of a distribution name: `Scikit-Learn` becomes `scikit_learn`."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def _requirements(one: Distribution, extra: str) -> Iterator[Requirement]:
     if not one.requires:
         return
-    # Here, since walls are tried out by users who may read nothing that is installed; and it is slow to import.
+    # Imported late: it is slow, and processes that test walls run as users who cannot read installed packages.
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in one.requires:
         try:
             requirement = Requirement(text)
-        except InvalidRequirement:  # of old packages
+        except InvalidRequirement:
+            # Old packages may state malformed requirements.
             continue
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
             yield requirement
 
 
 def beside(found: Distribution) -> Iterator[Place]:
-    """Yield the shared libraries and the metadata of a distribution."""
+    """Yield folders of shared libraries and the metadata folder of a distribution."""
     for path in Path(str(found.locate_file(""))).glob(f"*{_LIBRARIES}"):
         if plain_name(path.stem) == plain_name(found.name):
             yield Place(path.name, path.resolve())
-    metadata = getattr(found, "_path", None)  # importlib.metadata says it nowhere else
+    # importlib.metadata has no public name for this path.
+    metadata = getattr(found, "_path", None)
     if isinstance(metadata, Path) and metadata.suffix in _METADATA and metadata.is_dir():
         yield Place(metadata.name, metadata.resolve())
 
@@ -133,7 +147,8 @@ def import_names(found: Distribution) -> list[str]:
     if declared:
         return declared
     tops = set[str | None]()
-    for line in (found.read_text("RECORD") or "").splitlines():  # by hand: `files` makes an object of each, slowly
+    # RECORD is parsed by hand: `files` creates an object per line, which is slow.
+    for line in (found.read_text("RECORD") or "").splitlines():
         top, is_below, _ = line.strip('"').partition("/")
         tops.add(top if is_below else getmodulename(top.partition(",")[0]))
     return sorted(name for name in tops if name and _NAME.fullmatch(name) and not name.startswith("__"))
@@ -141,7 +156,13 @@ def import_names(found: Distribution) -> list[str]:
 
 @lru_cache(maxsize=4)
 def _by_import_name(_path: tuple[str, ...]) -> Mapping[str, Sequence[Distribution]]:
-    """The distributions of each import name on this path. Of two of one name, the first counts, as for `import`."""
+    """Map each import name to its distributions.
+
+    Of several distributions with the same name, the first on the path counts, as for `import`.
+
+    Args:
+        _path: `sys.path`; a changed path makes a new cache entry.
+    """
     first: dict[str, Distribution] = {}
     for each in distributions():
         if each.metadata["Name"]:
@@ -154,11 +175,15 @@ def _by_import_name(_path: tuple[str, ...]) -> Mapping[str, Sequence[Distributio
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """How this process would load a module. `importlib.util.find_spec` believes whatever stands in `sys.modules`."""
+    """Find the import spec of a top-level module; None for Python's own modules.
+
+    `importlib.util.find_spec` would trust entries of `sys.modules`, which may be stale or fake.
+    """
     if not _NAME.fullmatch(name) or name in sys.stdlib_module_names:
         return None
     for finder in sys.meta_path:
-        look = getattr(finder, "find_spec", None)  # an editable install may bring a finder of its own
+        # An editable install may bring a finder without `find_spec`.
+        look = getattr(finder, "find_spec", None)
         spec: ModuleSpec | None = look(name, None) if look else None
         if spec is not None:
             return spec
@@ -166,9 +191,10 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 def _is_of_a_project(path: Path) -> bool:
-    """Whether a folder is more than a package: a repository, the working directory, or a folder that packages lie in.
+    """Return whether a path is part of a project rather than a plain package.
 
-    This package itself is none either, nor what it links to.
+    Projects are this package itself and its symbolic links, folders on `sys.path`, parents of the working directory,
+    and git repositories.
     """
     if any(path.is_relative_to(own) or own.is_relative_to(path) for own in _own_folders()):
         return True
@@ -183,7 +209,7 @@ def _own_folders() -> tuple[Path, ...]:
 
 
 def _folders_of_the_run() -> set[Path]:
-    """The folders that modules of the user's project lie in: the working directory and that of the script."""
+    """Return folders that hold modules of the user's project: the working directory and the script's folder."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     folders = [Path.cwd(), *([Path(script).parent] if script else [])]
     return {each.resolve() for each in folders if each.name not in _SITE}

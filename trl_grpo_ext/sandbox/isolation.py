@@ -1,4 +1,4 @@
-"""Levels of isolation: which walls stand between a program under test and the machine."""
+"""Levels of isolation: walls between a program under test and the machine."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from enum import StrEnum
 
 
 class Isolation(StrEnum):
-    """From none to the most that one kernel can give, by the name in verdicts and logs; see docs/sandbox.md."""
+    """Isolation levels, from none to all walls of a kernel, named as in verdicts and logs; see docs/sandbox.md."""
 
     NONE = "none"
-    """Limits of time and memory only: no sandbox."""
+    """Time and memory limits only: not a sandbox."""
     LANDLOCK = "landlock+seccomp"
-    """No other files, no network, no new processes."""
+    """No access to other files, no network, no new processes."""
     NAMESPACES = "namespaces+seccomp"
-    """A file system, a process tree and a network of its own."""
+    """A private file system, process tree and network."""
     FULL = "namespaces+landlock+seccomp"
 
     @property
     def namespaces(self) -> bool:
-        """Whether a program has a file system, a process tree and a network of its own."""
+        """Whether programs get a private file system, process tree and network."""
         return "namespaces" in self
 
     @property
     def landlock(self) -> bool:
-        """Whether Landlock says which files it may open."""
+        """Whether Landlock restricts the files that programs can open."""
         return "landlock" in self
 
 
 class IsolationError(ValueError):
-    """This machine does not have the walls that were asked for."""
+    """The machine lacks a wall that the caller requested."""

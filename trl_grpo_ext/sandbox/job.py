@@ -1,4 +1,4 @@
-"""A job for the sandbox: a program, its tests and its limits. And the result of a job."""
+"""Jobs of the sandbox (program, tests, limits) and their results."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from trl_grpo_ext.support.text import encodable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one run of a program may use, finite numbers above 0; beyond it the run ends, and the verdict says so.
+    """Resource limits of a run, each a finite number above 0; a run that exceeds a limit ends with a matching verdict.
 
     Attributes:
         wall_seconds: Wall time for a whole suite of tests, from the moment the program may run.
-        cpu_seconds: CPU time of each of its processes.
-        memory_mb: Memory of each process, and of all of them together, in MiB.
-        processes: Processes and threads at a time.
-        output_kb: What one run may print, in KiB.
-        disk_mb: What it may keep in its private temporary folder, in MiB; without namespaces it has none.
+        cpu_seconds: CPU time of each process of the run.
+        memory_mb: Memory in MiB, for each process and for all processes together.
+        processes: Processes and threads at the same time.
+        output_kb: Printed output of a run in KiB.
+        disk_mb: Files in the private temporary folder in MiB; without namespaces, programs have no such folder.
+
+    Raises:
+        ValueError: for a limit that is not a finite number above 0, or a fraction where a whole number is required.
     """
 
     wall_seconds: float = 5.0
@@ -45,15 +48,16 @@ class CallSuite:
     """Tests that call the solution: Python code that a judge runs outside the solution's process.
 
     Attributes:
-        setup: Code to run first, once, such as imports, helpers and the functions that `tests` call. Trusted.
-        tests: One snippet of code a test, run in the namespace that `setup` leaves. A test that raises has failed.
-        names: What `setup` and `tests` take from the solution. They are bound to stand-ins that call it.
-        imports: Packages that the setup and the tests import whatever the program does. If one is not there, the tests
-            are at fault.
-        shares_files: Whether the tests use files, as `tempfile` and `tmp_path` do: they and the program then write to
-            one folder, which is gone after the run.
-        code: The setup and the tests compiled by this Python, by `inside.compiled.pack`; nothing to have each judge
-            compile them. It never leaves this machine, and none is taken from another.
+        setup: Code that runs first, once: imports, helpers, functions that `tests` call. Trusted.
+        tests: Code snippets, one per test, each run in the namespace that `setup` leaves. A test that raises has
+            failed.
+        names: Global names of the solution that `setup` and `tests` use. Each is bound to a stand-in that calls the
+            solution.
+        imports: Packages that the tests import whatever the program does. A missing package is a fault of the tests.
+        shares_files: Whether tests use files, as `tempfile` and `tmp_path` do: tests and program then write to a shared
+            folder, which is deleted after the run.
+        code: Setup and tests compiled by this Python with `inside.compiled.pack`; empty if each judge is to compile
+            them. `Job.to_record` leaves it out, so it does not reach other machines.
     """
 
     tests: tuple[str, ...]
@@ -66,7 +70,7 @@ class CallSuite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioCase:
-    """What a whole program reads from standard input, and what it must print."""
+    """Standard input for a whole program, and the output required."""
 
     stdin: str
     stdout: str
@@ -74,7 +78,7 @@ class StdioCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioSuite:
-    """Tests that run the solution as a program, once a case, and compare what it prints."""
+    """Tests that run the solution as a program, once per case, and compare its printed output."""
 
     tests: tuple[StdioCase, ...]
 
@@ -83,41 +87,44 @@ Suite = CallSuite | StdioSuite
 
 
 class Ending(StrEnum):
-    """How a test, or a whole run, ended. All but the last two are the program's doing."""
+    """A test's or run's ending; programs are responsible for all endings except the last two."""
 
     PASSED = "passed"
     FAILED = "failed"
-    """The program ran, and what it returned or printed is wrong."""
+    """The program ran, but returned or printed a wrong value."""
     ERROR = "error"
-    """It raised an exception or ended early."""
+    """The program raised an exception or ended early."""
     COMPILE_ERROR = "compile_error"
     TIMEOUT = "timeout"
     MEMORY = "memory"
     OUTPUT_LIMIT = "output_limit"
     PROTOCOL = "protocol"
-    """It spoke out of turn on the channel that its answers travel by."""
+    """The program sent an unexpected message on the channel that carries its answers."""
     REFUSED = "refused"
-    """The test would have run text of the program outside the program's process, as `eval` and `pickle.loads` do."""
+    """The test would have run text of the program in the judge's process, as `eval` and `pickle.loads` do."""
     KILLED = "killed"
-    """A signal ended it, such as a segmentation fault or its own kill."""
+    """A signal ended the program, such as a segmentation fault or its own kill."""
     NOT_RUN = "not_run"
-    """An earlier test failed and the run stopped there, or the program had ended."""
+    """An earlier test failed and the run stopped, or the program had already ended."""
     BAD_TESTS = "bad_tests"
-    """The tests themselves do not run: the data's fault."""
+    """The tests themselves do not run: a fault of the data."""
     NO_VERDICT = "no_verdict"
-    """The sandbox failed before the program could begin: the grader's fault."""
+    """The sandbox failed: a fault of the grader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """How one test ended, and a line that says why, in characters that any file and console takes.
+    """A test's ending and an explanation in a single line.
+
+    The line holds only characters that any file and console can encode.
 
     Examples:
         >>> TestResult(ending=Ending.ERROR, detail="SystemExit: \\ud800").detail
         'SystemExit: \\\\ud800'
     """
 
-    __test__ = False  # tells pytest that this is not a test
+    # Keep pytest from collecting this class as a test.
+    __test__ = False
 
     ending: Ending
     detail: str = ""
@@ -128,10 +135,10 @@ class TestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A program as the model wrote it, its tests and limits, and whether to stop at the first test that fails.
+    """A program as the model wrote it, plus tests, limits and whether a failed test stops the run.
 
-    `imports` are packages, by import name, that the row itself imports. The program is shown those that are installed;
-    no name may come from the program.
+    `imports` lists packages, by import name, that the dataset row itself imports; the program is shown the installed
+    ones. No name in it may come from the program.
     """
 
     program: str
@@ -141,14 +148,15 @@ class Job:
     imports: tuple[str, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values, the inverse of `from_record`."""
+        """Return a dict of plain JSON values, from which `from_record` rebuilds the job without `suite.code`."""
         record = asdict(self)
-        record["suite"].pop("code", None)  # which is for this machine only
+        # Compiled code is valid on this machine only.
+        record["suite"].pop("code", None)
         return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Job:
-        """The job that `to_record` was called on."""
+        """Rebuild a job from a dict made by `to_record`."""
         found, tests = record["suite"], record["suite"]["tests"]
         if "names" in found:
             listed = {name: tuple(found[name]) for name in ("tests", "names", "imports")}
@@ -161,14 +169,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What came of a job.
+    """A job's result: ending, test results, isolation level and wall time.
 
     Attributes:
-        ending: PASSED if every test passed, else how the first one that did not pass ended; BAD_TESTS or
-            NO_VERDICT if there is nothing to say of the program.
-        tests: One result a test, in order; empty for BAD_TESTS and NO_VERDICT.
-        detail: A line that says why, such as the assertion that failed.
-        level: The isolation that the program ran under, such as `"namespaces+landlock+seccomp"`.
+        ending: PASSED if every test passed, otherwise the ending of the first test that did not pass; BAD_TESTS or
+            NO_VERDICT if the program was not judged.
+        tests: Test results in order; empty for BAD_TESTS and NO_VERDICT.
+        detail: A line that explains the ending, such as the failed assertion.
+        level: Isolation level of the run, such as `"namespaces+landlock+seccomp"`.
         seconds: Wall time from the start of the run.
     """
 
@@ -180,33 +188,36 @@ class RunResult:
 
     @property
     def failure(self) -> str:
-        """The reason code where the grader has failed: NO_VERDICT."""
+        """Reason code of a verdict whose ending is NO_VERDICT: budget spent or sandbox failed."""
         return BUDGET_SPENT if self.detail == BUDGET_SPENT else "sandbox_failed"
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values, the inverse of `from_record`."""
+        """Return a dict of plain JSON values, from which `from_record` rebuilds the result."""
         return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunResult:
-        """The outcome that `to_record` was called on."""
+        """Rebuild a result from a dict made by `to_record`."""
         tests = tuple(TestResult(ending=Ending(each["ending"]), detail=each["detail"]) for each in record["tests"])
         return cls(**{**record, "ending": Ending(record["ending"]), "tests": tests})
 
 
 def run_result_of(tests: tuple[TestResult, ...]) -> RunResult:
-    """The outcome of a run with these results: as the first that did not pass."""
+    """Build a run result from test results; ending and detail come from the first test that did not pass."""
     first = next((test for test in tests if test.ending is not Ending.PASSED), TestResult(ending=Ending.PASSED))
     return RunResult(ending=first.ending, tests=tests, detail=first.detail)
 
 
 def run_each_once(jobs: Sequence[Job], run: Callable[[list[Job]], Iterable[RunResult | None]]) -> list[RunResult]:
-    """The results of these jobs, in order, of which `run` runs identical ones once; None is one without budget left."""
+    """Run identical jobs only once and return a result for each job, in order.
+
+    If `run` returns None for a job, no budget was left for it, and its result is NO_VERDICT.
+    """
     distinct = list(dict.fromkeys(jobs))
     results = dict(zip(distinct, run(distinct), strict=True))
     return [results[job] or no_verdict(BUDGET_SPENT) for job in jobs]
 
 
 def no_verdict(detail: str) -> RunResult:
-    """The outcome of a job that the grader has failed."""
+    """Build the result of a job that the grader failed to judge."""
     return RunResult(ending=Ending.NO_VERDICT, detail=detail)

@@ -1,4 +1,4 @@
-"""A sandbox on this machine: zygotes, one a core, that run jobs side by side."""
+"""A sandbox on this machine: zygotes, by default one per core, that run jobs in parallel."""
 
 from __future__ import annotations
 
@@ -19,22 +19,27 @@ from trl_grpo_ext.workers.processes import ClosedError, Lender, spread
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS = 3  # how often a job is tried when the sandbox fails it
-# Those that show what no job needs at the moment. One takes 10 MiB, and a fifth of a second to start.
+# A job is tried this often if the sandbox fails.
+ATTEMPTS = 3
+# Idle zygotes kept beside `size`, for later jobs that need their packages. Each takes 10 MiB, and a fifth of a second
+# to start.
 SPARE_ZYGOTES = 8
 
 
 class LocalSandbox:
-    """Runs programs on this machine, up to `size` at a time. Safe to call from several threads.
+    """A local sandbox that runs up to `size` programs concurrently; several threads may use it.
 
-    Processes start when they are first needed, belong to the process that made them, and end with it.
+    Processes start on first use, belong to the process that created the sandbox, and end with it.
 
     Args:
-        size: Zygotes; each runs one job at a time.
-        isolation: The walls to put up; the strongest that hold here by default.
-        packages: Packages that programs may import besides Python's own library, numpy, and the packages that the
-            tests of a job import: by import name, or folders that packages lie in.
-        allow_unsafe: Whether to run programs without walls where no walls hold.
+        size: Number of zygotes; each runs one job at a time.
+        isolation: Walls to put up; by default the strongest that hold on this machine.
+        packages: Import names, or folders with packages, that programs may import. Python's own library, numpy and the
+            packages that a job's tests import are always available.
+        allow_unsafe: Whether to run programs without walls on a machine where no walls hold.
+
+    Raises:
+        ValueError: if `size` is below 1.
 
     Examples:
         >>> from trl_grpo_ext.sandbox.job import CallSuite
@@ -64,7 +69,11 @@ class LocalSandbox:
 
     @functools.cached_property
     def isolation(self) -> Isolation:
-        """The walls that programs run behind, found by trying attacks; raises IsolationError if none hold."""
+        """Walls around programs, found by trying attacks.
+
+        Raises:
+            IsolationError: if no walls hold and `allow_unsafe` is False.
+        """
         try:
             return best_isolation()
         except IsolationError as error:
@@ -76,14 +85,23 @@ class LocalSandbox:
             return Isolation.NONE
 
     def check(self) -> str:
-        """The walls that programs run behind, by name; raises IsolationError or LostError if they cannot be run."""
+        """Start a zygote and return the name of its isolation level.
+
+        Raises:
+            IsolationError: if a wall is missing.
+            LostError: if the zygote could not start.
+        """
         with self._zygotes.lend(shown(self._packages)):
             return self.isolation.value
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
-        """Run every job; identical ones once. In order; never raises for what a program does."""
+        """Run jobs, identical jobs only once, and return their results in order.
+
+        Nothing that a program does raises an exception here.
+        """
         level = self.isolation.value
-        zygotes = self._zygotes  # if the sandbox is closed meanwhile, these jobs start no others
+        # If another thread closes the sandbox meanwhile, these jobs must not start new zygotes.
+        zygotes = self._zygotes
 
         def run_one(job: Job) -> RunResult:
             return _run(zygotes, job, shown(self._packages, job.imports))
@@ -94,12 +112,12 @@ class LocalSandbox:
         return [replace(result, level=level) for result in run_each_once(jobs, run)]
 
     def close(self) -> None:
-        """End all processes. Jobs that are under way, or have not begun, get no verdict."""
+        """End all processes. Jobs that run or wait get NO_VERDICT."""
         zygotes, self._zygotes = self._zygotes, self._lender()
         zygotes.close()
 
     def abandon(self) -> None:
-        """Let go of processes that belong to the process this one was forked from."""
+        """Drop, in a forked child, the processes of the parent process."""
         self._zygotes.abandon()
 
     def _lender(self) -> Lender[Zygote]:
@@ -116,7 +134,7 @@ def _run_on(zygote: Zygote, job: Job) -> RunResult:
 
 
 def _run(zygotes: Lender[Zygote], job: Job, wanted: Shown) -> RunResult:
-    """Run a job on a zygote that shows what is wanted, or on another one if the sandbox fails."""
+    """Run a job on a zygote that shows the wanted packages; retry on another zygote if the sandbox fails."""
     failure = ""
     for _ in range(ATTEMPTS):
         try:

@@ -1,4 +1,4 @@
-"""Waiting for the output and the end of a run's processes, within limits of time and memory."""
+"""Wait for output and exit of a run's processes, with time and memory limits."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ from trl_grpo_ext.sandbox.job import Ending, Limits, TestResult
 from trl_grpo_ext.sandbox.zygote import Exit, LostError, Zygote
 from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError, Inbox
 
-READY_SECONDS = 30.0  # from the order to fork until the walls are up, on a machine that is very busy
-STATUS_SECONDS = 1.0  # to learn how a program ended that has ended
-TICK_SECONDS = 0.05  # how often a run that takes long is looked at
-_USUAL_DESCRIPTORS = 16  # of a process; those beyond count as full sockets
-_MEMORY_SLACK = 64 << 20  # the pages of the zygote and the judge
-_SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
+# Time from the fork order until all walls are up, on a very busy machine.
+READY_SECONDS = 30.0
+# Time to wait for the exit status of a program that has ended.
+STATUS_SECONDS = 1.0
+# Interval between memory checks of a running program.
+TICK_SECONDS = 0.05
+# A process may have this many descriptors; each further descriptor counts as a full socket.
+_USUAL_DESCRIPTORS = 16
+# Pages of zygote and judge, which do not count as memory of the program.
+_MEMORY_SLACK = 64 << 20
+# Most real-time signals have no name.
+_SIGNALS = {each.value: each.name for each in signal.Signals}
 
 
 class LimitError(Exception):
-    """The program has used up what it may use: `result` is that of the test during which that happened."""
+    """A program exceeded a limit; `result` belongs to the test that was running."""
 
     def __init__(self, result: TestResult) -> None:
         super().__init__(result)
@@ -37,7 +43,7 @@ class LimitError(Exception):
 
 
 class Monitor:
-    """Waits for descriptors of a run, and notices when its time is up or it takes too much memory."""
+    """A poller for the descriptors of a run that raises LimitError for exceeded time or memory."""
 
     def __init__(self, zygote: Zygote, limits: Limits) -> None:
         self._zygote = zygote
@@ -46,7 +52,8 @@ class Monitor:
         self._poller = select.poll()
         self._poller.register(zygote.socket, select.POLLIN)
         self._at = time.monotonic() + READY_SECONDS
-        self._look_at = math.inf  # when to look at the memory next
+        # Time of the next memory check; none until the program may run.
+        self._look_at = math.inf
 
     def add(self, descriptor: int, event: int = select.POLLIN) -> None:
         self._poller.register(descriptor, event)
@@ -55,9 +62,11 @@ class Monitor:
         self._poller.unregister(descriptor)
 
     def await_ready(self, inbox: Inbox) -> None:
-        """Wait for the first frame of a child, the last thing that it says before a program may run.
+        """Wait for a child's first frame, sent before any code of the program runs.
 
-        Raises IsolationError if it says that it could not be jailed, and LostError if it says nothing.
+        Raises:
+            IsolationError: if the child reports that a wall could not be put up.
+            LostError: if the child ends or stays silent.
         """
         self.add(inbox.descriptor)
         frame = inbox.next()
@@ -76,26 +85,29 @@ class Monitor:
             raise IsolationError(str(frame.get("failed")))
 
     def start(self, seconds: float) -> None:
-        """The program may run from now on, for so long."""
+        """Start the program's clock: from now on, the program may run for `seconds`."""
         self._at = time.monotonic() + seconds
         self._look_at = time.monotonic() + TICK_SECONDS
 
     def wait(self) -> set[int]:
-        """The descriptors on which something can be done; what the zygote says is taken in.
+        """Wait until a descriptor is ready, handle messages of the zygote, and return all ready descriptors.
 
-        Raises LimitError when the time is up, or too much memory is in use.
+        The result may be empty after a message of the zygote.
+
+        Raises:
+            LimitError: if time is up, or the program uses too much memory.
         """
         while True:
             now = time.monotonic()
             left = self._at - now
             if left <= 0:
                 raise LimitError(_over_time(self._limits))
-            # By the clock, not when nothing is to be done: a program could see to it that there always is.
+            # Check memory by the clock, not in idle moments: a program could prevent idle moments.
             if now >= self._look_at:
                 began = time.thread_time()
                 if _use_more_than(self._memory, _below(self._zygote)):
                     raise LimitError(_over_memory(self._limits))
-                # A program can make a look costly. Only CPU time counts: on a busy machine a look may wait.
+                # A program can make a check costly. Only CPU time counts: on a busy machine a check may wait.
                 self._look_at = time.monotonic() + max(TICK_SECONDS, 3 * (time.thread_time() - began))
             found = {descriptor for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))}
             if self._zygote.socket.fileno() in found:
@@ -107,13 +119,16 @@ class Monitor:
 
 
 def tell(receiver: socket.socket, message: dict[str, Any]) -> None:
-    """Send a frame to a child that will read it, or that is gone, which shows elsewhere."""
+    """Send a frame to a child, ignoring errors.
+
+    A child that is gone is noticed elsewhere, by its exit.
+    """
     with contextlib.suppress(OSError, DeadlineError):
         Channel(receiver.fileno()).send(message, Deadline(READY_SECONDS))
 
 
 def await_exit(zygote: Zygote, number: int) -> Exit | None:
-    """How a child ended that is about to end; None if it has not, after all."""
+    """Wait up to `STATUS_SECONDS` for a child's exit; return None if the child still runs."""
     deadline = time.monotonic() + STATUS_SECONDS
     while number not in zygote.exits and time.monotonic() < deadline:
         zygote.collect(0.01)
@@ -121,19 +136,24 @@ def await_exit(zygote: Zygote, number: int) -> Exit | None:
 
 
 def check_killed(left: Exit | None, limits: Limits) -> None:
-    """See whether a process was killed from outside, for one that cannot kill itself and that its program cannot kill.
+    """Raise LostError if something outside the sandbox killed a process.
 
-    That is every judge, and a program that is the first process of a process tree. The kernel kills these too, but only
-    for the memory or the processor time that they have used. Raises LostError if so.
+    Call it only for processes that neither kill themselves nor can be killed by the program: judges, and programs that
+    are process 1 of a process tree. The kernel kills such a process only for its use of memory or CPU time, so a
+    SIGKILL below half of both limits came from outside.
+
+    Raises:
+        LostError: if the process was killed from outside.
     """
     if left is None or os.waitstatus_to_exitcode(left.status) != -signal.SIGKILL:
         return
-    if left.cpu_seconds < limits.cpu_seconds / 2 and left.memory_kb < limits.memory_mb << 9:  # half of each
+    # The shift by 9 instead of 10 gives half of the memory limit in KiB.
+    if left.cpu_seconds < limits.cpu_seconds / 2 and left.memory_kb < limits.memory_mb << 9:
         raise LostError("a process was killed from outside")
 
 
 def read_exit(left: Exit, limits: Limits) -> TestResult:
-    """What the end of a process says of its program; for one that ended before it had answered."""
+    """Turn the exit of a program that gave no answer into a test result."""
     code = os.waitstatus_to_exitcode(left.status)
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and left.cpu_seconds >= 0.9 * limits.cpu_seconds):
         return TestResult(ending=Ending.TIMEOUT, detail=f"over {limits.cpu_seconds:g} s of processor time")
@@ -148,23 +168,24 @@ def read_exit(left: Exit, limits: Limits) -> TestResult:
 
 
 def _over_time(limits: Limits) -> TestResult:
-    """The result of a test during which the time was up."""
+    """Build the test result for exceeded wall time."""
     return TestResult(ending=Ending.TIMEOUT, detail=f"over {limits.wall_seconds:g} s")
 
 
 def _over_memory(limits: Limits) -> TestResult:
-    """The result of a test that needed too much memory."""
+    """Build the test result for exceeded memory."""
     return TestResult(ending=Ending.MEMORY, detail=f"over {limits.memory_mb} MiB")
 
 
 def _below(zygote: Zygote) -> list[int]:
-    """The processes that run under a zygote."""
+    """List process numbers below a zygote, without the zygote itself."""
     found, waiting = [], _children(zygote.pid)
     while waiting:
         current = waiting.pop()
         waiting += _children(current)
         found.append(current)
-    return found[1:] if zygote.namespaces else found  # the only child of a keeper is its zygote
+    # With namespaces, the process that the trainer started is a keeper, and its only child is the zygote.
+    return found[1:] if zygote.namespaces else found
 
 
 def _children(pid: int) -> list[int]:
@@ -176,14 +197,17 @@ def _children(pid: int) -> list[int]:
 
 
 def _use_more_than(limit: int, pids: list[int]) -> bool:
-    """Whether processes use more memory than this together; what they share counts once."""
+    """Return whether processes together use more memory than a limit in bytes; shared pages count once."""
     tasks = [task for pid in pids for task in _live_task(pid)]
-    # What each has by itself is quickly read, and is enough to know of most programs that they do not.
+    # The upper bounds are quick to read, and show for most programs that memory is within the limit.
     return sum(most for _, most in tasks) > limit and sum(_proportional_bytes(*task) for task in tasks) > limit
 
 
 def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
-    """A thread of a process that has not ended, as the first may have; and at most how many bytes the process uses."""
+    """Yield a live thread of a process and an upper bound of the process's memory in bytes.
+
+    The first thread may have ended while others run. Nothing is yielded for a process that has ended.
+    """
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             if found := _sum_of_lines(_read(f"{task}/status"), ("VmRSS:", "VmSwap:", "VmPTE:")):
@@ -193,13 +217,18 @@ def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
 
 
 def _proportional_bytes(task: Path, most: int) -> int:
-    """What a process uses, and of what it shares its part only; `most` counts all that it shares."""
+    """Return memory of a process in bytes, where each shared page counts by its share.
+
+    Args:
+        task: The folder of a thread in /proc.
+        most: Upper bound of the memory, in which shared pages count in full.
+    """
     text = _read(f"{task}/smaps_rollup")
     return most - _sum_of_lines(text, ("Rss:", "Swap:")) + _sum_of_lines(text, ("Pss:", "SwapPss:"))
 
 
 def _sum_of_lines(text: str, names: tuple[str, ...]) -> int:
-    """Bytes in the lines that begin so, of a file that the kernel writes."""
+    """Add up the kB figures of lines that begin with a name in `names`, and return bytes."""
     return sum(1024 * int(line.split()[1]) for line in text.splitlines() if line.startswith(names))
 
 
@@ -213,5 +242,5 @@ def _read(path: str) -> str:
 
 @functools.cache
 def _socket_bytes() -> int:
-    """The most that one socket holds for whoever reads it."""
+    """Return how many bytes an unread socket may hold."""
     return int(_read("/proc/sys/net/core/wmem_default") or 1 << 18)

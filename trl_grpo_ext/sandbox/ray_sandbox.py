@@ -1,4 +1,4 @@
-"""A sandbox on the nodes of a Ray cluster: each has its own, behind the walls that hold there."""
+"""A sandbox on a Ray cluster: each node runs a local sandbox behind the walls that hold there."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from trl_grpo_ext.workers.ray_cluster import KEY, Record, ray_cluster
 
 
 class RaySandbox:
-    """Runs programs on the cluster. A program's time is counted on its node, whose walls its verdict names.
+    """A sandbox that runs programs on a Ray cluster.
+
+    A program's time is measured on its node, and its verdict names the isolation level of that node.
 
     Args:
-        settings: Of the sandbox on each node, as `LocalSandbox` has them: `packages` and `allow_unsafe`, and `workers`,
-            by default one for each core of the node.
+        **settings: Settings of the sandbox on each node, as for `LocalSandbox`: `packages`, `allow_unsafe`, and
+            `workers`, by default one per core of the node.
     """
 
     def __init__(self, **settings: Any) -> None:
         self._settings = settings
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
-        """Run every job; identical ones once. In order; never raises for what a program, or a node, does."""
+        """Run jobs, identical jobs only once, and return their results in order.
+
+        Nothing that a program or a node does raises an exception here; jobs on a lost node get NO_VERDICT.
+        """
 
         def run_there(distinct: list[Job]) -> Iterator[RunResult]:
             items = [job.to_record() for job in distinct]
@@ -36,7 +41,7 @@ class RaySandbox:
         return run_each_once(jobs, run_there)
 
     def check(self) -> str:
-        """What programs are run behind.
+        """Check every node and return the names of their isolation levels, joined by commas.
 
         Raises:
             IsolationError: if a node has no walls, or no node answers.
@@ -51,20 +56,20 @@ class RaySandbox:
         return ", ".join(sorted({reply["answers"][0]["level"] for reply in found.values()}))
 
     def close(self) -> None:
-        """End the sandboxes; programs that are under way get no verdict."""
+        """Close the connection to the cluster; running programs get NO_VERDICT."""
         close_one(KEY)
 
     def abandon(self) -> None:
-        """Nothing: it holds no process."""
+        """Do nothing: this sandbox holds no process."""
 
 
 def run_here(items: Sequence[Record], settings: Record, cores: int) -> list[Record]:
-    """Run jobs that have come from another machine, in the sandbox of this one."""
+    """Run jobs that came from another machine in this machine's sandbox."""
     return [outcome.to_record() for outcome in _here(settings, cores).run([Job.from_record(item) for item in items])]
 
 
 def check_here(_items: Sequence[Record], settings: Record, cores: int) -> list[Record]:
-    """What programs are run behind on this machine."""
+    """Return the isolation level of this machine's sandbox."""
     return [{"level": _here(settings, cores).check()}]
 
 

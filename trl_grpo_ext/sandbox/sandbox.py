@@ -1,4 +1,4 @@
-"""The protocol of a sandbox, and the sandboxes that a process shares."""
+"""Define the sandbox protocol and find a process's shared sandboxes by name."""
 
 from __future__ import annotations
 
@@ -12,28 +12,36 @@ from trl_grpo_ext.workers.processes import Shared, shared
 
 LOCAL = "local"
 GROUP = "trl_grpo_ext.sandboxes"
-"""The entry points by which other packages register sandboxes: callables that take the settings and return one."""
+"""Entry point group of other packages' sandboxes: callables that take the settings and return a sandbox."""
 
 
 @runtime_checkable
 class Sandbox(Shared, Protocol):
-    """Runs programs against tests, here or elsewhere. Threads may call it at the same time."""
+    """A runner of programs against tests, local or remote; several threads may use it concurrently."""
 
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
-        """One outcome a job, in order. Never raises for what a program does; its own failures are NO_VERDICT."""
+        """Run jobs and return a result for each, in order.
+
+        Nothing that a program does raises an exception; failures of the sandbox itself are NO_VERDICT.
+        """
 
     def check(self) -> str:
-        """What programs are run behind. Raises a ValueError that says what is missing if they cannot be run."""
+        """Check that programs can run and return the name of their isolation level.
+
+        Raises:
+            ValueError: if programs cannot run; the message says what is missing.
+        """
 
     def close(self) -> None:
-        """End all processes and connections that it has started. It may be used again."""
+        """End all processes and connections of this sandbox; a later `run` may start new ones."""
 
 
 def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False) -> Sandbox:
-    """The sandbox of this process with these settings, made when it is first asked for. A forked child makes its own.
+    """Return this process's sandbox for given settings, created on first use; a forked child creates its own.
 
-    It is on this machine, or on the nodes of a Ray cluster if `executor` says so. By default, it runs a program on each
-    core that this rank may use, or on each of the node. The other settings are those of `LocalSandbox`.
+    The sandbox runs on this machine, or on the nodes of a Ray cluster if the setting `executor` says so. By default it
+    runs as many programs at a time as this rank, or each node, has usable cores. The settings are those of
+    `LocalSandbox`.
     """
     from trl_grpo_ext.sandbox.local import LocalSandbox
     from trl_grpo_ext.sandbox.ray_sandbox import RaySandbox
@@ -54,7 +62,7 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
 def find_sandbox(
     name: str, *, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False
 ) -> Sandbox:
-    """Return the sandbox of this process by its name, with these settings. A forked child makes its own.
+    """Return this process's sandbox by name and settings; a forked child creates its own.
 
     Args:
         name: `local`, or an entry point of `GROUP`.
@@ -63,7 +71,7 @@ def find_sandbox(
         allow_unsafe: Whether to run programs where no walls hold.
 
     Raises:
-        ValueError: for an unknown name, for one that several packages register, or for an entry point that makes no
+        ValueError: for an unknown name, a name that several packages register, or an entry point that returns no
             sandbox.
     """
     if name == LOCAL:

@@ -1,4 +1,4 @@
-"""Running a `StdioSuite`: the program once a case, in a fresh jail; what it prints is compared out here."""
+"""Run a `StdioSuite`: the program once per case, each time in a fresh jail, with its output compared outside."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ from trl_grpo_ext.sandbox.printed import first_difference
 from trl_grpo_ext.sandbox.zygote import Exit, Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
-_ERROR_BYTES = 1 << 14  # of what a program prints to standard error
+# Limit of bytes kept from standard error.
+_ERROR_BYTES = 1 << 14
 _CHUNK = 1 << 16
-_READS, _PAUSE_SECONDS = 64, 0.005  # after so many reads, a pause before each: what is printed meanwhile comes in one
-Ends = tuple[FileIO, FileIO, FileIO]  # to write its standard input, and to read its output and its errors
-_HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)  # after these, every later case would end alike
+# After this many reads, a pause precedes each read, so that small writes of the program arrive together.
+_READS, _PAUSE_SECONDS = 64, 0.005
+# The trainer's ends of the program's standard input, standard output and standard error.
+Ends = tuple[FileIO, FileIO, FileIO]
+# After such an ending, every later case would end alike.
+_HOPELESS = (Ending.TIMEOUT, Ending.COMPILE_ERROR)
 
 
 def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
-    """Run the program on each case, one after another; the wall time is for all of them together.
+    """Run the program on each case in turn; all cases together share the limit of wall time.
 
     Raises:
         LostError, IsolationError: if the sandbox fails.
@@ -43,7 +47,7 @@ def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
 
 
 def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
-    """How one case ended, and the wall time that the program had."""
+    """Run a case; return its result and the program's wall time in seconds."""
     with _jailed(zygote, job.program, job.limits) as (program, monitor, ends):
         monitor.start(seconds)
         started = time.monotonic()
@@ -60,7 +64,11 @@ def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tupl
 
 @contextlib.contextmanager
 def _jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int, Monitor, Ends]]:
-    """A program in a fresh jail, which may be started: its number, its monitor, and the other ends of its streams."""
+    """Fork a child in a fresh jail, ready to start a program.
+
+    Yields:
+        The child's number, its monitor, and the trainer's ends of its standard streams.
+    """
     control, inner = socket.socketpair()
     with (
         control,
@@ -79,11 +87,12 @@ def _jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int,
 def _talk(
     zygote: Zygote, program: int, monitor: Monitor, case: StdioCase, ends: Ends, limits: Limits
 ) -> tuple[bytes, bytes]:
-    """Feed the program and read what it prints until it has ended; standard output and error."""
+    """Feed the program its input and collect its output until it ends; return standard output and standard error."""
     feed, out, err = ends
     unread = memoryview(case.stdin.encode("utf-8", "surrogatepass"))
     read = {out.fileno(): bytearray(), err.fileno(): bytearray()}
-    most = max(limits.output_kb << 10, 2 * len(case.stdout))  # what is expected may be printed at any rate
+    # The expected output may always be printed, even if it exceeds the limit.
+    most = max(limits.output_kb << 10, 2 * len(case.stdout))
     keep = {out.fileno(): most + 1, err.fileno(): _ERROR_BYTES}
     going = set(read)
     os.set_blocking(feed.fileno(), False)
@@ -115,7 +124,7 @@ def _talk(
 
 
 def _write(descriptor: int, unread: memoryview) -> memoryview:
-    """Write what fits. Nothing is left when all is written, or when the program has closed its input."""
+    """Write whatever fits and return the rest; closed input leaves an empty rest."""
     try:
         return unread[os.write(descriptor, unread[:_CHUNK]) :]
     except BlockingIOError:

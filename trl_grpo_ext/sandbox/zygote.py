@@ -1,4 +1,4 @@
-"""A zygote, seen from the trainer: it is started, given orders, and ended."""
+"""Start, order and end a zygote: the trainer's side."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from trl_grpo_ext.sandbox.packages import NOTHING, Shown
 from trl_grpo_ext.workers.frames import Deadline, DeadlineError
 from trl_grpo_ext.workers.processes import ChildProcess
 
-START_SECONDS = 60.0  # Python's start and a dozen imports, on a machine that is very busy
-END_SECONDS = 15.0  # to kill what a program has left
+# Time for Python's start and a dozen imports, on a very busy machine.
+START_SECONDS = 60.0
+# Time to kill the processes that a program has left.
+END_SECONDS = 15.0
 _MESSAGE_BYTES = 1 << 16
-# `-I -S` leaves the package's folder out of the search path; it is there only while its modules are loaded.
+# `-I -S` keeps the package's folder out of the search path; the folder is there only while its modules are loaded.
 _BOOT = (
     "import sys; root = sys.argv.pop(1); sys.path.insert(0, root); "
     "from trl_grpo_ext.sandbox.inside.zygote_main import main; sys.path.remove(root); main()"
@@ -35,12 +37,12 @@ _LIBRARIES = "LD_LIBRARY_PATH"
 
 
 class LostError(Exception):
-    """The zygote, or a process of a run, could not start or was killed from outside: what it ran has no verdict."""
+    """A zygote or a run's process could not start or was killed from outside; programs get no verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """How a child ended: its number, its wait status, the CPU seconds and the memory that it used."""
+    """The exit of a child: number, wait status, CPU seconds and peak memory in KiB."""
 
     number: int
     status: int
@@ -49,16 +51,21 @@ class Exit:
 
 
 class Zygote(ChildProcess):
-    """One warm process that forks jailed children. To kill it ends everything in its process tree.
+    """A warm Python process that forks jailed children. Killing it ends everything in its process tree.
 
-    Its children get the walls of `isolation`, and may import what is `shown`, besides Python's own library. Raises
-    IsolationError if this machine lacks a wall, which the message names, and LostError if it could not start.
+    Args:
+        isolation: Walls around the children.
+        shown: Packages that children may import besides Python's library.
+
+    Raises:
+        IsolationError: if this machine lacks a wall, which the message names.
+        LostError: if the process could not start.
     """
 
     def __init__(self, isolation: Isolation, shown: Shown = NOTHING) -> None:
         self.namespaces = isolation.namespaces
-        """Whether its children have process trees of their own."""
-        # Without a file system of their own, programs begin here, and find links to what they are shown.
+        """Whether each child has a process tree of its own."""
+        # Without a private file system, programs begin in this folder and find links to their packages there.
         self._folder = "" if isolation.namespaces else tempfile.mkdtemp(prefix="trl_grpo_ext-")
         if self._folder:
             Path(self._folder).chmod(0o755)
@@ -72,7 +79,7 @@ class Zygote(ChildProcess):
             "path": [f"{self._folder}/{folder}" for folder in shown.path],
         }
         self.exits: dict[int, Exit] = {}
-        """How children ended by themselves, by their number."""
+        """Exits of children that ended by themselves, by child number."""
         self._numbers = itertools.count()
         try:
             super().__init__(
@@ -97,9 +104,11 @@ class Zygote(ChildProcess):
     def children(
         self, *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]], shares_files: bool = False
     ) -> Iterator[list[int]]:
-        """Fork children, each a (kind, limits, files); their numbers. The files are theirs then, and closed here.
+        """Fork children and yield their numbers; children still listed at the end are killed.
 
-        Those whose numbers are in the list at the end are killed. With `shares_files`, all write to one folder.
+        Args:
+            wanted: A triple (kind, limits, files) per child. The files become the child's and are closed here.
+            shares_files: Whether all children write to a shared folder.
         """
         numbers = [next(self._numbers) for _ in wanted]
         order = [
@@ -116,8 +125,12 @@ class Zygote(ChildProcess):
             self._end(numbers)
 
     def collect(self, seconds: float = 0.0) -> None:
-        """Take in what the zygote says, if need be after a wait: `exits` then holds the children that have ended."""
-        # poll, unlike select, takes descriptors above 1023: a trainer may have thousands open.
+        """Read messages of the zygote and record exits of children in `exits`.
+
+        Args:
+            seconds: Time to wait for the first message.
+        """
+        # `select.select` fails for descriptors above 1023, and a trainer may have thousands open.
         poller = select.poll()
         poller.register(self.socket, select.POLLIN)
         while poller.poll(1000 * seconds):
@@ -125,7 +138,7 @@ class Zygote(ChildProcess):
             seconds = 0.0
 
     def _end(self, numbers: list[int]) -> None:
-        """Kill these children, wait until they are gone, and forget them."""
+        """Kill children, wait until they are gone, and forget their exits."""
         self._order({"end": numbers}, [])
         deadline = Deadline(END_SECONDS)
         while "ended" not in self._receive(deadline):
@@ -134,7 +147,7 @@ class Zygote(ChildProcess):
             self.exits.pop(number, None)
 
     def kill(self) -> None:
-        """End it, with all that runs under it."""
+        """End the zygote with all processes below it, and remove its folder."""
         super().kill()
         self._remove_folder()
 
@@ -164,14 +177,14 @@ class Zygote(ChildProcess):
 
 
 def _library_path() -> str:
-    """Where shared libraries are looked for; everything else of the environment stays outside.
+    """Return the search path for shared libraries; no other variable of the environment reaches the zygote.
 
-    Packages of conda look for theirs in Python's own folder, by the way that leads there from where they are installed.
-    Programs see packages elsewhere.
+    Conda packages find their libraries in Python's own folder by a path relative to where they are installed. Programs
+    see packages at other paths, so that folder is added to the search path.
     """
     return ":".join([*filter(None, [os.environ.get(_LIBRARIES)]), f"{sys.base_prefix}/lib"])
 
 
 def zygote_mark() -> str:
-    """What the command lines of this process's zygotes, and of all that they fork, contain."""
+    """Return a marker text contained in command lines of this process's zygotes and their children."""
     return f"trl_grpo_ext zygote of {os.getpid()};"

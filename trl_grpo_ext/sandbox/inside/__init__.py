@@ -1,1 +1,1 @@
-"""What runs inside the sandbox. Standard library only, and nothing of the rest of the package: see `zygote_main`."""
+"""Code that runs behind the walls: standard library, `sandbox.walls` and `workers.frames` are its only imports."""

@@ -1,13 +1,13 @@
-"""The program's end of the calls: does what the judge asks of the program's objects.
+"""Serve the judge's requests in the program's process.
 
-Nothing here is trusted: it shares a process with the program, which may break it or speak in its place. It then
-fails, or its words are taken for the program's own, which they may as well be.
+Nothing here is trusted: the program shares this process and may break this code or speak in its place. Then requests
+fail, or the judge reads answers that the program could have given anyway.
 """
 
 from __future__ import annotations
 
 import sys
-from _thread import RLock  # not threading, which costs every fork
+from _thread import RLock  # an import of threading would slow every fork
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -24,7 +24,7 @@ from trl_grpo_ext.workers.frames import Channel
 
 
 class Answers:
-    """Answers requests until the judge closes the channel."""
+    """A server of the judge's requests on the program's objects."""
 
     def __init__(self, channel: Channel, module: ModuleType, printed: Capture) -> None:
         self._channel = channel
@@ -40,7 +40,7 @@ class Answers:
         }
 
     def serve(self) -> None:
-        """Answer until the channel is closed."""
+        """Answer requests until the judge closes the channel or sends `end`."""
         while True:
             try:
                 message = self._channel.receive()
@@ -53,7 +53,18 @@ class Answers:
                 self._shared = Shared()
 
     def call_back(self, number: int, use: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What comes of using object `number` of the tests."""
+        """Use a test object through the judge, and return the result.
+
+        Args:
+            number: The test object's number.
+            use: Name of a use in `given.USES`, such as `call`.
+            args: Positional arguments of the use.
+            kwargs: Keyword arguments of the use.
+
+        Raises:
+            RuntimeError: if no request of the judge is running.
+            BaseException: whatever the use raised in the judge.
+        """
         with self._lock:
             if not self._busy:
                 raise RuntimeError("a function of the tests was called after the call that it was passed to")
@@ -65,7 +76,7 @@ class Answers:
             return self._answer_to_callback()
 
     def _answer_to_callback(self) -> Any:
-        """Answer the requests that a callback makes until its own answer comes."""
+        """Answer requests made during a callback until the callback's own answer arrives."""
         while "do" in (message := self._channel.receive()):
             self._answer(message)
         decoder = self._decoder()
@@ -82,7 +93,8 @@ class Answers:
             result = self._do(message)
             self._pack(reply, "value", lambda encoder: encoder.encode(result))
         except BaseException as error:
-            error.__traceback__ = None  # it holds what the program would have let go of
+            # The traceback keeps objects alive that the program has released.
+            error.__traceback__ = None
             reply = {"id": message["id"]}
             self._pack_error(reply, error)
         finally:
@@ -122,7 +134,8 @@ class Answers:
         try:
             if printed := self._printed.take():
                 message["printed"] = printed
-        except ValueError:  # the program has closed it
+        except ValueError:
+            # The program has closed its standard output.
             return
 
     def _call(self, target: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -137,11 +150,17 @@ class Answers:
         return self._objects.number(made)
 
 
-_printed = Capture(PRINTED)  # made before the fork, which costs each child less
+# Created before the fork, to save time in every child.
+_printed = Capture(PRINTED)
 
 
 def serve(control: int, rpc: int) -> None:
-    """Load the program that the trainer sends by `control`, tell the judge how that went, and answer it by `rpc`."""
+    """Load a program, report the result to the judge, and serve its requests.
+
+    Args:
+        control: Channel to the trainer, which sends the program.
+        rpc: Channel to the judge.
+    """
     trainer = Channel(control)
     trainer.send({"ready": True})
     source = trainer.receive()["program"]
@@ -153,7 +172,8 @@ def serve(control: int, rpc: int) -> None:
         judge.send({"failed": failed})
         return
     answers = Answers(judge, module, _printed)
-    with suppress(ValueError):  # the program has closed it
+    with suppress(ValueError):
+        # The program has closed its standard output.
         _printed.take()
     judge.send({"loaded": True})
     answers.serve()

@@ -1,4 +1,4 @@
-"""Tests as code: compiled where the dataset is read, and packed to be sent to a judge."""
+"""Compile tests where the dataset is read, and pack their code for a judge."""
 
 from __future__ import annotations
 
@@ -9,31 +9,35 @@ from types import CodeType
 from typing import Any
 
 TestCode = tuple[CodeType, list[CodeType]]
-"""The setup, and the tests."""
+"""Code of the setup, and code of each test."""
 
 SETUP_FILE = "<tests setup>"
 
 
 class BadTestsError(Exception):
-    """The tests do not run, whatever the program is."""
+    """The tests fail to run, whatever program they test."""
 
 
 def file_of(number: int) -> str:
-    """The file name that a test is compiled with."""
+    """Return the file name under which a test is compiled."""
     return f"<tests {number}>"
 
 
 def compile_tests(setup: str, tests: Sequence[str]) -> TestCode:
-    """Compile them; raises BadTestsError if they are not Python."""
+    """Compile setup and tests.
+
+    Raises:
+        BadTestsError: if they are not valid Python.
+    """
     return _compile(setup, SETUP_FILE), [_compile(test, file_of(number)) for number, test in enumerate(tests)]
 
 
 FORMATTED = "__trl_grpo_ext_formatted__"
-"""The name by which tests ask a judge whether a text may be a format; see `formats`."""
+"""Name under which a judge offers tests its check of format texts; see `guard.formats`."""
 
 
 class _AskingFormats(ast.NodeTransformer):
-    """Makes `text.format` of tests `FORMATTED(text).format`, if the text is no constant."""
+    """A rewrite of tests that turns `text.format` into `FORMATTED(text).format`, unless `text` is a constant."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
@@ -46,13 +50,14 @@ class _AskingFormats(ast.NodeTransformer):
 def _compile(source: str, filename: str) -> CodeType:
     try:
         read: Any = _AskingFormats().visit(ast.parse(source, filename)) if ".format" in source else source
-        return compile(read, filename, "exec", dont_inherit=True, optimize=0)  # -O would leave assertions out
+        # optimize=0 keeps assertions even if Python runs with -O.
+        return compile(read, filename, "exec", dont_inherit=True, optimize=0)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadTestsError(f"{type(error).__name__}: {error} in {filename}"[:500]) from None
 
 
 def innermost(source: str, line: int, *kinds: type[ast.stmt]) -> ast.stmt | None:
-    """The smallest statement of these kinds around a line."""
+    """Return the smallest statement of given kinds that contains a line; None if no such statement exists."""
     around = [
         node
         for node in ast.walk(ast.parse(source))
@@ -62,18 +67,21 @@ def innermost(source: str, line: int, *kinds: type[ast.stmt]) -> ast.stmt | None
 
 
 def pack(code: TestCode) -> str:
-    """Code as text, for a judge that is run by the same Python."""
+    """Pack code as text; only a judge that runs the same Python version can unpack it."""
     return marshal.dumps(code).hex()
 
 
 def unpack(packed: str) -> TestCode:
-    """What was packed. Only ever of what the trainer packed, and only in a judge: reading it trusts every byte."""
+    """Unpack code that `pack` has made.
+
+    marshal trusts every byte, so call this only on texts from the trainer, and only in a judge.
+    """
     code: TestCode = marshal.loads(bytes.fromhex(packed))
     return code
 
 
 class Tests:
-    """What is run against a program."""
+    """An order to a judge: tests, setup, their sources by file name, settings."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._order = order
@@ -86,6 +94,10 @@ class Tests:
         self.message_bytes: int = order["message_bytes"]
 
     def compiled(self) -> TestCode:
-        """The code that came with them, else made here; raises BadTestsError if they are not Python."""
+        """Return the packed code of the order, or compile its sources.
+
+        Raises:
+            BadTestsError: if the sources are not valid Python.
+        """
         packed = self._order.get("code")
         return unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])

@@ -1,4 +1,4 @@
-"""The objects of the program in a value, however deep it holds them."""
+"""Find stand-ins for the program's objects inside a value, at any depth."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 def demote(value: Any) -> None:
-    """Take a value that the program has returned, and all that it holds, for results, also if the test has made them.
+    """Demote every stand-in inside a returned value to a result, including objects that the test has made.
 
-    Otherwise `distance(p, q)` could return `p`, whose class says that it is within any tolerance of the distance.
+    Otherwise `distance(p, q)` could return `p`, whose class claims to be within any tolerance of the distance.
     """
     for found in _all_in(value):
         if isinstance(found, Stub):
@@ -22,14 +22,15 @@ def demote(value: Any) -> None:
 
 
 def holds_stand_in(value: Any) -> bool:
-    """Whether a value is an object of the program, or holds one."""
+    """Return whether a value equals or contains stand-ins for program objects."""
     return any(isinstance(found, Stub) for found in _all_in(value))
 
 
 def _all_in(value: Any) -> Iterator[Any]:
-    """The objects in a value, itself first, but for scalars."""
+    """Yield a value and all objects inside it, except scalars."""
     queue = [value]
-    seen: dict[int, Any] = {}  # the objects too: an `id` is used again for the next one
+    # The dict keeps each object alive, because Python reuses the `id` of a freed object.
+    seen: dict[int, Any] = {}
     while queue:
         found = queue.pop()
         if type(found) in _SCALARS or id(found) in seen:

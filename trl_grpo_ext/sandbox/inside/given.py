@@ -1,8 +1,9 @@
-"""What the program may do with objects of the tests: the judge's end.
+"""Check and perform the program's uses of test objects, in the judge.
 
-The program gets a stand-in for an object that a test hands over, such as a fake clock, a `Mock` or a `StringIO`. Its
-requests are hostile until proven otherwise. An attribute whose name begins with an underscore would lead to the
-tests' code and what it expects; a method that is replaced, or one of a mock's own, would answer for the program.
+When a test passes an object to the program, such as a fake clock, a `Mock` or a `StringIO`, the program gets a stand-in
+for it, and each use of the stand-in is a request to this module. Requests are hostile until checked. An attribute whose
+name begins with an underscore would lead to the tests' code and to expected values, and a replaced method, or a mock's
+own method, would answer for the program: such requests fail with an exception in the program.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ tasks = Tasks()
 
 
 def is_data_class(kind: type) -> bool:
-    """Whether objects of a class of the tests are no more than their attributes, so that a copy of these will do."""
+    """Return whether a class of the tests holds only data.
+
+    Its objects then cross to the program as copies of their attributes, not as stand-ins.
+    """
     if kind.__module__ != "tests":
         return False
     bases = [base for base in kind.__mro__ if base is not object]
@@ -41,7 +45,7 @@ def _is_data(kind: type, allowed: frozenset[str]) -> bool:
 
 
 def specials_of(value: Any) -> list[str]:
-    """The special methods that an object's class has, apart from those of every object."""
+    """List special methods of an object's class that differ from those of `object`."""
     kind, plain = type(value), vars(object)
     found = ((name, getattr(kind, name, None)) for name in ALL)
     return sorted(name for name, method in found if method is not None and method is not plain.get(name))
@@ -55,7 +59,13 @@ def _checked_name(target: Any, name: Any) -> str:
 
 
 def _check_no_tests(target: Any) -> None:
-    """Refuse the use of a class of tests, which a decorator of the program may have: it holds what they expect."""
+    """Refuse uses of a test class, which contains expected values.
+
+    A decorator of the program may receive such a class; it may only pass the class on.
+
+    Raises:
+        TypeError: if `target` is a unittest test case or a class with a method named `test_...`.
+    """
     if not isinstance(target, type) or target.__module__ != "tests":
         return
     if issubclass(target, of_module("unittest.case", "TestCase")) or any(name[:5] == "test_" for name in dir(target)):
@@ -68,14 +78,14 @@ def _call(target: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _of_mocks(target: Any) -> frozenset[str]:
-    """The names that are a mock's own, such as `assert_called_once`, or a test case's, such as `assertEqual`."""
+    """Return reserved names: a mock's own, such as `assert_called_once`, or a test case's, such as `assertEqual`."""
     if isinstance(target, of_module("unittest.case", "TestCase")):
         return frozenset(dir(sys.modules["unittest.case"].TestCase))
     return _names_of_mocks() if _is_mock(target) else frozenset()
 
 
 def _is_mock(target: Any) -> bool:
-    """Whether an object is a mock, or a function of `create_autospec`, which has a mock."""
+    """Return whether an object is a mock or a function made by `create_autospec`, which stores its mock."""
     mock = getattr(target, "mock", None) if isinstance(target, FunctionType) else target
     return isinstance(mock, of_module("unittest.mock", "NonCallableMock"))
 
@@ -87,7 +97,11 @@ def _names_of_mocks() -> frozenset[str]:
 
 
 def _check_no_method(target: Any, name: Any) -> None:
-    """Refuse to change how an object of the tests behaves: a method of its class, or whatever a class has but data."""
+    """Refuse changes of behaviour: a test object's methods, and class attributes other than data.
+
+    Raises:
+        AttributeError: if `name` is hidden or names a method.
+    """
     found = getattr(type(target), _checked_name(target, name), None)
     if isinstance(target, type):
         found = next((vars(kind)[name] for kind in target.__mro__ if name in vars(kind)), found)
@@ -115,14 +129,16 @@ def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
     method = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
     if method is None:
         raise TypeError(f"{kind.__name__!r} object has no {name}")
-    bind = getattr(type(method), "__get__", None)  # a mock that is put there is called without the object
+    # A mock stored on the class has no `__get__`, so it is called without the object.
+    bind = getattr(type(method), "__get__", None)
     return (method if bind is None else bind(method, target, kind))(*args, **kwargs)
 
 
 def _signature(target: Any) -> list[tuple[Any, ...]]:
-    """The parameters of a function of the tests: name, kind, whether it has a default, and its annotation or none.
+    """Describe parameters of a test's function: name, kind, whether a default exists, annotation.
 
-    The defaults themselves stay here: they may be what the tests expect.
+    An annotation is a list of one object, or an empty list. Default values stay in the judge, since they may be
+    expected values.
     """
     import inspect
 
@@ -145,4 +161,4 @@ USES: dict[str, Callable[..., Any]] = {
     "step": lambda _, number: tasks.step(number),
     "cancel": lambda _, number: tasks.cancel(number),
 }
-"""What the program may do with them, by name."""
+"""Uses of test objects that the program may request, by name; the first argument is the test object."""

@@ -1,11 +1,11 @@
-"""Stand-ins, in the judge, for objects of the program that are not plain data.
+"""Stand-ins, in the judge, for program objects that are not plain data.
 
-A stand-in's class stands for the object's class (see `remote_class`) and has the special methods that the object
-has. Each passes on what only the program can answer. What the program says an object *holds* is compared here. What
-would be a *judgement* of the program on its own result is not asked: `==` of a stand-in and plain data is false.
-Order, arithmetic and containment are asked only of an object that the test has made from a class of the program, as
-in `Vector(1, 2) + Vector(3, 4)`; see `Standing`. A returned result that claims to be less than the expected value,
-or within a tolerance of it, is not believed.
+A stand-in's class represents the object's class (see `remote_class`) and has the object's special methods. Questions
+that only the program can answer are passed on. Contents that the program reports are compared here, in the judge.
+*Judgements* of the program on its own result are not requested: `==` between a stand-in and plain data is false. Order,
+arithmetic and containment are requested only for objects that the test has made from a class of the program, as in
+`Vector(1, 2) + Vector(3, 4)`; see `Standing`. A returned result that claims to be less than the expected value, or
+within a tolerance of it, is not believed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
 
 class Requester(Protocol):
-    """What a stand-in asks; see `proxy`, which imports what it makes."""
+    """The judge's connection to the program, as stand-ins use it; `proxy.ProgramProxy` implements it."""
 
     quiet: bool
     has_made: bool
@@ -46,17 +46,17 @@ class Requester(Protocol):
 
 
 class Standing(IntEnum):
-    """Where an object of the program comes from, which decides what it is asked."""
+    """A program object's origin, which decides whether the program may judge it."""
 
     RESULT = 0
     COMPUTED = 1
-    """The result of an operator on objects that the test has made, or a constant of a class, such as `Color.RED`."""
+    """Result of an operator on objects that the test has made, or a class constant such as `Color.RED`."""
     MADE = 2
-    """The test has made it: it called a class, by a name with a capital letter."""
+    """Made by the test, which called a class under a name with a capital letter."""
 
 
 class State:
-    """What the judge knows of one object of the program."""
+    """Facts that the judge keeps about a program object."""
 
     __slots__ = (
         *("ahead", "born", "driver", "hash", "items", "length", "name", "number", "pulls", "remote", "standing"),
@@ -68,12 +68,15 @@ class State:
         self.number = number
         self.name = name
         self.standing = Standing.RESULT
-        self.born = remote.asked  # by which request it became known
+        # Number of the request during which the object became known.
+        self.born = remote.asked
         self.hash: int | None = None
         self.ahead: deque[tuple[Any, BaseException | None]] = deque()
         self.pulls = self.items = 0
-        self.length: int | None = None  # once it was told
-        self.whole: Any = None  # of an iterator
+        # Set when the program has reported a length.
+        self.length: int | None = None
+        # Of an iterator: the stand-in that it iterates over.
+        self.whole: Any = None
         self.driver: Any = None
 
 
@@ -82,11 +85,11 @@ _ASSERTED = (
     "awaited awaited_once awaited_with awaited_once_with any_await has_awaits not_awaited"
 )
 ASSERTIONS_OF_MOCKS = frozenset(f"assert_{name}" for name in _ASSERTED.split())
-"""What tests ask of their mocks. An object of the program that has taken the place of one is not asked."""
+"""Assertions of mocks. A program object in the place of a mock must not answer them."""
 
 
 class Stub:
-    """The first base of every stand-in, also of one that is a list, an integer, an exception and so on."""
+    """First base class of all stand-ins, including stand-ins that are also lists, integers, exceptions and so on."""
 
     __slots__ = ()
     _remote_state: State
@@ -121,19 +124,23 @@ _PREDICATES = frozenset({name for name in dir(str) if name.startswith("is")} | {
 
 
 def is_judgement(value: Stub, name: str) -> bool:
-    """Whether a method judges texts, as `startswith` does, and a returned object is none; a `Trie` of the test may."""
+    """Return whether a method would let a returned object judge texts, as `startswith` does.
+
+    Objects that the test has made may have such a method: a `Trie` has `startswith`.
+    """
     return name in _PREDICATES and isinstance(value, Handle) and value._remote_state.standing is Standing.RESULT
 
 
 class Handle(Stub):
-    """A stand-in for an object that is no plain data at all."""
+    """A stand-in whose object is not also plain data, such as a list or text."""
 
     __slots__ = ("_remote_state",)
     _equates = False
-    """Whether the object's class says which objects are equal."""
+    """Whether the program's class defines equality."""
 
     def __eq__(self, other: Any) -> Any:
-        # Two objects of the program are equal if it says so, as it could have made them one. No other object ever is.
+        # The program decides whether two of its objects are equal, since it could have returned a single object. No
+        # other object equals a stand-in.
         if self is other or not isinstance(other, Handle):
             return True if self is other else NotImplemented
         return (self._equates or other._equates) and self._remote_state.remote.request("eq", self, other)
@@ -159,19 +166,19 @@ class Handle(Stub):
 def _text(self: Stub, kind: str, *spec: str) -> str:
     state = self._remote_state
     if isinstance(self, str) and state.standing < Standing.MADE:
-        # What it holds, or it could be another text each time that the library asks.
+        # Use the text that crossed: otherwise the program could give another text each time the library asks.
         return str(getattr(str, f"__{kind}__")(self, *spec))
     return f"<{state.name}>" if state.remote.quiet else str(state.remote.request(kind, self, *spec))
 
 
 def name_of(target: Any) -> str:
-    """What to call what was called, without asking the program."""
+    """Return a name for a called object without asking the program."""
     state = getattr(type(target), "_remote_state", None) and target._remote_state
     return state.name if isinstance(state, State) else type(target).__name__
 
 
 def special(name: str) -> Callable[..., Any]:
-    """The method of a stand-in that passes on the special method `name`."""
+    """Return a stand-in's method that forwards the special method `name` to the program."""
     if name in _OWN:
         return _OWN[name]
 
@@ -191,7 +198,7 @@ def _standing(value: Any) -> Standing:
 
 
 def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
-    """The method of the list, integer and so on that a stand-in is as well."""
+    """Return the method `name` of a stand-in's plain base type, such as list or int."""
     base = next(kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub))
     method = getattr(base, name, None)
     if method is None:
@@ -200,25 +207,37 @@ def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
 
 
 def _refused(value: Stub, name: str) -> Any:
-    """What a method gives that is not asked: Python then tries the other operand, or raises."""
-    if name in UNARY or name == CONTAINS:  # for which `NotImplemented` would be a yes
+    """Refuse a question about a returned object.
+
+    Return NotImplemented, so that Python tries the other operand, or raise TypeError where Python would not.
+    """
+    if name in UNARY or name == CONTAINS:
+        # Python would accept NotImplemented as the result of these methods, and for containment as a yes.
         raise TypeError(f"{name} is not asked of a returned {type(value).__name__!r} object")
     return NotImplemented
 
 
 def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
-    """Order, arithmetic or containment, if it may be asked of these operands.
+    """Request order, arithmetic or containment from the program, if allowed for these operands.
 
-    The result of arithmetic, and a constant of a class, has no order with plain data. It may be computed on, but a
-    plain operand could be the expected value: so what comes of one must be an object again, of which nothing more is
-    asked. Of an object that the test has made, that holds for sums and differences.
+    The program may answer if the test has made the object, or has made another operand from the same class. A computed
+    object (`Standing.COMPUTED`) has no order with plain data. Arithmetic on it is allowed, but the plain operand could
+    be the expected value, so the result must again be an object, which stays a result. The same holds for sums and
+    differences of made objects and plain data.
+
+    Without an answer of the program, containment is decided by iteration, order by fields (see `order`), and anything
+    else is refused.
+
+    Raises:
+        TypeError: if the program answers arithmetic with plain data where an object is required.
     """
     standing = _standing(self)
     by_class = any(_standing(other) is Standing.MADE and type(other) is type(self) for other in args)
     only_computed = standing is Standing.COMPUTED and not by_class
     if name == CONTAINS and standing is not Standing.MADE:
         return any(element is args[0] or element == args[0] for element in iter(self))
-    among_own = all(_standing(other) for other in args)  # a plain operand has none
+    # A plain operand has no standing.
+    among_own = all(_standing(other) for other in args)
     if not (standing is Standing.MADE or by_class or (only_computed and (name in BINARY | UNARY or among_own))):
         return by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
     told = (only_computed or name in ADDITIVE) and not all(isinstance(other, Stub) for other in args)
@@ -239,8 +258,9 @@ def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _iter(self: Stub) -> Any:
+    # Items that were fetched ahead would be lost with a new iterator.
     if hasattr(type(self), "__next__") and getattr(type(self), "_ahead", False):
-        return self  # what was fetched ahead would be lost
+        return self
     if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
         return _of_plain_base(self, "__iter__")()
     return begin(self)
@@ -267,7 +287,7 @@ def _await(self: Stub) -> Generator[None, None, Any]:
 
 
 def drive(method: str) -> Callable[..., Any]:
-    """`send`, `throw` or `close` of a coroutine."""
+    """Return a method for `send`, `throw` or `close` of a coroutine."""
 
     def run(self: Stub, /, *args: Any) -> Any:
         state = self._remote_state
@@ -278,7 +298,7 @@ def drive(method: str) -> Callable[..., Any]:
 
 
 def bind(self: Stub, instance: Any, owner: Any = None) -> Any:
-    """`__get__` of a function: tests patch methods and store functions on their classes."""
+    """Bind a function's stand-in to an instance: tests patch methods and store functions on their classes."""
     return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
 
 
@@ -295,4 +315,4 @@ _OWN: dict[str, Callable[..., Any]] = {
     "__repr__": Handle.__repr__,
     "__format__": Handle.__format__,
 }
-"""The special methods that take more than passing on."""
+"""Special methods that need more than forwarding."""

@@ -1,4 +1,4 @@
-"""Iterate over objects of the program: fetch items ahead, and compare their number with the length of the object."""
+"""Iterate over program objects: fetch items ahead, and check their number against the reported length."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _FIRST_PULLS = 8
 
 
 def begin(whole: Any) -> Any:
-    """Return the iterator of a stand-in."""
+    """Ask the program for an iterator over a stand-in's object."""
     state = whole._remote_state
     iterator = state.remote.request("iter", whole)
     if state.length is not None and iterator is not whole and hasattr(iterator, "_remote_state"):
@@ -17,7 +17,7 @@ def begin(whole: Any) -> Any:
 
 
 def next_item(iterator: Any) -> Any:
-    """Return the next item of the stand-in for an iterator, or raise what ends it."""
+    """Return an iterator's next item, or raise the program's exception that ends it."""
     state = iterator._remote_state
     if not state.ahead:
         _pull(iterator)
@@ -31,7 +31,10 @@ def next_item(iterator: Any) -> Any:
 
 
 def _pull(iterator: Any) -> None:
-    """Fetch the next items. The first come one by one, as a generator may never come to one that is not needed."""
+    """Fetch items ahead.
+
+    The first items come singly, because a generator may never reach an item that nobody needs.
+    """
     state = iterator._remote_state
     size = 1 << min(max(0, state.pulls - _FIRST_PULLS), 8) if getattr(type(iterator), "_ahead", False) else 1
     items, error = state.remote.request("next", iterator, size)
@@ -42,14 +45,15 @@ def _pull(iterator: Any) -> None:
 
 
 def _check_length(state: Any) -> None:
-    """End the run if a returned object has told a length, and gives another number of items.
+    """End the run if a returned object's length differs from its number of items.
 
-    Else `len(result) == 3` and a loop over `zip(result, expected)` would both be content. An object that the test has
-    made may count something else than it gives.
+    Otherwise `len(result) == 3` and a loop over `zip(result, expected)` could both pass. An object that the test has
+    made is exempt, since its length may count something else.
     """
     whole = state.whole._remote_state
     if whole.standing or state.items == whole.length:
         return
-    told = whole.remote.request("special", state.whole, "__len__")  # again, as items may go when they are given
+    # Ask again, because iteration may remove items.
+    told = whole.remote.request("special", state.whole, "__len__")
     if told != state.items:
         whole.remote.contradicted(f"{whole.name} has the length {told} and gives {state.items} items")

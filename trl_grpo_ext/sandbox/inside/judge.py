@@ -1,7 +1,7 @@
-"""The child that runs the tests. What they take from the program are stand-ins that call it by messages.
+"""Run tests in the judge's process, where names of the program are stand-ins that call it by messages.
 
-Tests and expected values are read here and stay here; every comparison is made here, between values that were
-rebuilt from plain data.
+The tests are trusted; messages of the program are not. Sources of tests and expected values stay here, except values
+that a test passes to the program. Comparisons with expected values are made here, on values rebuilt from plain data.
 """
 
 from __future__ import annotations
@@ -26,28 +26,33 @@ from trl_grpo_ext.sandbox.inside.setup_check import check_setup
 from trl_grpo_ext.workers.frames import Channel
 
 MESSAGES_IN_ALL = 16
-"""The most that the program may send in all, in messages of the longest kind."""
+"""Limit of data that the program may send in a run, counted in messages of maximal length."""
 
 _RECURSION_LIMIT = 4000
 
-_nowhere = Capture(0)  # made before the fork, which costs each child less
+# Created before the fork, to save time in every child.
+_nowhere = Capture(0)
 
 
 def judge(control: int, rpc: int) -> None:
-    """Judge the program at the other end of `rpc`, which may send anything, as the trainer orders by `control`.
+    """Judge a program, then end.
 
-    This process runs nothing but the tests from then on, and judges no other program.
+    From here on this process runs nothing but tests and judges no other program.
+
+    Args:
+        control: Channel to the trainer, whose order is trusted.
+        rpc: Channel to the program, which may send anything.
     """
     run_tests(control, rpc, guarded=True)
 
 
 def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
-    """Run the tests that the trainer orders, and report on each.
+    """Run the tests of the trainer's order and report each result.
 
     Args:
-        control: The channel to the trainer.
-        rpc: The channel to the program.
-        guarded: Whether to end this process if they would run code of the program; see `code_guard`.
+        control: Channel to the trainer.
+        rpc: Channel to the program.
+        guarded: Whether to end this process as soon as tests would run code of the program; see `code_guard`.
     """
     sys.setrecursionlimit(_RECURSION_LIMIT)
     sys.stdout = sys.stderr = _nowhere
@@ -72,7 +77,7 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
 
 
 class _Judgement:
-    """The run of some tests against a program."""
+    """A run of all tests against one program."""
 
     def __init__(self, trainer: Channel, program: ProgramProxy, tests: Tests) -> None:
         self._trainer = trainer
@@ -81,7 +86,11 @@ class _Judgement:
         self._number = 0
 
     def run(self, setup: CodeType, snippets: list[CodeType]) -> None:
-        """Run the tests one by one, each in the namespace that the setup leaves; BadTestsError if they do not run."""
+        """Run tests in order, each in its own copy of the setup's namespace, and report results.
+
+        Raises:
+            BadTestsError: if the tests do not run, whatever the program is.
+        """
         namespace, early = _prepare(self._program, setup, self._tests)
         for self._number, test in enumerate(snippets):
             ending, detail = early or _run(self._program, test, dict(namespace))
@@ -92,10 +101,10 @@ class _Judgement:
                 return
 
     def refuse(self, what: str) -> NoReturn:
-        """End this process, since a test would have run code that is neither its own nor the library's.
+        """End this process before a test runs code foreign to tests and library.
 
-        It counts as the program's doing, also where tests run a text that they have put together themselves: a row
-        without a verdict would be a way out for programs.
+        The program gets the blame, even if a test runs text that it has built itself: otherwise a program could escape
+        judgement by making a row unusable.
         """
         detail = f"the tests would run text of the program: {what}"
         self._trainer.send({"test": self._number, "ending": "refused", "detail": detail})
@@ -103,14 +112,18 @@ class _Judgement:
 
 
 def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
-    """The namespace that the setup leaves, and how every test ends if they cannot begin.
+    """Build the tests' namespace by running their setup.
+
+    Returns:
+        The namespace, and a pair (ending, detail) for all tests if they cannot begin, otherwise None.
 
     Raises:
-        BadTestsError: if the tests need a package that is not there, or the setup fails whatever the program is.
+        BadTestsError: if a package of the tests is missing, or the setup fails whatever the program is.
     """
     namespace = _new_namespace(program)
     missing = next((name for name in tests.imports if find_spec(name) is None), None)
-    if missing is not None:  # before any program is asked, or it could choose whether the row counts
+    if missing is not None:
+        # Checked before the program is asked anything, so that it cannot decide whether the row counts.
         raise BadTestsError(f"ModuleNotFoundError: No module named {missing!r}")
     try:
         failed = program.loaded()
@@ -143,7 +156,7 @@ def _new_namespace(program: ProgramProxy) -> dict[str, Any]:
 
 
 class SolutionModule(ModuleType):
-    """What `import solution` gives the tests."""
+    """The module that tests get from `import solution`; its attributes are the program's global names."""
 
     def __init__(self, program: ProgramProxy) -> None:
         super().__init__("solution")
@@ -169,7 +182,7 @@ class SolutionModule(ModuleType):
 
 
 def _unbound(public: list[str]) -> list[str]:
-    """The names that `from solution import *` brings: none that stands for something where it is written.
+    """Return public names for `from solution import *`, without names that already have a meaning there.
 
     Otherwise a program could replace `print`, `math` or a helper of the tests.
     """
@@ -179,7 +192,7 @@ def _unbound(public: list[str]) -> list[str]:
 
 
 def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
-    """Put what the program has in the place of anything that the tests have by the same name."""
+    """Bind names to stand-ins in a test namespace; a name that the program lacks is removed."""
     for name, found in stand_ins.items():
         namespace.pop(name, None)
         if found:
@@ -187,7 +200,7 @@ def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
 
 
 def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
-    """How one test ends, and why."""
+    """Run a test and return its ending and detail."""
     program.last_call = program.last_error = None
     error: BaseException | None = None
     try:
@@ -207,7 +220,7 @@ _MAX_BITS = 10_000
 
 class _Short(reprlib.Repr):
     def repr_int(self, x: int, level: int) -> str:
-        """Of a large integer only what it is: to write it takes time that grows with the square of its digits."""
+        """Describe a large integer by its type only: printing takes time quadratic in the number of digits."""
         return super().repr_int(x, level) if x.bit_length() < _MAX_BITS else f"<{type(x).__name__}>"
 
 
@@ -217,13 +230,14 @@ _short.maxlong = 40
 
 
 def detail_of(program: ProgramProxy, error: BaseException) -> tuple[str, str]:
-    """How a test that raised `error` ended, and why."""
+    """Return ending and detail for an exception that a test raised."""
     if isinstance(error, Fault):
         return error.ending, error.detail
     program.quiet = True
     try:
         return _detail(program, error)
-    except BaseException as second:  # such as an error in a message's own text
+    except BaseException as second:
+        # A message's text may itself raise an error.
         return "error", f"{type(error).__name__}, then {type(second).__name__}"
     finally:
         program.quiet = False
@@ -240,7 +254,7 @@ def _detail(program: ProgramProxy, error: BaseException) -> tuple[str, str]:
 
 
 def _failed(program: ProgramProxy, error: BaseException) -> str:
-    """The assertion's source, its message unless that is part of the source, and the last call."""
+    """Describe a failed assertion: source, message unless it is part of the source, last call of the program."""
     source = _source(error, program.sources)
     message = str(error).strip().split("\n")[0][:_MAX_SOURCE]
     parts = [source or "AssertionError", message if message not in source else "", _last_call(program)]
@@ -248,7 +262,7 @@ def _failed(program: ProgramProxy, error: BaseException) -> str:
 
 
 def _source(error: BaseException, sources: dict[str, str]) -> str:
-    """The source of the innermost statement of the tests that was running."""
+    """Return the source of the innermost test statement in an exception's traceback."""
     filename, line = "", 0
     for frame, number in walk_tb(error.__traceback__):
         if frame.f_code.co_filename in sources:

@@ -1,6 +1,7 @@
-"""What crosses between the tests and the program beyond plain data, on the program's side.
+"""Convert objects that are not plain data, on the program's side.
 
-An object of the tests has a stand-in in the program; each use of it is a message to the judge, see `given`.
+A test object has a stand-in in the program; each use of the stand-in is a request to the judge, see `given`. This
+module shares a process with the program, so the judge trusts nothing that it sends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _BUILTINS = dict(vars(__import__("builtins")))
 
 
 class Objects:
-    """The program's objects that the judge knows by number, the classes that it was told of, and the tests' objects."""
+    """Program objects numbered for the judge, classes described to the judge, stand-ins for test objects."""
 
     def __init__(self, call_back: CallBack, namespace: dict[str, Any]) -> None:
         self.described: list[type] = []
@@ -46,19 +47,24 @@ class Objects:
         self._numbers: dict[type[BaseException], int] = {}
 
     def keep_methods(self, value: Any) -> None:
-        """Send `value` as an object, though it is a list, a dict and so on, if its class is the program's own."""
+        """Give values of a class that the program defines a number.
+
+        A list, dict or other container with a number crosses as an object, not as plain data.
+        """
         kind = type(value)
         if not is_plain_type(kind) and not isinstance(value, type) and kind.__module__ in OWN_MODULES:
             self.number(value)
 
     def number(self, value: Any) -> int:
-        """The number that the judge knows it by."""
+        """Return an object's number for the judge, assigned on first use."""
         return self._handles.add(value)
 
     def known(self, encoder: Encoder, value: Any) -> Json | None:
-        """The JSON for a member of an enumeration, or an instance of a subclass of a plain type that keeps its class.
+        """Return JSON for an enum member or for a plain value whose class must be kept.
 
-        None to flatten it, or for any other object.
+        Enum members cross by name if their class belongs to Python's library. Instances of subclasses of plain types
+        cross as numbered objects with their contents if their class adds something. None means that the encoder
+        flattens the value, or handles it as any other object.
         """
         kind = type(value)
         if isinstance(value, Enum) and (module := kind.__module__) in sys.stdlib_module_names:
@@ -83,7 +89,11 @@ class Objects:
         return {"subclass": [*described, write_contents(encoder, value)]}
 
     def write(self, encoder: Encoder, value: Any) -> Json:
-        """The JSON for an object that is not plain data."""
+        """Return JSON for an object that is not plain data.
+
+        Stand-ins for test objects cross by number. Classes cross as descriptions, exceptions with arguments and
+        attributes, numpy scalars as plain scalars. Any other object crosses as its number, its class and a name.
+        """
         if isinstance(value, TestObject):
             return {"given": object.__getattribute__(value, "_number")}
         if isinstance(value, type):
@@ -121,7 +131,7 @@ class Objects:
         return {"type": TYPE_NAMES[base]} if base in TYPE_NAMES else self._write_class(encoder, base)
 
     def _blank(self, name: str) -> Any:
-        """An object without attributes of the program's class of that name, or of one made for it."""
+        """Create an object without attributes; its class is the program's class `name` or, if missing, a new class."""
         kind = self._namespace.get(name)
         try:
             if isinstance(kind, type):
@@ -137,19 +147,20 @@ class Objects:
         return self._handles.objects[payload] if tag == "remote" else self._counterpart(*payload)
 
     def _counterpart(self, number: int, name: str, bases: list[Json]) -> type[BaseException]:
-        """What stands for an exception class of the tests: one of the same name and bases, with none of its code."""
+        """Create the counterpart of a test's exception class: its name and bases, none of its code."""
         if number not in self._counterparts:
             parents = [self._exceptions.decode_class(base) for base in bases]
             first = () if any(issubclass(parent, Counterpart) for parent in parents) else (Counterpart,)
             try:
                 kind: Any = type(name, (*first, *parents), {"__module__": "solution"})
-            except TypeError:  # bases that do not go together
+            except TypeError:
+                # The bases do not fit together.
                 kind = type(name, (*first, parents[0]), {"__module__": "solution"})
             self._counterparts[number], self._numbers[kind] = kind, number
         return self._counterparts[number]
 
     def read(self, decoder: Decoder, tag: str, data: Json) -> Any:
-        """What a tag stands for that is not a tag of plain data."""
+        """Decode a tagged value that is not plain data."""
         if tag == "remote":
             return self._handles.objects[data]
         if tag == "object":
@@ -187,11 +198,11 @@ class Objects:
 
 
 CallBack = Callable[[int, str, tuple[Any, ...], dict[str, Any]], Any]
-"""What comes of using an object of the tests, by its number: how it is used, and the arguments."""
+"""Uses a test object: number, kind of use, positional arguments, keyword arguments -> result."""
 
 
 class TestObject:
-    """An object of the tests. Its class has the special methods that the object has; see `class_with`."""
+    """A stand-in for a test object. Its class has the object's special methods; see `class_with`."""
 
     def __init__(self, call_back: CallBack, number: int) -> None:
         put = object.__setattr__
@@ -235,12 +246,12 @@ def _await(self: TestObject) -> Generator[None, None, Any]:
 
 
 def _bind(self: TestObject, instance: Any, owner: Any = None) -> Any:
-    """Bind like a function, which it stands for."""
+    """Bind like a function."""
     return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
 
 
 def _signature(self: TestObject) -> Any:
-    """The parameters of a function of the tests, asked for when a decorator looks at them."""
+    """Ask the judge for a test function's signature, which decorators read; default values appear as `...`."""
     from inspect import Parameter, Signature
 
     parameters = []
@@ -255,7 +266,7 @@ _OWN = {"__call__": _call, "__await__": _await, "__get__": _bind}
 
 @lru_cache(maxsize=256)
 def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
-    """A class of stand-ins with these special methods."""
+    """Create a class of stand-ins with given special methods."""
     members: dict[str, Any] = {each: _OWN.get(each) or _special(each) for each in specials}
     if "__eq__" in members and "__hash__" not in members:
         members["__hash__"] = object.__hash__

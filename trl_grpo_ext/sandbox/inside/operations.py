@@ -1,4 +1,4 @@
-"""What the judge may have done to the program's objects: the operations by their names in a request.
+"""Operations on program objects that the judge may request, by name.
 
 They run in the program's process, so nothing here is trusted.
 """
@@ -19,7 +19,12 @@ _CHUNK_BYTES, _CHUNK_SECONDS = 32 << 10, 0.005
 
 
 def on_names(namespace: dict[str, Any], found: Callable[[Any], None]) -> dict[str, Callable[..., Any]]:
-    """The operations on the program's global names."""
+    """Return operations on the program's global names.
+
+    Args:
+        namespace: The program's global names.
+        found: Called with each value that the judge looks up, or with MISSING.
+    """
 
     def names(*wanted: str) -> list[list[Any]]:
         values = [namespace.get(name, MISSING) for name in wanted]
@@ -37,7 +42,10 @@ def on_names(namespace: dict[str, Any], found: Callable[[Any], None]) -> dict[st
 
 
 def _chunk(iterator: Any, size: int) -> tuple[list[Any], BaseException | None]:
-    """The next items, up to `size`, and what ended them, if anything did."""
+    """Return up to `size` next items and the exception that ended the iteration, otherwise None.
+
+    Fewer items are returned if they are large or slow to compute.
+    """
     items: list[Any] = []
     room, until = _CHUNK_BYTES, perf_counter() + _CHUNK_SECONDS
     try:
@@ -60,7 +68,7 @@ _tasks = Tasks()
 
 
 def _inherited(target: Any, owner: type, name: str) -> Any:
-    """What `super()` finds in `owner` or above."""
+    """Return the attribute that `super()` finds: search the target's method resolution order from `owner` on."""
     kinds = type(target).__mro__
     found = next(vars(kind)[name] for kind in kinds[kinds.index(owner) :] if name in vars(kind))
     bind = getattr(type(found), "__get__", None)
@@ -78,7 +86,7 @@ _LIBRARY = {
     "asyncio": "iscoroutinefunction",
 }
 LIBRARY = {module: names.split() for module, names in _LIBRARY.items()}
-"""Functions of Python's library that look into an object, and so must run where it is."""
+"""Library functions that inspect an object and must therefore run in the program's process."""
 
 
 def _library(module: str, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -91,7 +99,7 @@ _patched: dict[tuple[str, str], Any] = {}
 
 
 def _patch(module: str, name: str, value: Any) -> None:
-    """Do as the tests have done to a module that both ends have."""
+    """Set a library module's attribute, repeating a patch that tests made in the judge."""
     target = importlib.import_module(module)
     _patched.setdefault((module, name), getattr(target, name, MISSING))
     setattr(target, name, value)
@@ -115,7 +123,7 @@ def _environ(changed: dict[str, str | None]) -> None:
 
 
 def _listen(log: Callable[[str, int, str], None], warn: Callable[[Any], None]) -> None:
-    """Tell the tests what the program logs, at any level, and what it warns of."""
+    """Report the program's log records, of any level, and its warnings to the tests."""
     import logging
     import warnings
 

@@ -1,4 +1,4 @@
-"""The order of two returned objects of a data class that has one, as `@dataclass(order=True)` gives."""
+"""Order returned objects of a data class that defines an order, such as `@dataclass(order=True)`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 
 def by_fields(one: Any, name: str, other: Any) -> Any:
-    """Compare two stand-ins by what their fields hold, here in the judge; NotImplemented for objects without an order.
+    """Compare two stand-ins by their field values, in the judge.
 
     Args:
         one: A stand-in.
         name: The special method, such as `__lt__`.
-        other: What it is compared with.
+        other: The other operand.
+
+    Returns:
+        The comparison's result; NotImplemented for different classes, or a class without an order.
     """
     order: tuple[str, ...] = getattr(type(one), "_order", ())
     if not order or type(other) is not type(one):

@@ -1,6 +1,7 @@
-"""What the tests change in Python itself happens in the program too, as it does in one process: never the other way.
+"""Repeat in the program what tests change in Python itself; changes by the program never reach the judge.
 
-They seed the generator, patch `time.time`, put text into `sys.stdin`, set variables of the environment.
+Tests seed the random generator, patch `time.time`, put text into `sys.stdin`, set environment variables. In a single
+process, the program would see these changes.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _OWN = frozenset({"stdout", "stderr", "modules", "path"})
 _LISTENING = ("logging", "assertLogs", "assertNoLogs", "assertWarns", "warnings", "warns(")
 _PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
 _RUNNER = "exec(compile("
-"""How the line of the setup begins that is no test's, but the stand-in for pytest."""
+"""Start of the setup line that embeds the replacement for pytest; it belongs to no test."""
 
 
 def share_changes(program: ProgramProxy) -> None:
-    """Have the program do as the tests do. What the tests' source code does not mention is left alone."""
+    """Forward changes of Python's state to the program, for features that the tests' source mentions."""
     lines = (line for source in program.sources.values() for line in source.splitlines(keepends=True))
     text = "".join(line for line in lines if not line.startswith(_RUNNER))
     if "seed" in text:
@@ -71,7 +72,7 @@ def _share_folder(program: ProgramProxy) -> None:
 
 
 def _forward_library(program: ProgramProxy, module: str) -> None:
-    """Have functions that look into an object look into the program's objects where they are."""
+    """Forward library functions that inspect objects: for program objects, they run in the program."""
     home = importlib.import_module(module)
     for name in LIBRARY[module]:
         own = getattr(home, name, None)
@@ -84,7 +85,7 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
 
     @functools.wraps(own)
     def function(*args: Any, **kwargs: Any) -> Any:
-        # Only for the tests themselves: what runs them must not be told by the program what is a fixture.
+        # Forward calls of the tests only: the code that runs tests must not be told by the program what a fixture is.
         caller: Any = sys._getframe(1)
         while caller.f_code.co_filename == home:
             caller = caller.f_back
@@ -92,17 +93,18 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
         subject = next(iter((*args, *kwargs.values())), None)
         if by_tests and isinstance(subject, Stub | RemoteClass):
             found = program.request("library", module, name, *args, **kwargs)
+            # A test's class decorator returns the test's own class, never an object of the program.
             if name != "_process_class" or not isinstance(subject, RemoteClass):
                 return found
             make_data_class(subject, *args[3:5])
-            return subject  # the class that the test has written, and no other
+            return subject
         return own(*args, **kwargs)
 
     return function
 
 
 def _watch(program: ProgramProxy, module: ModuleType) -> None:
-    """Tell the program of each name that is set in a module."""
+    """Repeat in the program every attribute assignment to a module."""
     originals: dict[str, Any] = {}
 
     class Watched(ModuleType):
@@ -124,7 +126,7 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
 
 
 def _listen(program: ProgramProxy) -> None:
-    """Have what the program logs and warns of logged, and warned of, where the tests look for it."""
+    """Replay the program's log records and warnings in the judge, where tests look for them."""
     import logging
     import warnings
 
@@ -135,7 +137,8 @@ def _listen(program: ProgramProxy) -> None:
         if logger.isEnabledFor(level):
             logger.handle(logging.LogRecord(name, level, "solution", 0, text, None, None))
 
-    def warn(warning: Warning) -> None:  # it raises where the tests want warnings to be errors
+    def warn(warning: Warning) -> None:
+        # This call raises if the tests turn warnings into errors.
         warnings.warn_explicit(warning, type(warning), "solution", 0)
 
     program.request("listen", log, warn)

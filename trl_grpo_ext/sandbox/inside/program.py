@@ -1,6 +1,6 @@
-"""The model's program in the child that runs it: compiled, and run as a module or as a whole program.
+"""Compile and run a model's program in a child process, as a module or as a whole program.
 
-The child holds no test and no expected value, so there is nothing here to find.
+The child holds no tests and no expected values, so the program finds none.
 """
 
 from __future__ import annotations
@@ -20,41 +20,49 @@ from trl_grpo_ext.workers.frames import Channel
 
 FILENAME = "solution.py"
 PRINTED = 64 << 10
-"""The most characters that a call may print; the rest is dropped."""
+"""Limit of UTF-8 bytes kept from printed output until the next message to the judge; the rest is dropped."""
 EXIT_ERROR, EXIT_COMPILE_ERROR, EXIT_MEMORY = 1, 101, 102
-"""The statuses of a program that an exception ended, that is not Python, and that ran out of memory."""
+"""Exit statuses for an uncaught exception, for source that is not Python, and for exhausted memory."""
 
 _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _MAX_DETAIL = 300
-_PARTS_OF_MEMORY = 4  # that a thread's stack may be one of
-_exit = os._exit  # the program may replace it
+# The largest stack of a thread is the memory limit divided by this number.
+_PARTS_OF_MEMORY = 4
+# The program may replace `os._exit`.
+_exit = os._exit
 
 
 class CompileError(Exception):
-    """The program is not Python."""
+    """The program is not valid Python."""
 
 
 def compile_program(source: str) -> CodeType:
-    """The code of a program; raises CompileError if it is not Python, whatever the compiler makes of it."""
+    """Compile a program.
+
+    Raises:
+        CompileError: for every error of the compiler, such as a syntax error.
+    """
     try:
         return compile(source, FILENAME, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise CompileError(f"{type(error).__name__}: {error.msg} (line {error.lineno})") from None
-    except Exception as error:  # null bytes, surrogates, nesting too deep for the compiler
+    except Exception as error:
+        # Null bytes, surrogates, or nesting too deep for the compiler.
         raise CompileError(describe(error)) from None
 
 
 def _leave(code: object = None) -> None:
-    """What `exit` and `quit` do in a plain Python."""
+    """Exit like the functions `exit` and `quit`, which Python's module `site` defines."""
     raise SystemExit(code)
 
 
 def new_module(name: str) -> ModuleType:
-    """An empty module in `sys.modules`, where dataclasses and pickle look for it."""
+    """Create an empty module in `sys.modules`, where dataclasses and pickle look for it."""
     module = ModuleType(name)
     builtins.exit = builtins.quit = _leave  # type: ignore[assignment]  # those of `site`, which is not loaded
     module.__dict__["__builtins__"] = builtins
-    sys.set_int_max_str_digits(0)  # the time that it takes is limited anyway
+    # Conversions of long integers need no limit of their own, since CPU time is limited.
+    sys.set_int_max_str_digits(0)
     module.__file__ = FILENAME
     sys.modules[name] = module
     sys.argv = [FILENAME]
@@ -62,9 +70,9 @@ def new_module(name: str) -> ModuleType:
 
 
 def cap_thread_stacks() -> None:
-    """Have threads with larger stacks than there is memory start all the same.
+    """Let threads start although they ask for larger stacks than the memory limit allows.
 
-    Programs ask for half a gigabyte to recurse deeply, which has not used the stack since Python 3.11.
+    Programs ask for half a gigabyte to recurse deeply; since Python 3.11, recursion does not use that stack.
     """
     set_size = _thread.stack_size
 
@@ -72,13 +80,14 @@ def cap_thread_stacks() -> None:
         most, _ = resource.getrlimit(resource.RLIMIT_AS)
         return set_size(size if most == resource.RLIM_INFINITY else min(size, most // _PARTS_OF_MEMORY))
 
-    for name in ("_thread", "threading"):  # Python 3.13 has imported the second before a program does
+    # Python 3.13 imports threading before a program does.
+    for name in ("_thread", "threading"):
         if name in sys.modules:
             sys.modules[name].stack_size = capped  # type: ignore[attr-defined]
 
 
 def describe(error: BaseException) -> str:
-    """The type of an exception, its message, and the line of the program that raised it."""
+    """Describe an exception: type, message, line of the program that raised it."""
     try:
         message = str(error)[:_MAX_DETAIL]
     except Exception:
@@ -89,9 +98,12 @@ def describe(error: BaseException) -> str:
 
 
 class Capture(io.TextIOWrapper):
-    """A standard output that keeps the first so many bytes that are printed, until they are taken.
+    """A text stream that keeps printed text up to a limit of bytes, until `take` is called.
 
-    It has a `buffer` like the real one, since programs write bytes to it.
+    It has a `buffer` like real standard output, since programs write bytes to it.
+
+    Args:
+        most: Limit of bytes.
     """
 
     def __init__(self, most: int) -> None:
@@ -100,11 +112,11 @@ class Capture(io.TextIOWrapper):
         super().__init__(self._bytes, encoding="utf-8", errors="backslashreplace", write_through=True)
 
     def write(self, text: str, /) -> int:
-        """Keep `text` if there is room."""
+        """Keep `text` if fewer bytes than the limit are stored."""
         return super().write(text) if self._bytes.tell() < self._most else len(text)
 
     def take(self) -> str:
-        """What was printed since this was called last."""
+        """Return and clear all text printed since the last call."""
         if not self._bytes.tell():
             return ""
         self.flush()
@@ -115,7 +127,11 @@ class Capture(io.TextIOWrapper):
 
 
 def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:
-    """Run the program in `namespace`; how it ended if it did not reach its last line."""
+    """Run a program's source in `namespace`.
+
+    Returns:
+        None if the program reached its last line, otherwise a dict with keys `ending` and `detail`.
+    """
     try:
         exec(compile_program(source), namespace)
     except CompileError as error:
@@ -128,9 +144,12 @@ def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:
 
 
 def run_program(control: int) -> NoReturn:
-    """Run the program that comes by `control` as `__main__`, on the standard streams; ends the process as it ends.
+    """Run a program as `__main__` on the standard streams, then end this process.
 
-    The status that it ends with only hints at why: what was printed is compared elsewhere.
+    The exit status only hints at the cause of a failure; output is compared outside the sandbox.
+
+    Args:
+        control: Channel to the trainer, which sends the program.
     """
     trainer = Channel(control)
     trainer.send({"ready": True})
@@ -143,13 +162,13 @@ def run_program(control: int) -> NoReturn:
 
 
 def _open(file: Any, *arguments: Any, **options: Any) -> Any:
-    """Python's own `open`; the standard streams also by the names that they have in a file system with /proc."""
+    """Open a file like Python's `open`; names such as /dev/stdin give standard streams even without /proc."""
     number = _STREAMS.get(file) if isinstance(file, str) else None
     return io.open(file if number is None else os.dup(number), *arguments, **options)  # noqa: UP020
 
 
 def _open_streams() -> None:
-    """New standard streams on descriptors 0, 1 and 2, as Python opens them for a UTF-8 locale."""
+    """Open standard streams on descriptors 0, 1 and 2, as Python would for a UTF-8 locale."""
     builtins.open = _open
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = open(  # noqa: SIM115 - for as long as the process lives
@@ -190,9 +209,9 @@ def _exit_status(code: Any) -> int:
 
 
 def _finish() -> int:
-    """What Python does at the end of a program: wait for its threads, run what is registered, flush."""
+    """Finish like Python at exit: wait for threads, run exit functions, flush output; return a status."""
     status = 0
-    # Imported only if the program has: its work after a fork would cost every child.
+    # threading is used only if the program has imported it: an import before the fork would slow every child.
     threads = getattr(sys.modules.get("threading"), "_shutdown", None)
     steps = (atexit._run_exitfuncs, sys.stdout.flush, sys.stderr.flush)
     for step in (threads, *steps) if threads else steps:

@@ -1,14 +1,14 @@
-"""The judge's end of the calls: sends requests to the program's process and reads what it answers.
+"""Send requests to the program's process and read its answers, in the judge.
 
-One request is outstanding at a time, apart from those that a callback makes, which nest. Each has the next number,
-and one answer is taken for it. Anything else that comes ends the run, also if a test catches the exception: see
-`fault`.
+Everything that arrives is hostile until checked. A single request is outstanding at a time, apart from requests that a
+callback makes, which nest. Requests are numbered, and each gets exactly one answer. Any other message ends the
+run, even if a test catches the exception: see `fault`.
 """
 
 from __future__ import annotations
 
 import sys
-from _thread import RLock  # not threading, which costs every fork
+from _thread import RLock  # an import of threading would slow every fork
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -36,7 +36,7 @@ _RESULTS: dict[str, type] = {
 
 
 class Fault(BaseException):
-    """The program's process is no longer to be asked anything. No test may catch this, nor undo it by doing so."""
+    """A fault that ends all requests; tests that catch it cannot undo it."""
 
     def __init__(self, ending: str, detail: str) -> None:
         super().__init__(ending, detail)
@@ -45,22 +45,22 @@ class Fault(BaseException):
 
 
 class Untouchable(BaseException):
-    """The program was asked something while it may not be asked."""
+    """A test asked the program something while requests were forbidden."""
 
 
 class ProgramProxy:
-    """The program under test, as the judge sees it.
+    """The program under test, seen from the judge.
 
     Attributes:
-        fault: Why it can no longer be asked, or None.
-        untouchable: Whether to refuse to ask it anything for now.
-        missed: Whether it was asked something while it was untouchable.
-        quiet: Whether handles describe themselves without asking it.
-        last_error: The last exception that came from it.
-        last_call: What was called last, the arguments, and what it returned.
-        sources: The tests' source code by the file name that it was compiled with.
-        has_made: Whether the tests have made an object that is asked for more than what it holds.
-        asked: How many requests there have been.
+        fault: Reason why the program can no longer be asked, or None.
+        untouchable: Whether requests are forbidden for now.
+        missed: Whether a request was attempted while requests were forbidden.
+        quiet: Whether stand-ins describe themselves without asking the program.
+        last_error: The last exception that came from the program.
+        last_call: The last call: target, positional arguments, keyword arguments, result.
+        sources: Source code of the tests by the file name of its compilation.
+        has_made: Whether the tests have made an object of a program class that may answer judgements.
+        asked: Number of requests so far.
         before: Called before each request; it may make requests itself.
     """
 
@@ -83,7 +83,14 @@ class ProgramProxy:
         self._translation = Translation(self)
 
     def loaded(self) -> dict[str, str] | None:
-        """Wait until the program is loaded; how it ended if it could not be."""
+        """Wait until the program is loaded.
+
+        Returns:
+            None on success, otherwise a dict with keys `ending` and `detail`.
+
+        Raises:
+            Fault: if the program sends anything else.
+        """
         message = self._receive()
         if message == {"loaded": True}:
             return None
@@ -93,11 +100,12 @@ class ProgramProxy:
         return {"ending": failed["ending"], "detail": str(failed.get("detail", ""))[:500]}
 
     def request(self, operation: str, /, *values: Any, **named: Any) -> Any:
-        """What the program answers.
+        """Ask the program to perform an operation and return its answer.
 
         Raises:
-            Fault: if its reply is not an answer, or does not come.
-            BaseException: what it raised.
+            Untouchable: if requests are forbidden for now.
+            Fault: if no valid answer arrives.
+            BaseException: any exception that the operation raised in the program.
         """
         with self._lock:
             if self.untouchable:
@@ -116,13 +124,17 @@ class ProgramProxy:
         return result
 
     def get(self, target: Any, name: str) -> Any:
-        """An attribute of an object of the program."""
+        """Return an attribute of a program object."""
         value = self.request("get", target, name)
         _note_name(name, value)
         return value
 
     def look_up(self, names: list[str]) -> dict[str, list[Any]]:
-        """What the program has by each of these global names: a list of one, or none."""
+        """Look up global names of the program.
+
+        Returns:
+            A dict that maps each name to a list of its value, or to an empty list if the program lacks the name.
+        """
         found = self.request("names", *names)
         if len(found) != len(names) or not all(type(each) is list and len(each) <= 1 for each in found):
             self._end("protocol", "a malformed answer to names")
@@ -132,7 +144,7 @@ class ProgramProxy:
         return dict(zip(names, found, strict=True))
 
     def end(self) -> tuple[str, str] | None:
-        """Take the program's last word, and wait for its end; how the run ends after all, if it says anything more."""
+        """End requests and wait for the program to close; return (ending, detail) if it breaks the protocol."""
         with suppress(BaseException):
             self.request("end")
         if self.fault is None and not self._channel.ends_silently():
@@ -140,11 +152,11 @@ class ProgramProxy:
         return (self.fault.ending, self.fault.detail) if self.fault and self.fault.ending == "protocol" else None
 
     def contradicted(self, detail: str) -> NoReturn:
-        """End the run, since an object has said two things that cannot both be true."""
+        """End the run, because an object made two contradictory statements."""
         self._end("protocol", detail)
 
     def check_silence(self) -> None:
-        """End the run if the program has spoken without being asked."""
+        """End the run if an unrequested message has arrived."""
         if self.fault is None and self._channel.pending():
             self._note("protocol", "an answer that nobody asked for")
 
@@ -181,7 +193,17 @@ class ProgramProxy:
         Encoder(self._shared, self._translation.write, self._translation.first).write(message, key, encode)
 
     def _reply(self, operation: str, number: int, adopted: Any) -> Any:
-        """Answer callbacks until the reply to a request comes; it is the number of `adopted`, a class of the tests."""
+        """Serve callbacks until a request's reply arrives, and return its value.
+
+        Args:
+            operation: Name of the operation, which fixes the type of its result.
+            number: The request's number.
+            adopted: For `subclass`: a class of the tests, to be known by the number in the reply.
+
+        Raises:
+            Fault: if the reply is malformed.
+            BaseException: any exception that the operation raised in the program.
+        """
         while "callback" in (message := self._receive()):
             self._call_back(message)
         if type(message.get("id")) is not int or message["id"] != number:
@@ -208,7 +230,8 @@ class ProgramProxy:
                 raise MalformedError("no exception")
         else:
             value = decoder.decode(message["value"])
-            if adopted is not None:  # what else has changed may hold the class
+            if adopted is not None:
+                # Changed containers, read next, may hold the class.
                 self._translation.classes[checked(value, int)] = adopted
         self._finish(decoder, message, [value, vars(error) if error is not None else None])
         return value, error
@@ -221,7 +244,7 @@ class ProgramProxy:
             sys.stdout.write(checked(message["printed"], str))
 
     def _call_back(self, message: dict[str, Json]) -> None:
-        """Use an object of the tests as the program asks, and tell it what came of it."""
+        """Perform a use of a test object for the program, and send its result or exception."""
         try:
             use, args, kwargs = reading(self._read_callback, message)
         except MalformedError as fault:
@@ -274,9 +297,9 @@ class ProgramProxy:
 
 
 def _note_name(name: str, value: Any) -> None:
-    """Remember by which kind of name the tests have a class: PEP 8 gives classes capitals, and functions none.
+    """Record whether the tests name a class with a capital letter; PEP 8 gives functions small letters.
 
-    A program may define a class where the tests expect a function. What it returns is a result, then.
+    A program may define a class where tests expect a function; its objects then count as returned results.
     """
     if isinstance(value, RemoteClass):
         if name.lstrip("_")[:1].isupper():

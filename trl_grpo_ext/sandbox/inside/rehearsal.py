@@ -1,4 +1,4 @@
-"""A rehearsal of a zygote: what a judge and a solution do first is done once before any is forked."""
+"""Rehearse in a zygote: run a sample judge and a sample solution before any child is forked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from trl_grpo_ext.sandbox.inside import answers, judge
 from trl_grpo_ext.workers.frames import Channel
 
-_REHEARSALS = 4  # how often Python must see code before it prepares it
+# Python specializes code after it has run this often.
+_REHEARSALS = 4
 _REHEARSED_PROGRAM = {"program": "from typing import List\n\ndef add(a: List[int], b):\n    return a + b\n"}
 _REHEARSED_TESTS = {
     "setup": "import math\ndef check(f):\n    assert f([1], [2]) == [1, 2]\n    assert f(1, b=2.5) == 3.5\n",
@@ -23,10 +24,11 @@ _REHEARSED_TESTS = {
 
 
 def rehearse() -> None:
-    """Play a judge and a solution in this process, each against a child, before any program is there.
+    """Run judge and solution in this process, each against a forked partner.
 
-    Python prepares much at the first use: function pointers, caches in the code, its parser. What a rehearsal leaves
-    behind, every child finds ready; without it, each would do the same work again, on pages that it must copy first.
+    Python prepares much on first use: function pointers, caches in code, its parser. Every child inherits the results
+    of a rehearsal; otherwise each child would repeat this work, on pages that it must copy first. No program has
+    arrived yet.
     """
     for _ in range(_REHEARSALS):
         _play(judge_here=True)

@@ -1,7 +1,7 @@
-"""Stand-ins, in the judge, for classes of the program: real classes, with the same names, bases and attributes.
+"""Create, in the judge, stand-ins for the program's classes: real classes with equal names, bases and attributes.
 
-So `type(x) is Dog`, `class Mine(Dog)`, `except Error` and patterns work as they do in one process. None of the
-program's code is in them.
+So `type(x) is Dog`, `class Mine(Dog)`, `except Error` and patterns work as in a single process. No stand-in contains
+code of the program.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", 
 
 
 class ClassState(State):
-    """What the judge knows of one class of the program.
+    """Facts that the judge keeps about a program class.
 
     Attributes:
-        small: Whether the tests have it under a name without a capital letter, which may be meant to be a function's.
-        capital: Whether they have it under a name with one.
+        small: Whether the tests use the class under a name without a capital letter, which may stand for a function.
+        capital: Whether the tests use the class under a name with a capital letter.
     """
 
     __slots__ = ("capital", "small")
@@ -48,19 +48,19 @@ class ClassState(State):
 
     @property
     def trusted(self) -> bool:
-        """Whether what the test makes of it is an object that the test has made."""
+        """Whether calling this class makes objects that count as made by the test."""
         return self.capital and not self.small
 
 
 class RemoteClass(type):
-    """The class of stand-ins for classes."""
+    """Metaclass of stand-in classes."""
 
     _remote_class: ClassState
 
     def __new__(meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **options: Any) -> Any:
         if "_remote_class" in members:
             return super().__new__(meta, name, bases, members)
-        # A class of the tests that inherits from one of the program's: the program makes it too, with these members.
+        # A test class inherits from a program class: the program creates a class too, with the same members.
         remote = next(base._remote_class.remote for base in bases if isinstance(base, RemoteClass))
         state = ClassState(remote, -1, name)
         state.capital = True
@@ -87,12 +87,12 @@ class RemoteClass(type):
         remote = cls._remote_class.remote
         before = remote.asked
         made = remote.request("call", cls, *args, **kwargs)
-        # A class may give an object again that it has returned before: that stays a result.
+        # A class may return an object that it returned before; such an object stays a result.
         is_new = isinstance(made, Stub) and made._remote_state.born > before
         return cls._own(made, Standing.MADE if is_new else Standing.COMPUTED)
 
     def _own(cls, value: Any, standing: Standing = Standing.COMPUTED) -> Any:
-        """The object, which the test has made, or which the class has under a name, if it is of this class."""
+        """Return an object, with the given standing if this class is trusted and the object belongs to it."""
         if cls._remote_class.trusted and isinstance(value, Stub) and issubclass(type(value), cls):
             value._remote_state.standing = standing
             cls._remote_class.remote.has_made = True
@@ -112,7 +112,10 @@ class RemoteClass(type):
         cls._remote_class.remote.request("delete", cls, name)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """Whether an object of the program is an instance of its class is the program's to say; no other object is."""
+        """Ask the program whether its object is an instance of this class.
+
+        Objects that do not come from the program are never instances.
+        """
         if type.__instancecheck__(cls, instance):
             return True
         return isinstance(type(instance), RemoteClass) and bool(
@@ -140,14 +143,14 @@ class RemoteClass(type):
         return any(item is member or item == member for member in cls)
 
 
-# A class is one of these only if it says so: that it has the methods is not enough.
+# A class counts as one of these only by inheritance, not by having the methods.
 _ABSTRACT = frozenset(("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet"))
-# The types that tests ask for by `isinstance`, by the name of the library's class.
+# Types that tests check with `isinstance`, by the name of the library's class.
 _OF_LIBRARY = {"generator": GeneratorType, "async_generator": AsyncGeneratorType, "coroutine": CoroutineType}
 
 
 class ErrorStub(Counterpart, Stub):
-    """The first base of a stand-in for an exception, which the tests raise."""
+    """A base class that comes first in stand-ins for exceptions, which tests raise."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name[:2] == "__" == name[-2:]:
@@ -157,9 +160,9 @@ class ErrorStub(Counterpart, Stub):
 
 
 class FieldOfTest:
-    """A field of a data class of the tests that inherits from a class of the program.
+    """A field of a test's data class that inherits from a program class.
 
-    The class has the test's own default, and each object, which the program has made, a value of its own.
+    The class attribute is the test's default. Each object was made by the program, so its value comes from the program.
     """
 
     def __init__(self, name: str, default: Any) -> None:
@@ -171,7 +174,7 @@ class FieldOfTest:
 
 
 def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
-    """Have a class of the tests be a data class here as well, which it has become in the program."""
+    """Make a test's class a data class in the judge, mirroring its conversion by the program."""
     if equates:
         type.__setattr__(cls, "_equates", True)
     for name in ORDER if has_order else ():
@@ -182,7 +185,7 @@ def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
 
 
 class RemoteAttribute:
-    """An attribute that a class of the program has: there for `super()` and for whoever looks into a class."""
+    """A class attribute of the program, visible to `super()` and to code that inspects classes."""
 
     def __init__(self, name: str, plain: type | None = None) -> None:
         self._name = name
@@ -197,8 +200,9 @@ class RemoteAttribute:
             return RemoteClass.__getattr__(owner, self._name)
         if is_judgement(instance, self._name):
             return Stub.__getattr__(instance, self._name)
+        # A returned text or set answers by the contents that crossed.
         if self._plain is not None and instance._remote_state.standing < Standing.MADE:
-            return getattr(self._plain, self._name).__get__(instance)  # of a returned text or set: by what it holds
+            return getattr(self._plain, self._name).__get__(instance)
         remote: Requester = self._owner._remote_class.remote
         first = next(kind for kind in type.mro(type(instance)) if self._name in vars(kind))
         if first is self._owner:
@@ -209,17 +213,21 @@ class RemoteAttribute:
 def make_class(
     remote: Requester, number: int, name: str, full: list[str], bases: list[type], names: list[str], flags: list[str]
 ) -> RemoteClass:
-    """The stand-in for a class; raises TypeError if there is no such class.
+    """Create a stand-in class from the program's description of a class.
 
     Args:
         remote: The program.
-        number: The class's number there.
-        name: Its name.
-        full: Its qualified name, if that is a text.
-        bases: The stand-ins for its bases, and builtin types.
-        names: What the class defines.
-        flags: `library`: it is Python's own, as that of generators. `unhashable`. `function`: they bind like functions.
-            Abstract classes of collections that it inherits from, by name. Fields that order its objects.
+        number: The class's number in the program.
+        name: The class's name.
+        full: A list of its qualified name, or an empty list.
+        bases: Stand-ins for its bases, and builtin types.
+        names: Names of its attributes and methods.
+        flags: `library`: the class belongs to Python, such as the class of generators. `unhashable`: it has no hash.
+            `function`: its objects bind like functions. Names of abstract collection classes that it inherits from.
+            Fields that order its objects, each with the prefix `ORDERED_BY`.
+
+    Raises:
+        TypeError: if Python cannot create a class with these bases.
     """
     plain = any(not issubclass(base, Handle) for base in bases)
     members: dict[str, Any] = {} if plain else {"__slots__": ()}
@@ -241,7 +249,8 @@ def make_class(
         members |= {each: drive(each) for each in ("send", "throw", "close")}
     if any(issubclass(base, BaseException) for base in bases):
         members = {each: value for each, value in members.items() if each not in _OF_ERRORS}
-    if plain:  # what else it inherits from is asked for by name
+    if plain:
+        # Attributes inherited from other bases are requested by name.
         bases = [base for base in bases if not issubclass(base, Handle)]
     if not any(isinstance(base, RemoteClass) for base in bases):
         errors = any(issubclass(base, BaseException) for base in bases)
@@ -260,9 +269,9 @@ _of_functions: list[RemoteClass] = []
 
 
 def class_of_functions(remote: Requester, number: int) -> RemoteClass:
-    """The stand-in for Python's class of functions, of which a process has one.
+    """Return the stand-in for Python's class of functions; each process has exactly one.
 
-    A rehearsal makes it before any judge is forked: nearly every program needs it, and to make a class takes long.
+    A rehearsal creates it before any judge is forked: nearly every program needs it, and creating a class is slow.
     """
     if not _of_functions:
         described: Any = description(FunctionType, lambda base: None)
@@ -272,14 +281,15 @@ def class_of_functions(remote: Requester, number: int) -> RemoteClass:
 
 
 def is_function(value: Any) -> bool:
-    """Whether a stand-in stands for a function of the program."""
+    """Return whether an object represents a function of the program."""
     return type(value) in _of_functions
 
 
 def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteClass:
     try:
         made: RemoteClass = RemoteClass(name, tuple(bases), dict(members))
-    except TypeError:  # bases that do not go together
+    except TypeError:
+        # The bases do not fit together.
         made = RemoteClass(name, tuple(bases[:1]), members)
     return made
 

@@ -1,4 +1,7 @@
-"""Decide who is to blame for a setup that fails: a program must not be able to have its own row thrown out."""
+"""Decide whether tests or program are to blame for a failed setup.
+
+A program must not be able to exclude its own row from judgement.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from trl_grpo_ext.sandbox.inside.proxy import ProgramProxy
 def check_setup(
     program: ProgramProxy, setup: CodeType, names: Sequence[str], new_namespace: Callable[[], dict[str, Any]]
 ) -> None:
-    """Run a setup that has failed again, with nothing of the program in reach.
+    """Run a failed setup again without access to the program; return normally if the program is to blame.
 
-    It runs without the names that it takes from the program, and with something in their places, since it may look
-    whether they are there: `if "add" not in globals(): raise RuntimeError`.
+    The setup runs first without the names that it takes from the program, then with dummies in their places, since it
+    may check their presence: `if "add" not in globals(): raise RuntimeError`.
 
     Raises:
-        BadTestsError: if it fails both times, and not for want of the program.
+        BadTestsError: if both runs fail for reasons other than the missing program.
     """
     for bound in ({}, {name: _dummy(program, name) for name in names}):
         program.untouchable, program.missed = True, False
@@ -35,14 +38,14 @@ def check_setup(
 
 
 def _missing(error: BaseException) -> Any:
-    """Return the name that a setup looks for in vain, as `fn = globals()["two_sum"]` does."""
+    """Return the name that a setup failed to find, as `fn = globals()["two_sum"]` does."""
     if isinstance(error, NameError | AttributeError):
         return error.name
     return error.args[0] if isinstance(error, KeyError) and error.args else None
 
 
 def _dummy(program: ProgramProxy, name: str) -> Any:
-    """Make a function, or a class for a name with a capital letter. Each use of it sets `program.missed`."""
+    """Create a dummy function, or a dummy class for a capitalized name; every use sets `program.missed`."""
 
     def touch(*_: Any, **__: Any) -> None:
         program.request("names", name)

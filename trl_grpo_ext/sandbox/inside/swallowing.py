@@ -1,4 +1,7 @@
-"""How the tests leave a context manager of the program, and which exceptions it, or the test, may swallow."""
+"""Leave the program's context managers, and decide which exceptions they may swallow.
+
+It also tells where a test expects StopIteration.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +19,35 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 def leave(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
-    """`__exit__` of a stand-in."""
+    """Run a stand-in's `__exit__`: ask the program, then decide whether an exception may be swallowed."""
     remote = self._remote_state.remote
     swallow = remote.request("special", self, "__exit__", *_told(error))
     return bool(swallow) and error is not None and _may_be_swallowed(error, remote)
 
 
 async def leave_async(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
-    """`__aexit__` of a stand-in."""
+    """Run a stand-in's `__aexit__`: ask the program, then decide whether an exception may be swallowed."""
     remote = self._remote_state.remote
     swallow = await remote.request("special", self, "__aexit__", *_told(error))
     return bool(swallow) and error is not None and _may_be_swallowed(error, remote)
 
 
 def _told(error: BaseException | None) -> tuple[type[BaseException] | None, BaseException | None, None]:
-    """What the program gets to see: what a failed assertion says may be what the tests expect."""
+    """Return `__exit__` arguments that the program may see, without a traceback.
+
+    A failed assertion crosses as an empty AssertionError, since its message may show expected values.
+    """
     told = AssertionError() if isinstance(error, AssertionError) else error
     return None if told is None else type(told), told, None
 
 
 def _may_be_swallowed(error: BaseException, remote: Any) -> bool:
-    """Whether an error compares nothing.
+    """Return whether the program's context manager may swallow an error.
 
-    The test has raised it on purpose, by a `raise` in the body, or in a body that reads no names. Or the program has
-    raised it in a call that is the end of the body, of which no result is used: it could as well have returned. Were it
-    any error, a program could swallow the failing assertion, or the TypeError of comparing its answer.
+    Allowed are errors that no comparison raised: errors that the test raised on purpose, by a `raise` in the body or in
+    a body that reads no outside names, and errors that the program raised in a call that ends the body and whose result
+    is unused: it could as well have returned. Otherwise a program could swallow a failed assertion, or a TypeError from
+    a comparison with its answer.
     """
     trace = error.__traceback__
     if isinstance(error, AssertionError) or trace is None:
@@ -54,14 +61,14 @@ def _may_be_swallowed(error: BaseException, remote: Any) -> bool:
     if trace.tb_next is not None:
         asked = trace.tb_next.tb_frame.f_code.co_filename.startswith(_FOLDER)
         return asked and error is remote.last_error and bool(body) and _is_call_at(body[-1], trace.tb_lineno)
-    # Not in a helper, nor under a condition: these may compare.
+    # A `raise` in a helper or under a condition may depend on a comparison, so it does not count.
     return any(isinstance(node, ast.Raise) and _is_at(node, trace.tb_lineno) for node in body)
 
 
 def expects_end(sources: dict[str, str]) -> bool:
-    """Whether the test that runs now asks in a `try` or a `with` that names StopIteration.
+    """Return whether the running test makes a request inside a `try` or `with` that names StopIteration.
 
-    Anywhere else, `all(map(check, cases))` would take a StopIteration of the program for the end of the cases.
+    Anywhere else, `all(map(check, cases))` would mistake a StopIteration of the program for the end of the cases.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename not in sources:
@@ -79,7 +86,7 @@ def expects_end(sources: dict[str, str]) -> bool:
 
 
 def _is_call_at(node: ast.stmt, line: int) -> bool:
-    """Whether a statement is one call, and nothing is done with its result."""
+    """Return whether a statement is a single call with an unused result, at a given line."""
     calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
     return isinstance(node, ast.Expr) and calls == [node.value] and _is_at(node, line)
 
@@ -89,7 +96,7 @@ def _is_at(node: ast.stmt, line: int) -> bool:
 
 
 def _are_independent(body: list[ast.stmt]) -> bool:
-    """Whether statements read nothing but constants, builtins and names that those before have set; none asserts."""
+    """Return whether statements read only constants, builtins and names set before, and contain no assertion."""
     known = set(_BUILTINS)
     for statement in body:
         nodes = list(ast.walk(statement))

@@ -1,4 +1,8 @@
-"""What crosses between the tests and the program beyond plain data, on the judge's side."""
+"""Convert objects that are not plain data, on the judge's side.
+
+Values that a test passes to the program leave the judge here; anything that comes from the program is hostile until
+checked.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,9 @@ _MAX_NAME = 100
 _MAX_BASES = 16
 
 _NEVER = (ModuleType, FrameType, CodeType, TracebackType)
-"""What leads to the tests' own code and to what it expects."""
+"""Types that lead to the tests' code and to expected values; such objects never cross."""
 
-# A program that names one of these `MyError` must not make `except MyError` catch the test's own failure.
+# If a program defines an exception with such a name, `except MyError` of a test must not catch the test's own failure.
 _GUARDED: dict[type, type[BaseException]] = {
     kind: type(kind.__name__, (kind,), {"__module__": "builtins"})
     for kind in (BaseException, Exception, AssertionError)
@@ -46,11 +50,11 @@ def _guarded(kind: type) -> type:
 
 
 class Translation:
-    """The judge's side of objects that are not plain data, while it asks one program.
+    """The judge's conversion of objects that are not plain data, for a single program.
 
     Attributes:
-        given: The tests' functions and objects that the program may use, by number.
-        classes: The program's, by number, and those of the tests that it has made as well.
+        given: Functions and objects of the tests that the program may use, by number.
+        classes: Stand-ins for program classes, and test classes that the program has created too, by number.
     """
 
     def __init__(self, program: Requester) -> None:
@@ -62,14 +66,24 @@ class Translation:
         self.classes: dict[int, RemoteClass] = {}
 
     def first(self, encoder: Encoder, value: Any) -> Json | None:
-        """The JSON for what the program has already."""
-        if issubclass(type(value), Stub | RemoteClass):  # and is not a mock that only says so
+        """Return JSON, by number, for stand-ins and exceptions received from the program; None for other objects."""
+        # `type(value)` is used because a mock may pretend to be an instance.
+        if issubclass(type(value), Stub | RemoteClass):
             return {"remote": value._remote_state.number}
         number = getattr(value, "_remote_number", None) if isinstance(value, BaseException) else None
         return None if number is None else {"remote": number}
 
     def write(self, encoder: Encoder, value: Any) -> Json:
-        """The JSON for an object that is not plain data."""
+        """Return JSON for an object that is not plain data.
+
+        Exceptions cross with message, arguments and attributes. Enum members cross with class name, member name and
+        value. Objects of data-only test classes cross with all their attributes. Functions and classes of the tests
+        cross as a number with name, docstring and the names of their special methods, any other object as a number with
+        its class name and those names; their code stays here, see `given`.
+
+        Raises:
+            TypeError: for a module, frame, code object or traceback, which never cross.
+        """
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exceptions.encode_class(value, encoder)
         if isinstance(value, BaseException):
@@ -94,11 +108,14 @@ class Translation:
         return {"object": [self.given.add(value), type(value).__name__, specials_of(value)]}
 
     def write_refusal(self, encoder: Encoder, error: BaseException) -> Json:
-        """The JSON for an exception that a callback raised, which may come back as itself."""
+        """Return JSON for an exception raised by a use of a test object; the program may raise it back unchanged.
+
+        A failed assertion crosses as an empty AssertionError.
+        """
         known = self.first(encoder, error)
         if known is not None:
             return known
-        # What a failed assertion says may be what the tests expect.
+        # The message of a failed assertion may show expected values.
         told = AssertionError() if isinstance(error, AssertionError) else error
         return self._exceptions.encode_error(told, encoder, encoder.shared.errors.add(error))
 
@@ -112,7 +129,11 @@ class Translation:
         return {"my_exception": [self._exceptions_of_tests.add(kind), kind.__name__, written]}
 
     def read(self, decoder: Decoder, tag: str, data: Json) -> Any:
-        """What a tag stands for that is not a tag of plain data."""
+        """Decode a tagged value that is not plain data.
+
+        Raises:
+            MalformedError: for an unknown tag.
+        """
         if tag == "handle":
             return self._handle(data)
         if tag == "subclass":
@@ -153,7 +174,7 @@ class Translation:
         return stand_in
 
     def _instance_of_plain(self, decoder: Decoder, data: Json) -> Any:
-        """An object that is also a list, an integer and so on: what it holds came by value."""
+        """Decode an object that is also plain data, such as a list or integer; contents cross by value."""
         number, kind, content = checked(data, list)
         cls = self._read_class(kind)
         base: Any = next((each for each in cls.__mro__ if each in PLAIN_BASES), None)
@@ -213,21 +234,25 @@ class Translation:
 
 
 def _returned(known: Any) -> Any:
-    """An object that the program has sent, which is a result then, also if the tests have made it."""
+    """Demote a stand-in sent by the program to a result, even if the test has made its object."""
     if isinstance(known, Stub):
         known._remote_state.standing = Standing.RESULT
     return known
 
 
 def _of_class(known: Any, cls: type) -> Any:
-    """An object by its number; raises MalformedError if the program says that it is of another class now."""
+    """Return an object that is already known by number.
+
+    Raises:
+        MalformedError: if the program now gives it another class.
+    """
     if type(known) is not cls:
         raise MalformedError("an object of another class than before")
     return known
 
 
 def _library_member(data: Json) -> Any:
-    """A member of an enumeration of Python's library, which both ends have."""
+    """Decode a member of an enum of Python's library, a class available at both ends."""
     module, name, member = (checked(each, str) for each in checked(data, list))
     kind = getattr(sys.modules.get(module), name, None) if module in sys.stdlib_module_names else None
     if not isinstance(kind, EnumMeta):

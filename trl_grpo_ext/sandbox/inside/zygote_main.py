@@ -1,18 +1,19 @@
-"""What a zygote runs: a warm Python that forks a jailed child for each program, and never reads the program itself.
+"""Run a zygote: a warm Python process that forks a jailed child for each program and never reads a program itself.
 
-It is started by `exec` with an empty environment, goes into namespaces of its own, and then takes orders on
-descriptor 0. A child's program comes through the child's own pipe, so nothing of one program can be found in the
-memory of another. The zygote is process 1 of its process tree: when it goes, however it goes, all its children do.
+The trainer starts it by `exec` with an almost empty environment and a socket as standard input, from which the zygote
+takes orders once its walls are up. A program travels through a socket of its child only, so no program finds another in
+its memory. With namespaces, the zygote is process 1 of its process tree, and all its children die with it. Without
+namespaces, each child asks the kernel for SIGKILL at the zygote's death.
 
-Orders are JSON messages, with the descriptors of the children that they ask for:
+Orders from the trainer are JSON messages, together with the descriptors of the children to fork:
 
     {"spawn": [{"id": 7, "kind": "solution", "limits": {...}, "descriptors": 2}], "shares_files": false}
     {"end": [7]}                                   kill these children, and clean up
 
-With `shares_files`, the children of an order write to one folder, which goes with them.
+With `shares_files`, the children of an order write to a common folder, which is deleted with them.
 
 Answers: `{"up": true}` or `{"failed": "why"}` once; `{"exits": [{"number": 7, "status": .., "cpu_seconds": ..,
-"memory_kb": ..}]}` when a child has ended; the same and `"ended": true` when the children were killed.
+"memory_kb": ..}]}` when a child has ended; exits with `"ended": true` when ordered children were killed.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ from trl_grpo_ext.workers.frames import Channel, from_json, reset_signals, to_js
 
 MESSAGE_BYTES = 1 << 16
 MAX_DESCRIPTORS = 16
-_LOOK_MS = 5  # between looks at the threads of programs where the kernel does not limit them
-_STACK_BYTES = 8 << 20  # what Linux gives a process by default
-_KEPT_WALLS = 16  # by kind, limits and descriptors, of which there are few
-# Loaded before the fork: programs use them often, and loading them costs more than the rest of a run. Not threading or
-# random: what these do after every fork costs more than that.
+# Interval between thread counts of programs where the kernel does not limit threads.
+_LOOK_MS = 5
+# The default stack limit of Linux.
+_STACK_BYTES = 8 << 20
+# Lists of walls are kept by kind, limits and descriptors; few combinations occur.
+_KEPT_WALLS = 16
+# Loaded before the fork: programs use these modules often, and loading them takes longer than the rest of a run.
+# threading and random are left out: their work after every fork would take longer still.
 _PRELOADED = (
     "array bisect cmath contextlib copy dataclasses datetime decimal enum fractions functools heapq io itertools json "
     "math numbers operator re string textwrap time traceback types typing"
@@ -55,7 +59,7 @@ PRELOADED = tuple(_PRELOADED.split())
 
 @dataclass(slots=True)
 class Child:
-    """A jailed process, by the number that the trainer gave it."""
+    """A jailed process, known by a number that the trainer chose."""
 
     number: int
     pid: int
@@ -65,7 +69,7 @@ class Child:
 
 
 class Forker:
-    """Forks jailed children on order, and says how they ended."""
+    """A loop that forks jailed children on the trainer's order and reports their exits."""
 
     def __init__(self, control: socket.socket, cell: Cell) -> None:
         self._control = control
@@ -78,7 +82,7 @@ class Forker:
         self._fork = kernel.forking(kernel.CLONE_NEWPID) if cell.namespaces else os.fork
 
     def serve(self) -> None:
-        """Take orders until the trainer is gone."""
+        """Carry out orders until the trainer closes its socket."""
         self._tell({"up": True})
         while True:
             watched = bool(self._children) and self._cell.tasks is None
@@ -93,7 +97,7 @@ class Forker:
                 self._kill_greedy()
 
     def _obey(self) -> bool:
-        """Carry out one order; False when there will be no more."""
+        """Carry out an order; return False if the trainer is gone."""
         try:
             message, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, MAX_DESCRIPTORS)
         except OSError:
@@ -109,13 +113,13 @@ class Forker:
         return True
 
     def _share_files(self, children: Sequence[dict[str, Any]], shares_files: bool) -> None:
-        """Have the next children share a folder, or each have its own: one order is carried out at a time."""
+        """Mount a common folder for an order's children if requested; orders run singly, so children never mix."""
         if shares_files and self._cell.namespaces:
             self._cell.mount_shared(children[0]["limits"]["disk_mb"])
             self._shares_files = True
 
     def _spawn(self, children: Sequence[dict[str, Any]], descriptors: list[int]) -> None:
-        """Fork children, one right after another: after each fork, all that this process touches is copied again."""
+        """Fork children in quick succession: after a fork, each page that this process writes to is copied again."""
         prepared, left = [], iter(descriptors)
         for child in children:
             placed = [] if child["kind"] == "program" else [-1, -1, -1]
@@ -164,18 +168,23 @@ class Forker:
         return left
 
     def _kill_greedy(self) -> None:
-        """Kill programs with too many threads: the kernel counts neither root's, nor a user's apart from the others."""
+        """Kill programs with too many threads.
+
+        The kernel's limit does not help here: it ignores processes of root, and counts all processes of any other user
+        together, including processes outside the sandbox.
+        """
         for child in self._children.values():
             if child.kind != "judge" and kernel.threads(child.pid) > child.limits["processes"]:
                 os.kill(child.pid, signal.SIGKILL)
 
     def _tell(self, answer: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # the trainer is gone, which the next poll shows
+        with contextlib.suppress(OSError):
+            # The trainer is gone; the next poll notices.
             self._control.send(to_json(answer).encode())
 
 
 def _live(cell: Cell, calls: list[kernel.PreparedCall], kind: str) -> NoReturn:
-    """What a child does from its birth to its end."""
+    """Live as a child: put up the walls, play a role, exit."""
     try:
         cell.lock(calls)
     except OSError as error:
@@ -197,8 +206,12 @@ _ROLES: dict[str, Callable[[], None]] = {
 
 
 def _prepared(config: dict[str, Any]) -> Cell:
-    """Put up the walls of this process, and do once what each child would have to; raises OSError if it may not."""
-    # Before the walls are up: afterwards Python's library may be out of reach.
+    """Put up this process's walls and prepare everything that children would otherwise repeat.
+
+    Raises:
+        OSError: if a wall cannot be put up.
+    """
+    # Imports come first: behind the walls, Python's library may be unreadable.
     for name in PRELOADED:
         importlib.import_module(name)
     with open("/proc/self/statm") as sizes:
@@ -217,7 +230,7 @@ def _prepared(config: dict[str, Any]) -> Cell:
 
 
 def _raise_stack() -> None:
-    """Let programs recurse as deeply as elsewhere, where the trainer runs with a smaller stack."""
+    """Raise the stack limit to Linux's default, so that programs recurse as deeply as elsewhere."""
     soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
     wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -225,10 +238,11 @@ def _raise_stack() -> None:
 
 
 def main() -> None:
-    """Set up as the first argument says, and serve."""
+    """Set up the zygote from the JSON in the command line, then serve orders."""
     reset_signals()
     config = json.loads(sys.argv[1])
-    os.umask(0o022)  # folders of the new root are for another user to enter
+    # Folders of the new root must be accessible to another user.
+    os.umask(0o022)
     control = socket.socket(fileno=os.dup(0))
     with open("/dev/null") as null:
         os.dup2(null.fileno(), 0)
@@ -241,6 +255,8 @@ def main() -> None:
         return
     forker.serve()
     if not cell.namespaces:
-        import shutil  # which only now costs no child anything
+        # Imported here, because an import before the forks would slow every child.
+        import shutil
 
-        shutil.rmtree(config["folder"], ignore_errors=True)  # the trainer, if it is not gone, has removed it
+        # The trainer removes this folder too, unless it has died.
+        shutil.rmtree(config["folder"], ignore_errors=True)

@@ -1,1 +1,1 @@
-"""The walls around a program: what it may read and keep, which system calls it may make, and how they are put up."""
+"""Walls around a program under test: readable files, writable files, allowed system calls."""

@@ -1,11 +1,12 @@
-"""The files of a program under test: what it may read and what it may keep.
+"""Limit the files that a program under test can read and write.
 
-It may read Python's library, shared libraries and a few devices; nothing else. In namespaces a private root shows
-only these, and a scratch folder that is gone when the program is. Without namespaces no folder is the program's alone,
-so it can write no files. Landlock forbids all other paths to every user.
+A program may read Python's standard library, shared libraries, a few devices and the packages listed in its job, and no
+other file. In namespaces, a private root shows only these paths, plus a scratch folder that disappears with the
+program. Without namespaces, no folder belongs to the program alone, so it can write no file. Landlock forbids all other
+paths, even to root.
 
-Packages that a Python here has installed are hidden. Those that it is shown have places of their own, see
-`sandbox.packages`: in a private root they are mounted there, and without one, links lead from there to them.
+Site-packages folders of any Python on this machine are hidden. Packages listed in a job get paths of their own, see
+`sandbox.packages`: bind mounts in a private root, symbolic links without a private root.
 """
 
 from __future__ import annotations
@@ -23,22 +24,27 @@ from trl_grpo_ext.sandbox.walls import kernel
 _MOUNT_SETATTR = 442  # a system call
 _AT_RECURSIVE, _AT_EMPTY_PATH = 0x8000, 0x1000
 _INSTALLED = ("site-packages", "dist-packages")
-_MOUNT_POINTS = ("/tmp", "/var/tmp", "/proc")  # one is there, may be mounted on, and has nothing that is to be shown
+# Candidate mount points for the private root: the first that exists and holds no readable path is taken.
+_MOUNT_POINTS = ("/tmp", "/var/tmp", "/proc")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime")
-DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")  # not /dev/zero, whose shared pages count for nobody
+# `/dev/zero` is left out: its shared pages count against no memory limit.
+DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
 PRIVATE_SCRATCH = "/scratch/tmp"
-"""Where a program's private folder is in a private root: the only thing in a folder that Landlock's rules can name
-before there is any program. `/tmp` is a link to it, unless that would hide something that a program must read."""
+"""The private folder of a program in a private root.
+
+A Landlock rule needs an existing path, and this folder is created before any program starts. `/tmp` is a symbolic link
+to it, unless a path that the program must read lies in `/tmp`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """What a program may read.
+    """Paths that a program may read.
 
     Attributes:
-        paths: Folders and files; none lies beneath another.
-        hidden: Folders of installed packages beneath `paths`, which it may not read.
-        shown: Folders and files that it finds elsewhere: by the path there, the path here.
+        paths: Folders and files on this machine; no path lies beneath another path in the list.
+        hidden: Folders of installed packages beneath `paths`, which the program must not read.
+        shown: Packages for the program: path in the sandbox -> path on this machine.
     """
 
     paths: list[str]
@@ -46,9 +52,11 @@ class Readable:
     shown: Mapping[str, str]
 
     def rights(self) -> dict[str, int]:
-        """Landlock's rights to it. Rules hold for all that is beneath, so what lies beside a hidden folder has its own.
+        """Return Landlock rights by path; a rule holds for everything beneath its path.
 
-        The names, but not the files, in the hidden folders can be read: Python lists the folder that they are in.
+        A folder that contains a hidden folder therefore gets only the right to list names, and each entry beside the
+        hidden folder gets a rule of its own. File names inside hidden folders stay visible, because Python lists their
+        parent folder; file contents do not.
         """
         rights: dict[str, int] = {}
         hidden = {os.path.realpath(path) for path in self.hidden}
@@ -66,19 +74,19 @@ class Readable:
 
 
 def what_may_be_read(shown: Mapping[str, str]) -> Readable:
-    """What a program needs to run at all, and what else it is shown."""
-    # Not as they are in a virtual environment, which has no library of its own, only packages.
+    """List Python's library, shared libraries and the packages `shown`, without folders of installed packages."""
+    # A virtual environment has no standard library of its own, only packages: take the paths of the base installation.
     compiled = sysconfig.get_path("platstdlib", vars={"platbase": sys.base_exec_prefix})
     python = [sysconfig.get_path("stdlib"), compiled, sys.base_prefix + "/lib"]
     there = [path for path in dict.fromkeys((*_LIBRARIES, *python)) if os.path.exists(path)]
     paths = [path for path in there if not any(path.startswith(other + "/") for other in there)]
-    # What is a link to another folder is shown as such.
+    # A symbolic link to a folder is shown as a link, so look for installed packages in the folder behind the link.
     folders = dict.fromkeys(os.path.realpath(path) if os.path.islink(path) else path for path in paths)
     return Readable(paths, [each for folder in folders for each in _installed_in(folder)], shown)
 
 
 def _installed_in(folder: str) -> Iterator[str]:
-    """The folders of installed packages in a folder, or in one of its folders."""
+    """Yield each site-packages or dist-packages folder in a folder or in one of its direct subfolders."""
     if not os.path.isdir(folder):
         return
     with os.scandir(folder) as entries:
@@ -88,7 +96,11 @@ def _installed_in(folder: str) -> Iterator[str]:
 
 
 def make_private_root(readable: Readable) -> None:
-    """Make a new root, with nothing in it but what may be read, read-only, and enter it; OSError if forbidden."""
+    """Mount and enter a new read-only root that holds only `readable`, the devices and a scratch folder.
+
+    Raises:
+        OSError: if the kernel forbids a mount.
+    """
     sources = [f"{path}/" for path in (*readable.paths, *readable.shown.values())]
     folders = [os.path.realpath(each) for each in _MOUNT_POINTS if os.path.isdir(each)]
     folder = next(each for each in folders if not any(path.startswith(f"{each}/") for path in sources))
@@ -116,7 +128,7 @@ def make_private_root(readable: Readable) -> None:
 
 
 def make_links(shown: Mapping[str, str]) -> None:
-    """Make a link to all that programs are shown, where they have no root of their own."""
+    """Create a symbolic link for each package `shown`, where programs have no private root."""
     for path, source in shown.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(source, path)
@@ -152,7 +164,8 @@ def _make_read_only(target: str) -> None:
     try:
         flags = _AT_RECURSIVE | _AT_EMPTY_PATH
         kernel.syscall("mount_setattr", _MOUNT_SETATTR, descriptor, b"", flags, attributes, ctypes.sizeof(attributes))
-    except OSError:  # before Linux 5.12: flags that the mount has already must be kept
+    except OSError:
+        # Linux before 5.12 lacks mount_setattr. A remount must repeat the flags that the mount already has.
         kept = os.statvfs(target).f_flag & (kernel.MS_NODEV | kernel.MS_NOEXEC)
         flags = kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kept
         kernel.mount("none", target, None, flags)
@@ -161,7 +174,8 @@ def _make_read_only(target: str) -> None:
 
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_RULE_PATH_BENEATH, _LOG_SAME_EXEC_OFF = 1, 1  # https://docs.kernel.org/userspace-api/landlock.html
+# Values: https://docs.kernel.org/userspace-api/landlock.html
+_RULE_PATH_BENEATH, _LOG_SAME_EXEC_OFF = 1, 1
 
 _EXECUTE, WRITE_FILE, READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_SOCK, _MAKE_FIFO, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 10, 1 << 11
@@ -169,13 +183,13 @@ _ALL_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15
 _NEWEST = (1 << 16) - 1
 
 READ = READ_FILE | _READ_DIR
-# Everything in a private folder but running files and making devices, sockets and pipes.
+# All rights in a private folder except executing files and making devices, sockets and pipes.
 KEEP_FILES = _NEWEST & ~(_EXECUTE | _MAKE_CHAR | _MAKE_SOCK | _MAKE_FIFO | _MAKE_BLOCK)
 _OF_FILES = _EXECUTE | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 
 
 def landlock_abi() -> int:
-    """The version that this kernel has, 0 for none."""
+    """Return the Landlock ABI version of this kernel; 0 without Landlock."""
     try:
         return kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, 0, 0, 1)
     except OSError:
@@ -183,13 +197,22 @@ def landlock_abi() -> int:
 
 
 def restricting(version: int, rights: dict[str, int]) -> kernel.PreparedCall:
-    """A call that puts a process and its children under rules, for good. Needs no_new_privs.
+    """Prepare a call that puts a process and its children under Landlock rules for good.
 
-    Nothing may be opened, but by `rights` what lies at or beneath a path that is there. The network and outside signals
-    are closed where possible.
+    The process can then open only paths at or beneath a key of `rights`, with the rights of that key; keys that do not
+    exist are skipped. ABI 4 and later also close TCP, ABI 6 and later also abstract Unix sockets and signals to
+    processes outside. The call needs no_new_privs.
+
+    Args:
+        version: Landlock ABI of this kernel, from `landlock_abi`.
+        rights: Path -> bit mask of access rights.
+
+    Raises:
+        OSError: if the kernel refuses a rule.
     """
     files = _ALL_OF_ABI.get(version, _NEWEST)
-    silent = _LOG_SAME_EXEC_OFF if version >= 7 else 0  # or a program could fill the machine's audit log
+    # Without this flag, a program could fill the audit log of the machine with denials.
+    silent = _LOG_SAME_EXEC_OFF if version >= 7 else 0
     net, scoped = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24
     attributes = struct.pack("=QQQ", files, net, scoped)[:size]

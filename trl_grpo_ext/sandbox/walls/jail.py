@@ -1,9 +1,9 @@
-"""A jail: the walls around one process, put up once it has been forked, in the order in which each still can be.
+"""Build a jail around one forked process: all walls, ordered so that no wall prevents a later one.
 
-A zygote prepares a `Cell` once. Before each fork it makes a list of the system calls that put up the walls, and the
-child makes them before it reads the first byte of a program. A list, since a child must copy every page that Python
-writes to, if only to count references: a loop over calls touches few pages, code of its own for each wall touched 300.
-What can be shared between children, such as the empty network, is the zygote's already.
+A zygote prepares a `Cell` once. Before each fork it lists the system calls that put up the walls; the child makes these
+calls before it reads the first byte of a program. A list saves memory copies: a child copies each page that Python
+writes to, even for a reference count, and separate code for each wall touched 300 pages. Walls that children can share,
+such as the empty network, belong to the zygote.
 """
 
 from __future__ import annotations
@@ -21,21 +21,26 @@ from trl_grpo_ext.sandbox.walls import filesystem, kernel, seccomp
 
 _OPEN_FILES = 128
 DESCRIPTORS = 8
-"""A child finds its descriptors below this number; the zygote holds these, so that none that arrives is among them."""
+"""The number of file descriptors reserved for children.
+
+A child finds its descriptors below this number. The zygote keeps these numbers open, so that a descriptor that it
+receives never gets one of them.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What a zygote knows of the jails of its children.
+    """Jail settings that a zygote applies to its children.
 
     Attributes:
         namespaces: Whether the zygote has a file system, a process tree and an empty network of its own.
-        scratch: The folder that a program begins in; in namespaces it may keep files there.
-        rules: Landlock's, as calls, for a child that may keep files and for one that may not; none to do without.
-        filter: Of system calls; empty where there are no walls at all.
-        user: The user to become, or None to stay who one is.
-        base_bytes: Memory that a child has mapped at birth; limits come on top.
-        tasks: Processes of this user that are there anyway, or None if they cannot be counted.
+        scratch: The working directory of a program; with namespaces, a program can be allowed to write files there.
+        rules: Landlock calls by `keeps_files`: for children that may write files (True) and for children that may not
+            (False); an empty dict leaves Landlock out.
+        filter: The seccomp program; empty without isolation.
+        user: The user number that children change to; None to keep the user of the zygote.
+        base_bytes: Bytes of memory that a child has mapped at birth; the memory limit is added to them.
+        tasks: Processes of the user besides the program itself; None if the kernel does not count them per user.
     """
 
     namespaces: bool
@@ -49,13 +54,14 @@ class Cell:
     def walls(
         self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool, own_folder: bool = True
     ) -> list[kernel.PreparedCall]:
-        """The calls that put a child into its jail, once its descriptors are in their places; for `lock`.
+        """List the calls that jail a child whose file descriptors are already in place; `lock` makes them.
 
         Args:
             limits: `job.Limits` as a dict.
-            descriptors: How many it has. All others are closed.
-            keeps_files: Whether it may write to the scratch folder, where there are namespaces.
-            own_folder: Whether that folder is the child's alone; else it is the one of `mount_shared`.
+            descriptors: Number of file descriptors of the child. Later ones are closed.
+            keeps_files: Whether the child may write to the scratch folder; it can do so only in namespaces.
+            own_folder: Whether the scratch folder belongs to this child alone. Otherwise the child uses the folder of
+                `mount_shared`.
         """
         return [
             kernel.call("setsid"),
@@ -66,44 +72,53 @@ class Cell:
             *([kernel.dropping_capabilities()] if self.filter else ()),
             *([self.rules[keeps_files]] if self.rules else ()),
             kernel.closing_from(descriptors),
-            # Its memory is measured from outside, which a process that cannot be dumped hides from all but root.
+            # The monitor measures memory from outside, and the kernel hides a process that is not dumpable from all but
+            # root.
             kernel.call("prctl", kernel.PR_SET_DUMPABLE, 1, 0, 0, 0),
             *([seccomp.installing(self.filter)] if self.filter and self.namespaces else ()),
         ]
 
     def place(self, descriptors: Sequence[int]) -> list[kernel.PreparedCall]:
-        """The calls that put these at 0, 1 and so on; for the first ones, those of -1, /dev/null.
+        """List the calls that move file descriptors to 0, 1 and so on. If the first is -1, /dev/null takes number 0.
 
-        It is opened for each child: two that shared what one has opened would see each other's flags.
+        Each child opens /dev/null itself: children that share an open file would see each other's flags.
         """
-        null = [kernel.call("close", 0), kernel.call("open", b"/dev/null", os.O_RDWR)]  # the lowest that is free: 0
+        # The kernel gives the lowest free number, which is 0 after the close.
+        null = [kernel.call("close", 0), kernel.call("open", b"/dev/null", os.O_RDWR)]
         places = [kernel.call("dup2", max(source, 0), target) for target, source in enumerate(descriptors)]
         return [*null, *places[1:]] if descriptors[0] < 0 else places
 
     def lock(self, calls: Iterable[kernel.PreparedCall]) -> None:
-        """Put this process, a fresh child, into its jail; raises OSError if a wall cannot be put up."""
+        """Put this process, a fresh child, into its jail.
+
+        Raises:
+            OSError: if a wall cannot be put up.
+        """
         kernel.perform(calls)
         if self.namespaces:
             return
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # not among the calls: a change of user would undo it
-        if self.filter:  # it may signal itself only, so the filter needs its number
+        # This call stands alone because a change of user would reset it.
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if self.filter:
+            # The program may signal only itself, so the filter needs the child's process number.
             kernel.perform([seccomp.installing(seccomp.for_process(self.filter, os.getpid()))])
-        if os.getppid() == 1:  # the zygote went while PDEATHSIG was not yet set
+        if os.getppid() == 1:
+            # The zygote died before PR_SET_PDEATHSIG was in force.
             os._exit(1)
 
     def mount_shared(self, disk_mb: int) -> None:
-        """Mount a scratch folder in this process, a zygote, that all its children share until `unmount_shared`.
+        """Mount a scratch folder in this process, a zygote; its children share the folder until `unmount_shared`.
 
-        A judge opens the files that a program has left there, so nobody follows symbolic links in it.
+        A judge opens files that a program has left there, so the mount follows no symbolic links for any process.
         """
         kernel.perform([self._mount(disk_mb, kernel.MS_NOSYMFOLLOW)])
 
     def unmount_shared(self) -> None:
-        """Drop the folder of `mount_shared` with all that is in it."""
+        """Unmount the folder of `mount_shared` and drop all its files."""
         kernel.do("umount2", self.scratch.encode(), kernel.MNT_DETACH)
 
     def _mounting(self, disk_mb: int) -> list[kernel.PreparedCall]:
-        """The calls by which a child mounts a scratch folder that no other process sees."""
+        """List the calls by which a child mounts a scratch folder that no other process sees."""
         return [kernel.call("unshare", kernel.CLONE_NEWNS), self._mount(disk_mb)]
 
     def _mount(self, disk_mb: int, more_flags: int = 0) -> kernel.PreparedCall:
@@ -121,7 +136,7 @@ class Cell:
 
 
 def prepare(*, filtered: bool) -> None:
-    """Set what the children of this process, a zygote that has entered its namespaces, will inherit."""
+    """Set the limits and privileges that children of this process, a zygote in its namespaces, inherit."""
     for name in ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_RTPRIO"):
         if hasattr(resource, name):
             kernel.perform([limiting(name, 0)])
@@ -136,7 +151,7 @@ def prepare(*, filtered: bool) -> None:
 def rules_of(
     version: int, namespaces: bool, scratch: str, readable: filesystem.Readable
 ) -> dict[bool, kernel.PreparedCall]:
-    """Landlock's rules for a `Cell`."""
+    """Build the Landlock rules of a `Cell`, by whether a child may write files."""
     rights = {"/": filesystem.READ} if namespaces else readable.rights() | {scratch: filesystem.READ}
     rights |= dict.fromkeys(
         ["/dev"] if namespaces else filesystem.DEVICES, filesystem.READ_FILE | filesystem.WRITE_FILE
@@ -144,15 +159,15 @@ def rules_of(
     reading = filesystem.restricting(version, rights)
     if not namespaces:
         return {False: reading, True: reading}
-    # In a file system of its own, each child's folder is mounted in this one, which is read-only.
+    # The scratch folder of each child is mounted below this parent folder. The rest of the private root is read-only.
     keeping = rights | {os.path.dirname(scratch): filesystem.KEEP_FILES}
     return {False: reading, True: filesystem.restricting(version, keeping)}
 
 
 def limiting(limit: str, value: int) -> kernel.PreparedCall:
-    """Set a limit, hard and soft: the signal that a soft one sends could be caught.
+    """Prepare a call that sets a hard and a soft limit; a program could catch the signal of a soft limit.
 
-    It fails where this process may have less: right programs would be cut, and take the blame for it.
+    The call fails if this process has a lower hard limit: correct programs would be cut off and blamed for it.
     """
     number = getattr(resource, limit)
     _, most = resource.getrlimit(number)
@@ -161,7 +176,7 @@ def limiting(limit: str, value: int) -> kernel.PreparedCall:
 
 
 def becoming(user: int) -> list[kernel.PreparedCall]:
-    """Change to another user and group for good, with no other groups."""
+    """Prepare the calls that change user and group for good and drop all supplementary groups."""
     return [
         kernel.call("setgroups", 0, None),
         kernel.call("setresgid", user, user, user),

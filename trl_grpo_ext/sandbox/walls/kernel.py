@@ -1,4 +1,4 @@
-"""The few Linux calls that Python has no name for, by ctypes. Each raises OSError with the call's name."""
+"""Call Linux functions that Python does not wrap, through ctypes. Failures are OSErrors with the call's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-CLONE_NEW_ANY = 0x7E020080  # the above, and cgroup and time namespaces
+# The flags above, plus cgroup and time namespaces.
+CLONE_NEW_ANY = 0x7E020080
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_NOSYMFOLLOW = 256
@@ -28,7 +29,7 @@ SECCOMP_MODE_FILTER = 2
 CAP_SETUID, CAP_SYS_ADMIN = 7, 21
 
 MACHINE = platform.machine()
-# (x86-64, arm64). Calls above 424 have one number everywhere.
+# Numbers by machine. System calls above 424 have the same number on all machines.
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(MACHINE)
 _CAPGET = {"x86_64": 125, "aarch64": 90}.get(MACHINE)
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(MACHINE)
@@ -39,45 +40,59 @@ _libc.syscall.restype = ctypes.c_long
 
 
 PreparedCall = tuple[str, Callable[..., int], tuple[object, ...]]
-"""A call that is ready to be made: what to say if it fails, the function, and its arguments."""
+"""A libc call, ready to run: name for its error message, function, arguments."""
 
 
 def call(function: str, *arguments: object, why: str = "") -> PreparedCall:
-    """A call of libc's function of that name; integers are passed as longs, which fit whatever it takes."""
+    """Prepare a call of a libc function; integers are passed as longs, which fit every integer parameter used here."""
     passed = tuple(ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
     return why or function, getattr(_libc, function), passed
 
 
 def perform(calls: Iterable[PreparedCall]) -> None:
-    """Make these calls in order; raises an OSError for the first that fails."""
+    """Run prepared calls in order.
+
+    Raises:
+        OSError: for the first call that fails; later calls are not made.
+    """
     for name, function, arguments in calls:
         if function(*arguments) < 0:
             _checked(name, -1)
 
 
 def do(function: str, *arguments: object, why: str = "") -> int:
-    """Make a call at once; what it returns."""
+    """Run a libc call now and return its result.
+
+    Raises:
+        OSError: if the result is negative; the message starts with `why`, or with the name of the function.
+    """
     name, found, passed = call(function, *arguments, why=why)
     return _checked(name, found(*passed))
 
 
 def syscall(name: str, number: int | None, *arguments: object) -> int:
-    """Make a raw system call."""
+    """Make a raw system call and return its result.
+
+    Raises:
+        OSError: if the call fails, or if `number` is None because this machine's number is unknown.
+    """
     if number is None:
         raise OSError(f"{name}: no system call number is known for {MACHINE}")
     return do("syscall", number, *arguments, why=name)
 
 
 def forking(namespaces: int) -> Callable[[], int]:
-    """An `os.fork` into new namespaces, for a process with one thread which is the first of a process tree.
+    """Return a fork function whose children start in new namespaces.
 
-    The child, the first of its own, must be that too. What Python and the C library do after a fork is left out: it
-    frees what other threads held, and notes a new thread number, which is 1 here as it was. It costs 27 page faults.
+    The calling process must have a single thread and be process 1 of a process tree; so must the child. The function
+    skips the after-fork work of Python and the C library: they would free resources of other threads and store the new
+    thread number, which is 1 before and after. The skip saves 27 page faults.
 
     Raises:
-        OSError: if this machine does not allow it, which is tried.
+        OSError: if the kernel refuses; one child is forked to test it.
     """
-    clone = ctypes.PyDLL(None, use_errno=True).syscall  # with the interpreter's lock held, for there is no other thread
+    # PyDLL keeps the interpreter lock during the call: there is no other thread.
+    clone = ctypes.PyDLL(None, use_errno=True).syscall
     clone.restype = ctypes.c_long
     arguments = [ctypes.c_long(each) for each in (_CLONE or 0, namespaces | signal.SIGCHLD, 0, 0, 0, 0)]
     pid = clone(*arguments)
@@ -88,18 +103,21 @@ def forking(namespaces: int) -> Callable[[], int]:
 
 
 def threads(pid: int) -> int:
-    """How many threads a process has; 0 if it is gone."""
+    """Count threads of a process; a process that is gone has 0."""
     try:
-        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # a folder each
+        # The task folder has a subfolder for each thread, and each subfolder adds a link beside `.` and `..`.
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2
     except OSError:
         return 0
 
 
 def closing_from(first: int) -> PreparedCall:
-    """A call that closes every descriptor from this number on."""
+    """Prepare a call that closes every file descriptor from `first` on."""
     try:
-        syscall("close_range", _CLOSE_RANGE, 0xFFFFFFFF, 0xFFFFFFFF, 0)  # closes none
-    except OSError:  # before Linux 5.9
+        # An empty range: this tests the call and closes nothing.
+        syscall("close_range", _CLOSE_RANGE, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    except OSError:
+        # Linux before 5.9 lacks close_range.
         return "closerange", lambda: 0 if os.closerange(first, 1 << 16) is None else -1, ()  # type: ignore[func-returns-value]
     return call("syscall", _CLOSE_RANGE, first, 0xFFFFFFFF, 0, why="close_range")
 
@@ -111,7 +129,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 
 def enter_root(folder: str) -> None:
-    """Make a mount point the root of the file system, and let go of the old one."""
+    """Make a mount point the root of the file system and detach the old root."""
     os.chdir(folder)
     syscall("pivot_root", _PIVOT_ROOT, b".", b".")
     do("umount2", b".", MNT_DETACH)
@@ -119,12 +137,15 @@ def enter_root(folder: str) -> None:
 
 
 def prctl(option: int, value: int) -> None:
-    """Set what the kernel lets this process do."""
+    """Set a process attribute with prctl, such as PR_SET_NO_NEW_PRIVS."""
     do("prctl", option, value, 0, 0, 0, why=f"prctl {option}")
 
 
 def has_capability(number: int) -> bool:
-    """Whether this process has an effective capability. Being root is neither needed nor enough."""
+    """Return whether this process has an effective capability.
+
+    User number 0 does not decide it: root in a container may lack a capability, and another user may hold it.
+    """
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     data = (ctypes.c_uint32 * 6)()
     syscall("capget", _CAPGET, header, data)
@@ -132,7 +153,7 @@ def has_capability(number: int) -> bool:
 
 
 def drop_bounding_set() -> None:
-    """Give up, for all children, every capability that an executed file could bring."""
+    """Drop every capability from the bounding set: no executed file can then grant this process or a child one."""
     for number in range(64):
         try:
             prctl(PR_CAPBSET_DROP, number)
@@ -141,7 +162,7 @@ def drop_bounding_set() -> None:
 
 
 def dropping_capabilities() -> PreparedCall:
-    """A call that gives up every capability."""
+    """Prepare a call that drops every capability of the process."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     return call("capset", header, (ctypes.c_uint32 * 6)())
 

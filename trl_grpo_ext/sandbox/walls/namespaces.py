@@ -1,6 +1,6 @@
-"""What the children of a zygote share: its namespaces, its user, and the folders that they may read.
+"""Set up the walls that children of a zygote share: its namespaces, its user and its readable folders.
 
-Every attempt that this machine may refuse raises an OSError whose message says which wall is missing.
+Each step that this machine may refuse raises an OSError whose message names the missing wall.
 """
 
 from __future__ import annotations
@@ -17,14 +17,22 @@ from trl_grpo_ext.sandbox.walls import filesystem, kernel, seccomp
 from trl_grpo_ext.sandbox.walls.jail import Cell, becoming, limiting, prepare, rules_of
 
 NOBODY = 65534
-# The first of the user numbers that no user has. Each zygote takes one: the limit of processes counts by user.
+# User numbers from here on belong to nobody. Each zygote takes one, because the process limit counts by user.
 FIRST_SPARE_USER = 2_000_000_000
 
 
 def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
-    """Put up the walls that children share, and prepare theirs. In a new process tree, it returns in a child.
+    """Put up all walls that children share, and return their jail settings.
 
-    This process has mapped `base_bytes` of memory. Raises OSError if this machine lacks what the trainer has ordered.
+    With namespaces, the function forks: it returns in the child, the first process of a new process tree, while the
+    parent waits for the child to end.
+
+    Args:
+        config: The order of the trainer, made in `sandbox.zygote.Zygote`.
+        base_bytes: Bytes of memory that this process has mapped.
+
+    Raises:
+        OSError: if this machine lacks a wall of `config`.
     """
     version = filesystem.landlock_abi() if config["landlock"] else 0
     if config["landlock"] and not version:
@@ -36,7 +44,8 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
         if user is None and _succeeds(_fork_beyond_the_limit):
             raise OSError("processes: the kernel counts none of this user, so that no limit of them would hold")
         scratch = filesystem.PRIVATE_SCRATCH
-        # The keeper, the zygote and the judge are there beside the program; of another user, only the judge.
+        # Keeper, zygote and judge run beside the program under one user. Under a user for children, only the judge
+        # does.
         tasks = 3 if user is None else 1
         zygote = os.fork()
         if zygote:
@@ -60,18 +69,24 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
 
 
 def enter_namespaces(readable: filesystem.Readable) -> int | None:
-    """Go into namespaces of one's own, where children are in a new process tree; raises OSError if that is forbidden.
+    """Enter new namespaces, a private root among them; later children start in a new process tree.
 
-    Returns the user that children must become, None if they may stay who this process is.
+    Returns:
+        The user number that children must change to; None if they can keep the user of this process.
+
+    Raises:
+        OSError: if this machine forbids the namespaces.
     """
     kinds = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
-    # Root's processes are not counted against the limit of processes, so root's children become nobody.
+    # The process limit does not hold for root, so root's children become nobody.
     user = NOBODY if os.getuid() == 0 and kernel.has_capability(kernel.CAP_SETUID) else None
-    is_admin = kernel.has_capability(kernel.CAP_SYS_ADMIN)  # asked here: in a new user namespace, everybody is
+    # Asked before the switch: in a new user namespace, every user has this capability.
+    is_admin = kernel.has_capability(kernel.CAP_SYS_ADMIN)
     try:
         _enter_user_namespace(kinds, other=user)
     except OSError as error:
-        if not is_admin or error.errno is None:  # without a number: it was entered, and only its users are missing
+        if not is_admin or error.errno is None:
+            # An OSError without a number came after the switch: the namespace is entered, but its users have no map.
             raise
         kernel.do("unshare", kinds)
         user = FIRST_SPARE_USER + os.getpid()
@@ -80,12 +95,13 @@ def enter_namespaces(readable: filesystem.Readable) -> int | None:
 
 
 def _enter_user_namespace(kinds: int, *, other: int | None) -> None:
-    """Enter a user namespace, and with its powers the other kinds, in which this user and the other one exist."""
+    """Enter a user namespace that maps this user and `other`, then namespaces of `kinds` with its capabilities."""
     waits, go = os.pipe()
     identifiers = {"uid_map": os.getuid(), "gid_map": os.getgid()}
     parent = os.getpid()
     helper = os.fork()
-    if helper == 0:  # maps of two users can be written from outside only
+    if helper == 0:
+        # Only a process outside the new namespace can write a map of two users.
         os.close(go)
         status = 1
         try:
@@ -115,14 +131,20 @@ def _write(path: str, text: str) -> None:
 
 
 def _keep(zygote: int) -> NoReturn:
-    """Wait for the zygote to end. It cannot be this process: only a child is in the new process tree."""
+    """Wait for the zygote and exit with its status.
+
+    This process stays outside the new process tree, so it cannot be the zygote itself.
+    """
     kernel.perform([kernel.closing_from(0)])
     _, status = os.waitpid(zygote, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 def _spare_user(shown: Iterable[str]) -> int | None:
-    """A user that owns nothing, if this process may become it and could still read the library and what is shown."""
+    """Return an unused user number, if this process can switch to it.
+
+    Return None without CAP_SETUID, or if the new user could not read Python's library and the packages `shown`.
+    """
     if not kernel.has_capability(kernel.CAP_SETUID):
         return None
     user = FIRST_SPARE_USER + os.getpid()
@@ -130,7 +152,7 @@ def _spare_user(shown: Iterable[str]) -> int | None:
 
 
 def _fork_beyond_the_limit() -> None:
-    """Start a process where none is allowed, which root can: some of its processes are never counted."""
+    """Start a process under a limit of 0 processes. It succeeds for root, whose processes may escape the limit."""
     kernel.perform([limiting("RLIMIT_NPROC", 0)])
     pid = os.fork()
     if pid == 0:
@@ -139,7 +161,15 @@ def _fork_beyond_the_limit() -> None:
 
 
 def check_shown(shown: Mapping[str, str], user: int | None) -> None:
-    """Raise an OSError unless children can read what they are shown: paths here, and the paths that these stand for."""
+    """Check that children can read the packages of `shown`.
+
+    Args:
+        shown: Path in the sandbox -> path on this machine, for the error message.
+        user: The user number of the children; None for the user of this process.
+
+    Raises:
+        OSError: with the paths on this machine that cannot be read.
+    """
     if not _succeeds(partial(_read_as, user, shown)):
         hidden = [source for path, source in shown.items() if not _succeeds(partial(_read_as, user, [path]))]
         raise OSError(
@@ -155,9 +185,9 @@ def _read_as(user: int | None, paths: Iterable[str]) -> None:
 
 
 def hide_host(cell: Cell) -> None:
-    """Have Python name no host, nor how this process was started, and give it an environment that says nothing.
+    """Replace host name, command line and environment of this Python by constants.
 
-    The kernel does not tell programs the host's name either.
+    The seccomp filter refuses the system call uname, which would still tell the host name.
     """
     here = os.uname()
     shown = os.uname_result((here.sysname, "sandbox", here.release, here.version, here.machine))
@@ -168,11 +198,12 @@ def hide_host(cell: Cell) -> None:
     os.environ |= {"HOME": "/", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
     if cell.namespaces:
         os.environ |= {"HOME": cell.scratch, "TMPDIR": cell.scratch}
-    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # numpy starts one a core else
+    # Otherwise numpy starts one thread for each core.
+    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 
 def _succeeds(attempt: Callable[[], None]) -> bool:
-    """Whether a child of this process can do it."""
+    """Run an attempt in a child process and return whether it raised nothing."""
     pid = os.fork()
     if pid == 0:
         try:

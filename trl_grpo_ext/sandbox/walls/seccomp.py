@@ -1,7 +1,7 @@
-"""A seccomp filter: the system calls that a program may make; every other fails with EPERM.
+"""Build a seccomp filter: a list of allowed system calls; all others fail with EPERM.
 
-It lists what is allowed, since new kernels have calls that are unknown here. The filter is a binary search
-over call numbers, because the kernel runs it once for every number when it is installed.
+An allow list also covers system calls of future kernels. The filter is a binary search over call numbers, because the
+kernel runs it once for every number when it is installed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from trl_grpo_ext.sandbox.walls import kernel
 
 
 def _calls(table: str) -> dict[str, int]:
-    """The calls of a table that this machine has, each with its number here.
+    """Parse a table of system calls into name -> number on this machine.
 
-    An entry is a name with its numbers on x86-64 and on arm64, from the kernel's headers; `-` stands for no such call.
+    An entry is a name, its number on x86-64 and its number on arm64, from the kernel's headers; `-` means that the
+    machine lacks the call.
     """
     column = 1 if kernel.MACHINE == "x86_64" else 2
     entries = [entry.split() for entry in table.split(",")]
     return {entry[0]: int(entry[column]) for entry in entries if entry[column] != "-"}
 
 
-# Those that reach nothing but the process itself and files that it may open anyway.
+# Calls that reach only the process itself and files that it may open.
 _FREE = _calls(
     """
     read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, preadv 295 69,
@@ -58,42 +59,50 @@ _FREE = _calls(
     wait4 61 260, waitid 247 95, setpgid 109 154
     """
 )
-# Those that need a file system and a process tree of the program's own: Landlock does not cover them.
+# Calls that need a private file system and process tree, because Landlock does not cover them.
 _PRIVATE_WORLD = _calls(
     """
     fork 57 -, fallocate 285 47, truncate 76 45, vfork 58 -, chmod 90 -, fchmod 91 52, fchmodat 268 53,
     fchmodat2 452 452, utimensat 280 88, utime 132 -, utimes 235 -, futimesat 261 -
     """
 )
-# Those that are allowed with some arguments only.
+# Calls that are allowed with certain arguments only.
 _CHECKED = _calls(
     """
     mmap 9 222, clone 56 220, ioctl 16 29, fcntl 72 25, prctl 157 167, prlimit64 302 261, socketpair 53 199,
     kill 62 129, tgkill 234 131
     """
 )
-# Those that succeed and do nothing. A lock on a file of Python's library would be seen by other programs. A session has
-# a share of the processor of its own, so a program with many would slow the others down.
+# Calls that succeed and do nothing. A lock on a file of Python's library would affect other programs. Each session gets
+# its own share of the processor, so a program with many sessions would slow other programs down.
 _IDLE = _calls("flock 73 32, setsid 112 157")
-# Those whose absence the C library knows how to meet.
+# Calls that report ENOSYS, because the C library has a fallback for kernels without them.
 _ABSENT = _calls("clone3 435 435")
 
-Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, value
+# Opcode, instructions to skip if true, instructions to skip if false, operand.
+Instruction = tuple[int, int, int, int]
 
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_ARGUMENTS = 16  # where the arguments begin, 8 bytes each, low half first
-_X32 = 0x40000000  # x86-64's other table of calls
+# Offset of the first argument in seccomp_data; each argument has 8 bytes, low half first.
+_ARGUMENTS = 16
+# This bit marks the second system call table of x86-64.
+_X32 = 0x40000000
 
 _MAP_SHARED, _MAP_ANONYMOUS, _MAP_HUGETLB = 0x1, 0x20, 0x40000
 _CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
-_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, window size, FIONREAD, FIONBIO, close-on-exec
-_FCNTLS = (0, 1, 2, 3, 4, 1030, 1032)  # not F_SETOWN, which directs signals at others
-_LOCKING_FCNTLS = (6, 7, 37, 38)  # without the two that ask which locks there are
-_PRCTLS = (3, 15, 16, 0x53564D41)  # dumpable?, thread names, names of memory areas
+# TCGETS, window size, FIONREAD, FIONBIO and close-on-exec.
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+# F_SETOWN is left out: it directs signals at other processes.
+_FCNTLS = (0, 1, 2, 3, 4, 1030, 1032)
+# F_GETLK and F_OFD_GETLK are left out: they would reveal locks of other processes.
+_LOCKING_FCNTLS = (6, 7, 37, 38)
+# Whether the process is dumpable, thread names, names of memory areas.
+_PRCTLS = (3, 15, 16, 0x53564D41)
 _AF_UNIX, _SOCK_STREAM = 1, 1
-TEMPLATE_PID = 0x7EA11FED  # beyond the numbers that processes can have
+# No process can have this number.
+TEMPLATE_PID = 0x7EA11FED
 
 allow: list[Instruction] = [(_RETURN, 0, 0, _ALLOW)]
 _EPERM: Instruction = (_RETURN, 0, 0, _ERROR | errno.EPERM)
@@ -111,7 +120,11 @@ def _if_argument_in(
     mask: int = 0xFFFFFFFF,
     otherwise: Iterable[Instruction] = (_EPERM,),
 ) -> list[Instruction]:
-    """`then` if the low half of an argument, or those bits of it, is one of the values, else EPERM."""
+    """Branch on a system call argument.
+
+    If its low 32 bits, masked by `mask`, equal an element of `values`, `then` runs; otherwise `otherwise` runs, by
+    default EPERM.
+    """
     values, otherwise = tuple(values), tuple(otherwise)
     last = len(values) - 1 + len(otherwise)
     tests = [(_JUMP_EQUAL, last - place, 0, value) for place, value in enumerate(values)]
@@ -120,25 +133,34 @@ def _if_argument_in(
 
 
 def _clone(threads_only: bool) -> list[Instruction]:
-    """Threads, and processes unless `threads_only`; never with a new namespace, nor a thread with files of its own."""
+    """Allow new threads, and new processes unless `threads_only`.
+
+    A new namespace, or a thread with a file descriptor table of its own, is refused.
+    """
     thread = _CLONE_THREAD | _CLONE_FILES
     kinds = [thread] if threads_only else [thread, _CLONE_FILES, 0]
     return _if_argument_in(0, kinds, allow, mask=thread | kernel.CLONE_NEW_ANY)
 
 
 def _mmap() -> list[Instruction]:
-    """Memory of files, and of the process alone. Huge pages are not counted, nor are shared ones that it lets go of."""
+    """Allow private memory and mapped files.
+
+    Huge pages escape the memory count. Shared anonymous memory, once unmapped by the process, would escape it too.
+    """
     mask = _MAP_SHARED | _MAP_ANONYMOUS | _MAP_HUGETLB
     return _if_argument_in(3, [0, _MAP_SHARED, _MAP_ANONYMOUS], allow, mask=mask)
 
 
 def _fcntl() -> list[Instruction]:
-    """What concerns descriptors; locks are granted, and not taken."""
+    """Allow descriptor commands; report success for lock commands without locking."""
     return _if_argument_in(1, _FCNTLS, allow, otherwise=_if_argument_in(1, _LOCKING_FCNTLS, _fail(0)))
 
 
 def _limits() -> list[Instruction]:
-    """Limits but that of processor time, which seems to be set and is not: by it a process could have itself killed."""
+    """Allow all resource limits except RLIMIT_CPU, whose change reports success and does nothing.
+
+    By that limit, a process could have the kernel kill it.
+    """
     pointer = _ARGUMENTS + 8 * 2
     asked = [(_LOAD, 0, 0, _ARGUMENTS + 8), (_JUMP_EQUAL, 0, 5, resource.RLIMIT_CPU)]
     only_read = [(_LOAD, 0, 0, pointer), (_JUMP_EQUAL, 0, 2, 0), (_LOAD, 0, 0, pointer + 4), (_JUMP_EQUAL, 1, 0, 0)]
@@ -163,11 +185,15 @@ def _checked(own_world: bool) -> dict[str, list[Instruction]]:
 
 
 def build(*, own_world: bool) -> bytes:
-    """The filter's program; raises OSError on a machine whose calls are not known here.
+    """Build the filter program.
 
     Args:
-        own_world: Whether the process has its own file system and process tree. Without, it may not fork, may signal
-            only itself (see `for_process`), and may not change what Landlock does not guard, such as files' modes.
+        own_world: Whether the process has its own file system and process tree. Without them, it may not fork, may
+            signal only itself (see `for_process`), and may not make changes that Landlock does not guard, such as file
+            modes.
+
+    Raises:
+        OSError: on a machine whose system call numbers are not listed here.
     """
     if kernel.MACHINE not in _ARCHITECTURE:
         raise OSError(f"seccomp: the system calls of {kernel.MACHINE} are not known here")
@@ -191,7 +217,10 @@ def build(*, own_world: bool) -> bytes:
 
 
 def _segments(actions: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
-    """The actions as (first number, action), each up to the next's first number; calls that are not named fail."""
+    """Group call numbers into segments (first number, action); a segment ends where the next begins.
+
+    Numbers without an action get EPERM.
+    """
     segments: list[tuple[int, list[Instruction]]] = []
     refuse = [_EPERM]
     for number in range(max(actions) + 2):
@@ -206,11 +235,12 @@ def _search(segments: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
         return segments[0][1]
     middle = len(segments) // 2
     low, high = _search(segments[:middle]), _search(segments[middle:])
-    return [(_JUMP_AT_LEAST, len(low), 0, segments[middle][0]), *low, *high]  # a jump is of 255 at most: a longer fails
+    # A jump skips at most 255 instructions; packing a longer jump raises struct.error.
+    return [(_JUMP_AT_LEAST, len(low), 0, segments[middle][0]), *low, *high]
 
 
 def for_process(program: bytes, pid: int) -> bytes:
-    """A filter that was built for the process TEMPLATE_PID, for another."""
+    """Fit a filter to a process: replace TEMPLATE_PID by its process number."""
     return program.replace(struct.pack("=I", TEMPLATE_PID), struct.pack("=I", pid))
 
 
@@ -219,6 +249,9 @@ class _Program(ctypes.Structure):
 
 
 def installing(program: bytes) -> kernel.PreparedCall:
-    """A call that puts a process and its children under the filter, for good. Needs no_new_privs."""
+    """Prepare a prctl call that installs a filter for good in a process and its children.
+
+    The call needs no_new_privs.
+    """
     pointer = ctypes.byref(_Program(len(program) // 8, program))
     return kernel.call("prctl", kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, pointer, 0, 0, why="seccomp")
