@@ -8,9 +8,10 @@ own method, would answer for the program: such requests fail with an exception i
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
@@ -20,6 +21,8 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, DATA_CLASS
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
 
 tasks = Tasks()
+
+_OF_PARTIALS = frozenset({"func", "args", "keywords"})
 
 
 def is_data_class(kind: type) -> bool:
@@ -72,13 +75,29 @@ def _check_no_tests(target: Any) -> None:
         raise TypeError(f"the program may only pass on {target.__name__!r}, which has tests")
 
 
+def _check_no_accessor(target: Any) -> None:
+    """Refuse to make an `operator.attrgetter` and the like: these take names that lead to the tests' code.
+
+    Raises:
+        TypeError: if `target` is such a class.
+    """
+    if target in (operator.attrgetter, operator.methodcaller):
+        raise TypeError(f"the program may not call operator.{target.__name__} of the tests")
+
+
 def _call(target: Any, /, *args: Any, **kwargs: Any) -> Any:
     _check_no_tests(target)
+    _check_no_accessor(target)
     return target(*args, **kwargs)
 
 
 def _of_mocks(target: Any) -> frozenset[str]:
-    """Return reserved names: a mock's own, such as `assert_called_once`, or a test case's, such as `assertEqual`."""
+    """Return reserved names: of mocks (`assert_called_once`), test cases (`assertEqual`) and partials.
+
+    The arguments of a partial may be expected values.
+    """
+    if isinstance(target, partial):
+        return _OF_PARTIALS
     if isinstance(target, of_module("unittest.case", "TestCase")):
         return frozenset(dir(sys.modules["unittest.case"].TestCase))
     return _names_of_mocks() if _is_mock(target) else frozenset()

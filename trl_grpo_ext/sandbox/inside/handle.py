@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import IntEnum
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
@@ -29,6 +30,7 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import (
 from trl_grpo_ext.sandbox.inside.iteration import begin, next_item
 from trl_grpo_ext.sandbox.inside.order import by_fields
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
+from trl_grpo_ext.sandbox.inside.told import VIEWS, item_at, note_length, once, told_by, view
 
 
 class Requester(Protocol):
@@ -37,6 +39,7 @@ class Requester(Protocol):
     quiet: bool
     has_made: bool
     asked: int
+    acts: int
 
     def request(self, operation: str, /, *values: Any, **named: Any) -> Any: ...
 
@@ -59,8 +62,8 @@ class State:
     """Facts that the judge keeps about a program object."""
 
     __slots__ = (
-        *("ahead", "born", "driver", "hash", "items", "length", "name", "number", "pulls", "remote", "standing"),
-        "whole",
+        *("ahead", "began", "born", "driver", "given", "hash", "name", "number", "pulls", "remote", "standing"),
+        *("told", "whole"),
     )
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
@@ -72,11 +75,13 @@ class State:
         self.born = remote.asked
         self.hash: int | None = None
         self.ahead: deque[tuple[Any, BaseException | None]] = deque()
-        self.pulls = self.items = 0
-        # Set when the program has reported a length.
-        self.length: int | None = None
-        # Of an iterator: the stand-in that it iterates over.
+        self.pulls = 0
+        # The `told.Told` of a returned object.
+        self.told: Any = None
+        # Of an iterator over a returned object: that object's state, its items so far, and the acts before them.
         self.whole: Any = None
+        self.given: list[Any] = []
+        self.began = 0
         self.driver: Any = None
 
 
@@ -120,11 +125,14 @@ class Stub:
         return list(self._remote_state.remote.request("dir", self))
 
 
-_PREDICATES = frozenset({name for name in dir(str) if name.startswith("is")} | {"startswith", "endswith"})
+_PREDICATES = frozenset(
+    {name for name in dir(str) if name.startswith("is")}
+    | {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "symmetric_difference", "equals"}
+)
 
 
 def is_judgement(value: Stub, name: str) -> bool:
-    """Return whether a method would let a returned object judge texts, as `startswith` does.
+    """Return whether a method would let a returned object judge an expected value, as `startswith` and `equals` do.
 
     Objects that the test has made may have such a method: a `Trie` has `startswith`.
     """
@@ -168,7 +176,11 @@ def _text(self: Stub, kind: str, *spec: str) -> str:
     if isinstance(self, str) and state.standing < Standing.MADE:
         # Use the text that crossed: otherwise the program could give another text each time the library asks.
         return str(getattr(str, f"__{kind}__")(self, *spec))
-    return f"<{state.name}>" if state.remote.quiet else str(state.remote.request(kind, self, *spec))
+    if state.remote.quiet:
+        return f"<{state.name}>"
+    if state.standing:
+        return str(state.remote.request(kind, self, *spec))
+    return str(once(state, (kind, *spec), lambda: state.remote.request(kind, self, *spec)))
 
 
 def name_of(target: Any) -> str:
@@ -197,10 +209,14 @@ def _standing(value: Any) -> Standing:
     return value._remote_state.standing if isinstance(value, Stub) else Standing.RESULT
 
 
+def _plain_base(value: Stub) -> Any:
+    """Return the list, integer and so on that a stand-in is as well."""
+    return next(kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub))
+
+
 def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
     """Return the method `name` of a stand-in's plain base type, such as list or int."""
-    base = next(kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub))
-    method = getattr(base, name, None)
+    method = getattr(_plain_base(value), name, None)
     if method is None:
         return lambda *_: _refused(value, name)
     return lambda *args, **kwargs: method(value, *args, **kwargs)
@@ -270,8 +286,40 @@ def _len(self: Stub) -> int:
     if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
         return int(_of_plain_base(self, "__len__")())
     state = self._remote_state
-    state.length = int(state.remote.request("special", self, "__len__"))
-    return state.length
+    told = None if state.standing else told_by(state).length
+    if told is not None:
+        return told
+    length = int(state.remote.request("special", self, "__len__"))
+    return length if state.standing else note_length(state, length)
+
+
+def _getitem(self: Stub, key: Any) -> Any:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return _of_plain_base(self, "__getitem__")(key)
+    state = self._remote_state
+    ask = partial(state.remote.request, "special", self, "__getitem__", key)
+    return ask() if state.standing or type(key) is not int else item_at(state, key, ask)
+
+
+def _bool(self: Stub) -> bool:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        # A list has no `__bool__`, and is true if it has items.
+        base = _plain_base(self)
+        return bool(base.__bool__(self)) if hasattr(base, "__bool__") else _len(self) > 0
+    state = self._remote_state
+    ask = partial(state.remote.request, "special", self, "__bool__")
+    found = ask() if state.standing else once(state, ("__bool__",), ask)
+    if type(found) is not bool:
+        raise TypeError(f"__bool__ should return bool, returned {type(found).__name__}")
+    return found
+
+
+def viewed(self: Stub, name: str, found: Any) -> Any:
+    """Have `items`, `keys` or `values` of a returned object give no less than the object's length."""
+    if name not in VIEWS or not isinstance(found, Handle) or _standing(self) or not hasattr(type(self), "__len__"):
+        return found
+    length = _len(self)
+    return lambda *args, **kwargs: view(self._remote_state, length, _call(found, *args, **kwargs))
 
 
 def _enter(self: Stub) -> Any:
@@ -307,6 +355,8 @@ _OWN: dict[str, Callable[..., Any]] = {
     "__iter__": _iter,
     "__next__": next_item,
     "__len__": _len,
+    "__getitem__": _getitem,
+    "__bool__": _bool,
     "__enter__": _enter,
     "__exit__": leave,
     "__aexit__": leave_async,

@@ -21,6 +21,7 @@ from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Sh
 from trl_grpo_ext.sandbox.inside.given import USES
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.sandbox.inside.swallowing import expects_end
+from trl_grpo_ext.sandbox.inside.told import is_act
 from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
@@ -61,6 +62,7 @@ class ProgramProxy:
         sources: Source code of the tests by the file name of its compilation.
         has_made: Whether the tests have made an object of a program class that may answer judgements.
         asked: Number of requests so far.
+        acts: Number of requests so far by which the program could change its objects; see `told`.
         before: Called before each request; it may make requests itself.
     """
 
@@ -77,6 +79,7 @@ class ProgramProxy:
         self._channel = channel
         self._lock = RLock()
         self.asked = 0
+        self.acts = 0
         self._nesting = 0
         self._shared = Shared()
         self._open = 0
@@ -115,6 +118,7 @@ class ProgramProxy:
                 raise Fault(self.fault.ending, self.fault.detail)
             if self.before is not None:
                 self.before()
+            self.acts += is_act(operation, values)
             if operation == "subclass":
                 made, *values_of_class = values
                 return self._ask(operation, class_order(*values_of_class), {}, made)

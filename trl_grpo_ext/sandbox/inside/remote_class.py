@@ -24,6 +24,7 @@ from trl_grpo_ext.sandbox.inside.handle import (
     drive,
     is_judgement,
     special,
+    viewed,
 )
 
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
@@ -206,7 +207,7 @@ class RemoteAttribute:
         remote: Requester = self._owner._remote_class.remote
         first = next(kind for kind in type.mro(type(instance)) if self._name in vars(kind))
         if first is self._owner:
-            return remote.get(instance, self._name)
+            return viewed(instance, self._name, remote.get(instance, self._name))
         return remote.request("inherited", instance, self._owner, self._name)
 
 

@@ -60,7 +60,7 @@ class Translation:
     def __init__(self, program: Requester) -> None:
         self.given = Table()
         self._exceptions_of_tests = Table()
-        self._exceptions = Exceptions(self._write_class, self._read_class)
+        self._exceptions = Exceptions(self._write_class, self._read_class, _without_expected)
         self._program = program
         self._objects: dict[int, Any] = {}
         self.classes: dict[int, RemoteClass] = {}
@@ -115,9 +115,7 @@ class Translation:
         known = self.first(encoder, error)
         if known is not None:
             return known
-        # The message of a failed assertion may show expected values.
-        told = AssertionError() if isinstance(error, AssertionError) else error
-        return self._exceptions.encode_error(told, encoder, encoder.shared.errors.add(error))
+        return self._exceptions.encode_error(error, encoder, encoder.shared.errors.add(error))
 
     def _write_class(self, encoder: Encoder, kind: Any) -> Json:
         if isinstance(kind, RemoteClass):
@@ -231,6 +229,11 @@ class Translation:
         if tag == "type":
             return next((kind for kind in PLAIN_BASES if kind.__name__ == payload), None)
         return self._class(payload)
+
+
+def _without_expected(error: BaseException) -> BaseException:
+    """Return an exception as the program may see it: the message of a failed assertion may show expected values."""
+    return AssertionError() if isinstance(error, AssertionError) else error
 
 
 def _returned(known: Any) -> Any:

@@ -64,11 +64,23 @@ class Counterpart:
 
 
 class Exceptions:
-    """How one end writes and reads exceptions; it is given how to write and read classes that are not Python's."""
+    """How one end writes and reads exceptions.
 
-    def __init__(self, write_class: Callable[[Encoder, type], Json], read_class: Callable[[Json], type]) -> None:
+    Args:
+        write_class: Writes a class that is not Python's.
+        read_class: Reads such a class.
+        shown: What the other end gets to see of an exception, or of one that an exception holds.
+    """
+
+    def __init__(
+        self,
+        write_class: Callable[[Encoder, type], Json],
+        read_class: Callable[[Json], type],
+        shown: Callable[[BaseException], BaseException] = lambda error: error,
+    ) -> None:
         self._write_class = write_class
         self._read_class = read_class
+        self._shown = shown
 
     def encode_class(self, kind: type[BaseException], encoder: Encoder) -> Json:
         """The JSON for an exception class.
@@ -95,6 +107,7 @@ class Exceptions:
 
     def encode_error(self, error: BaseException, encoder: Encoder, number: int | None = None, depth: int = 0) -> Json:
         """The JSON for an exception; with `number`, one that the other end may send back as itself."""
+        error = self._shown(error)
         attributes = _attributes(error)
         group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, BaseExceptionGroup) else ()
         links = (error.__cause__, error.__context__)
