@@ -150,7 +150,7 @@ def _follow(
     report.read(inbox)
     try:
         while not (report.complete or inbox.ended):
-            # Not when only a child has ended: a judge that is busy would be waited for without end.
+            # `wait` also returns when a child has ended. A read would then block until a busy judge reports.
             if inbox.descriptor in monitor.wait():
                 inbox.read()
                 report.read(inbox)

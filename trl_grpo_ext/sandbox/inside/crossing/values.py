@@ -5,8 +5,8 @@ list. Everything else is an object with a single key, its tag: `{"tuple": [1, 2]
 crosses as that plain type, so none of its methods takes part in a comparison at the other end.
 
 Decoding trusts nothing: received names only select from fixed tables, or exception and enum classes of library modules
-that are already imported. No received text is evaluated, and every fault raises `MalformedError`. See `Encoder` and
-`Decoder`; `Shared` keeps objects that both ends know by number.
+that are already imported. No received text is evaluated, and `reading` turns every fault into `MalformedError`. See
+`Encoder` and `Decoder`; `Shared` keeps objects that both ends know by number.
 """
 
 from __future__ import annotations

@@ -122,8 +122,7 @@ class CodeGuard:
         scope = _scope(caller, globals, locals)
         if isinstance(source, CodeType):
             return _eval(source, *scope)
-        # A name does not count as a constant: Python keeps a single object for equal names, including names from a
-        # program.
+        # A name does not count as a constant: Python keeps a single object for equal names, even for a program's.
         is_name = type(source) is str and source.isidentifier()
         if _is_of_tests(caller) and (is_name or not self._stands_in_tests(source)):
             try:
