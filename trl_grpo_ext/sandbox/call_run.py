@@ -52,8 +52,8 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
 def judge_limits(limits: Limits) -> Limits:
     """Derive a judge's limits from its program's limits.
 
-    A judge handles values that the program returns, so it is jailed too. It gets more time and memory, because tests
-    are not on trial.
+    A judge handles values that the program returns, so it is jailed too. It gets more time, and at least 512 MiB,
+    because tests are not on trial.
     """
     return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))
 

@@ -186,7 +186,8 @@ def _read_as(user: int | None, paths: Iterable[str]) -> None:
 def hide_host(cell: Cell) -> None:
     """Replace host name, command line and environment of this Python by constants.
 
-    The seccomp filter refuses the system call uname, which would still tell the host name.
+    The system call uname would still tell the host name: the seccomp filter refuses it, but without isolation no filter
+    exists.
     """
     here = os.uname()
     shown = os.uname_result((here.sysname, "sandbox", here.release, here.version, here.machine))
