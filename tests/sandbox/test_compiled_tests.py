@@ -1,4 +1,4 @@
-"""Tests that a judge gets as code instead of compiling them."""
+"""Tests sent to a judge as compiled code."""
 
 from __future__ import annotations
 

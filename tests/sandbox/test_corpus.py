@@ -1,4 +1,4 @@
-"""The corpus of attacks and harmless programs, at every level of isolation that this machine has."""
+"""Run the corpus of attacks and harmless programs at every isolation level that holds on this machine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult
 from trl_grpo_ext.sandbox.local import LocalSandbox
 
-# What the walls hold off, as opposed to the judge, which is the same behind all of them.
+# Attacks that the walls stop. The judge stops the others, and is identical behind all walls.
 BEHIND_WALLS = ("benign", "host", "network", "persistence", "resource", "secrets", "read_tests")
 TESTS = CallSuite(tests=("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3"), names=("f",))
 
 
 class Credulous:
-    """A sandbox that says of every program that it passed."""
+    """A fake sandbox that reports a pass for every program."""
 
     isolation = Isolation.FULL
 
@@ -41,13 +41,13 @@ class Credulous:
 
 @pytest.fixture(scope="module")
 def levels() -> dict[Isolation, Level]:
-    """What probing has shown; nothing of the corpus runs behind walls that do not hold."""
+    """Probe results per isolation level; the corpus runs only behind walls that hold."""
     return {level.isolation: level for level in map(probe_level, LEVELS)}
 
 
 @pytest.fixture(scope="module")
 def best(levels: dict[Isolation, Level]) -> Isolation:
-    """The strongest walls that hold here."""
+    """Return the strongest isolation level that holds on this machine."""
     found = [isolation for isolation, level in levels.items() if level.holds]
     if not found:
         pytest.skip("this machine has no walls to run programs behind")
@@ -56,12 +56,13 @@ def best(levels: dict[Isolation, Level]) -> Isolation:
 
 @pytest.fixture
 def one(best: Isolation) -> Iterator[LocalSandbox]:
-    """A sandbox that runs one program after another in the same processes."""
+    """Yield a sandbox of size 1, which runs programs in sequence in the same processes."""
     with closing(LocalSandbox(1, isolation=best)) as sandbox:
         yield sandbox
 
 
-@pytest.mark.slow  # test_identities.py tries the attacks on the machine, test_judge_lies.py those on the judge
+# test_identities.py runs attacks on the machine in the quick tests, test_judge_lies.py attacks on the judge.
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", LEVELS, ids=lambda isolation: isolation.name.lower())
 def test_every_attack_is_held_off_and_every_harmless_program_passes(
     isolation: Isolation, levels: dict[Isolation, Level], best: Isolation
@@ -72,7 +73,7 @@ def test_every_attack_is_held_off_and_every_harmless_program_passes(
     before = psutil.Process().memory_info().rss
     with closing(LocalSandbox(4, isolation=isolation)) as sandbox:
         records = run_corpus(sandbox, programs)
-    # How long a program took says more of the machine than of the walls; `benchmarks/sandbox_attacks.py` measures it.
+    # Times depend on the machine more than on the walls; `benchmarks/sandbox_attacks.py` measures them.
     broken = {record.id: [text for text in record.broken if not text.startswith("it took")] for record in records}
     assert {name: texts for name, texts in broken.items() if texts} == {}
     assert leftover_processes(namespaces=isolation.namespaces) == []
@@ -96,7 +97,8 @@ def test_two_at_a_time_have_canaries_of_their_own() -> None:
 
 
 def test_every_attack_is_broken_where_everything_passes() -> None:
-    programs = [each for each in load_corpus() if each.id != "persist_double_fork_daemon"]  # which is waited for
+    # The sandbox would wait for this daemon.
+    programs = [each for each in load_corpus() if each.id != "persist_double_fork_daemon"]
     records = run_corpus(Credulous(), programs)
     partial = {program.id for program in programs if program.category == "benign" and not program.passed}
     assert {record.id for record in records if record.held} == {
@@ -156,7 +158,8 @@ def test_programs_see_nothing_of_each_other_whatever_their_order(one: LocalSandb
         assert {record.id: record.broken for record in run_corpus(one, order) if not record.held} == {}
 
 
-@pytest.mark.slow  # a program that sleeps
+# The program sleeps for 5 seconds.
+@pytest.mark.slow
 def test_a_process_that_a_program_has_is_seen_as_left_behind_while_it_runs(
     best: Isolation,
 ) -> None:

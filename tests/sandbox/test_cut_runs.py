@@ -1,4 +1,4 @@
-"""Runs that are cut short, or killed, at an unlucky moment: each program gets its own verdict, or none."""
+"""Runs cut short or killed at an unlucky moment: each program gets its own verdict, or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trl_grpo_ext.sandbox.local import ATTEMPTS, LocalSandbox
 
 BEST = walls_or_skip()
 
-# The judge takes .6 s between what it says of the last test and its end: it lets go of the setup's names in between.
+# The judge needs 0.6 s from its report on the last test to its exit, because it frees the setup's names in between.
 LINGERS = "import time, weakref\nlingers = {1}\nweakref.finalize(lingers, time.sleep, 0.6)\n"
 SUITE = CallSuite(setup=LINGERS, tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4"), names=("add",))
 RIGHT, WRONG = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
@@ -58,7 +58,7 @@ PRINTS = "a, b = map(int, input().split())\nprint(a + b)\n"
 
 
 def kill_at_random(stop: threading.Event, killed: list[int]) -> None:
-    """Kill some process below this one, about eight times a second, and note which."""
+    """Kill a random descendant of this process, about eight times a second, and record its number."""
     chance = random.Random(0)
     while not stop.wait(chance.expovariate(8)):
         with contextlib.suppress(psutil.NoSuchProcess, IndexError):
@@ -85,7 +85,8 @@ def test_no_verdict_is_wrong_while_zygotes_judges_and_programs_are_killed() -> N
         killer.join()
         sandbox.close()
     assert all(ending in (wanted, Ending.NO_VERDICT) for ending, (_, _, wanted) in zip(found, expected, strict=True))
-    assert found.count(Ending.NO_VERDICT) * ATTEMPTS <= len(killed)  # each kill ends one attempt at most
+    # Each kill ends at most one attempt.
+    assert found.count(Ending.NO_VERDICT) * ATTEMPTS <= len(killed)
 
 
 @pytest.mark.parametrize("seconds", [0, 1])

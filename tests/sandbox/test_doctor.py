@@ -1,4 +1,4 @@
-"""What `trl-grpo-ext doctor` says, and the status that it ends with."""
+"""Output and exit status of `trl-grpo-ext doctor`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BROKEN = (AttackResult(attack="read a file", held=False, seen="canary \x1b[2J"),
 
 
 def with_levels(patch: pytest.MonkeyPatch, **found: Level) -> None:
-    """Let probing find this; what is not named is missing."""
+    """Replace probing by given results per isolation level; unnamed levels count as missing."""
 
     def probe(isolation: Isolation) -> Level:
         return found.get(isolation.name, Level(isolation=isolation, missing="unshare: Operation not permitted"))

@@ -1,4 +1,4 @@
-"""Expressions that a program wrote are evaluated as values, and nothing in them is run."""
+"""Expressions written by a program are evaluated as values; nothing in them is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests in the style of HumanEval+ and MBPP+ need of the sandbox: numpy, and values of many megabytes."""
+"""Tests in the style of HumanEval+ and MBPP+ work in the sandbox: numpy, and values of many megabytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:
-    """Runs one program after another, in the same processes."""
+    """Yield a sandbox of size 1, which runs programs in sequence in the same processes."""
     sandbox = LocalSandbox(1)
     yield sandbox
     sandbox.close()
@@ -60,7 +60,7 @@ def test_tests_and_programs_may_import_numpy_behind_all_walls(isolation: Isolati
         found = endings(sandbox, THIRDS, RIGHT, WRONG, MINE, RIGHT + "pass\n")
     finally:
         sandbox.close()
-    # An array has no truth, as in one process.
+    # An array has no truth value, as outside the sandbox.
     assert found == [Ending.PASSED, Ending.FAILED, Ending.ERROR, Ending.PASSED]
 
 

@@ -1,4 +1,4 @@
-"""Formats that a program wrote read no hidden names."""
+"""Format texts written by a program read no hidden names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sandbox as users with fewer powers than whoever runs the tests: each in a process that gives them up first."""
+"""Run the sandbox as users with fewer privileges than the user who runs the tests.
+
+Each check runs in a process that first drops privileges.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.uname().machine != "x86_64", reason="powers of Linux on x86-64"
 )
 
-# Gives up powers as argv[1] says, a word each, and becomes the command that follows.
+# Drops the privileges named in argv[1], separated by commas, then executes the command that follows.
 LAUNCHER = """
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -83,7 +86,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def package() -> Iterator[Path]:
-    """A copy of the package that everybody may read."""
+    """Yield a folder with a copy of the package, readable for all users."""
     assert trl_grpo_ext.__file__ is not None
     folder = Path(tempfile.mkdtemp(prefix="trl_grpo_ext-identities-"))
     try:
@@ -100,7 +103,7 @@ def package() -> Iterator[Path]:
 
 @functools.cache
 def python_for(powers: str) -> str | None:
-    """A Python that somebody with these powers can run and that can read its own library."""
+    """Find a Python that runs, and reads its own library, with reduced privileges; None without such a Python."""
     candidates = [sys.executable, *(f"/usr/bin/python3.{minor}" for minor in range(11, 16)), "/usr/bin/python3"]
     for candidate in filter(os.path.exists, candidates):
         check = "import sys, json, ctypes; sys.exit(sys.version_info < (3, 11))"
@@ -114,7 +117,7 @@ def python_for(powers: str) -> str | None:
 
 @functools.cache
 def examine(package: Path, powers: str) -> dict[str, Any]:
-    """What the doctor finds as somebody with these powers."""
+    """Return the doctor's findings with reduced privileges."""
     if not kernel.has_capability(kernel.CAP_SETUID) or not kernel.has_capability(kernel.CAP_SYS_ADMIN):
         pytest.skip("only a privileged user can become others")
     python = python_for(powers)
@@ -158,21 +161,25 @@ def test_what_holds_is_found_out_and_holds(package: Path, powers: str) -> None:
     assert found["broken"] == {}
 
 
-@pytest.mark.slow  # seconds to probe the walls as another user
+# Probing the walls as another user takes seconds.
+@pytest.mark.slow
 def test_without_unshare_there_are_no_namespaces_and_landlock_is_used(package: Path) -> None:
     found = examine(package, "no_unshare")
     assert "unshare" in found["levels"]["FULL"] and "unshare" in found["levels"]["NAMESPACES"]
     assert found["best"] in ("LANDLOCK", None)
 
 
-@pytest.mark.slow  # seconds to probe the walls as another user
+# Probing the walls as another user takes seconds.
+@pytest.mark.slow
 def test_where_the_kernel_does_not_count_the_users_processes_there_are_no_namespaces(package: Path) -> None:
-    found = examine(package, "no_sys_admin,no_setuid")  # root that cannot become another user
+    # Root without the capability to become another user.
+    found = examine(package, "no_sys_admin,no_setuid")
     assert "processes: the kernel counts none of this user" in found["levels"]["FULL"]
     assert found["best"] in ("LANDLOCK", None)
 
 
-@pytest.mark.slow  # seconds to probe the walls as another user
+# Probing the walls as another user takes seconds.
+@pytest.mark.slow
 def test_a_strict_umask_takes_no_walls_away(package: Path) -> None:
     strict, usual = examine(package, "umask"), probe_level(Isolation.FULL)
     assert (strict["best"] == "FULL") == usual.holds

@@ -1,4 +1,4 @@
-"""What the judge asks of objects that a test has made or handed over, and the attacks on each."""
+"""The judge's questions about objects that a test has made or passed, with attacks on each question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Liar:
 
 
 def failing(program: str, *tests: str, **options: str) -> list[str]:
-    """The tests that pass though they should not."""
+    """Return tests that pass wrongly."""
     return [test for test, (end, _) in zip(tests, run(program, *tests, **options), strict=True) if end == "passed"]
 
 

@@ -1,4 +1,4 @@
-"""Programs that lie to the judge, in every way that data can."""
+"""Programs that lie to the judge with every kind of data."""
 
 from __future__ import annotations
 

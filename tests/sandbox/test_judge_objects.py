@@ -1,4 +1,4 @@
-"""Functions of the tests, objects of the program, and the ways to write tests with them."""
+"""Test functions and program objects in the ways that people write tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a judge: what a run ends as, whatever the judge says."""
+"""Endings of a run, whatever its judge reports."""
 
 from __future__ import annotations
 

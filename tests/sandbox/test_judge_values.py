@@ -1,4 +1,4 @@
-"""What crosses between tests and program, and what comes back of it."""
+"""Values that cross from tests to program and back."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def keeps(d): d["new"].append(1); return d
         "assert keeps(given[0]) is given[0] and given == [{'new': [1]}] and given[0]['other'] == []",
     )
     assert_all_pass(program, *tests, names="graph nested keeps")
-    # An object of the program that a lookup made would seem to be one that the test has made, and may be compared.
+    # If a lookup made a program object in the judge, the object would count as made by the test, and could be compared.
     unknown = "Item()\nfound = items()[0]\ntry: found['a']\nexcept KeyError: pass\nelse: assert False"
     assert_all_pass(program, unknown, names="items Item")
 
@@ -215,13 +215,13 @@ def grow(x): x.update(a=1) if isinstance(x, dict) else x.append(1)
     for empty, more in (("[]", "append(2)"), ("{}", "update(b=2)")):
         assert_all_pass(
             program,
-            # The test lets go of it, and gets it back: what the test does to it then, the program sees.
+            # The test releases the object and gets it back: the program sees later changes by the test.
             f"keep({empty}); look(0); look(0); r = give(); r.{more}; assert seen() == 1 and give() is r",
-            # The program lets go of it, and gets it back: what the program does to it then, the test sees.
+            # The program releases the object and gets it back: the test sees later changes by the program.
             f"a = {empty}; look(a); look(0); look(0); grow(a); assert len(a) == 1",
-            # What changes by the last use of it is seen too.
+            # The test sees a change made by the last use of the object.
             f"a = {empty}; look(0); grow(a); assert len(a) == 1",
-            # What is within another one that nobody holds.
+            # The object lies inside another object without references.
             f"a = {empty}; look([a]); look(0); look(0); look([a]); grow(a); assert len(a) == 1",
             names="keep give seen look grow",
         )

@@ -1,4 +1,4 @@
-"""The judge's endings and reasons, and where the names in tests come from."""
+"""Endings and reasons reported by the judge, and origins of the names in tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def test_each_test_gets_its_own_ending_and_a_reason() -> None:
         ("failed", "assert add(1, 1) == 3; add(1, 1) returned 2"),
         ("error", "TypeError: unsupported operand type(s) for +: 'int' and 'str'"),
         ("error", "NameError: name 'missing' is not defined"),
-        ("failed", "assert 1 == 3"),  # the call of another test is not its own
+        # Another test's call does not appear in this test's reason.
+        ("failed", "assert 1 == 3"),
     ]
     assert run("def f(): return 10 ** 9999", "assert f() == 1", names="f") == [
         ("failed", "assert f() == 1; f() returned <int>")

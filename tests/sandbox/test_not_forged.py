@@ -1,4 +1,7 @@
-"""Wrong programs that would pass if the means by which unusual right ones pass let the program judge itself."""
+"""Wrong programs that try to judge themselves.
+
+They use the features by which unusual right programs pass.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from trl_grpo_ext.rewards import UnitTestVerifier
 
 walls_or_skip()
 
-# By what it tries: the program, and the tests.
+# By the trick that the program tries: (program, tests).
 WRONG = {
     "the end of an iteration ends the cases": (
         "def check(x): raise StopIteration",
@@ -104,7 +107,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def scores() -> dict[str, float | None]:
-    """The share of its tests that each program passes."""
+    """Return each program's share of passed tests."""
     verifier = UnitTestVerifier(scoring="share")
     columns = {"tests": [tests for _, tests in WRONG.values()]}
     found = verifier([program for program, _ in WRONG.values()], **columns)

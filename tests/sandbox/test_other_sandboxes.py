@@ -1,4 +1,4 @@
-"""Sandboxes of other packages: entry points that `sandbox:` of a verifier names."""
+"""Sandboxes of other packages: entry points selected by a verifier's setting `sandbox:`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RIGHT, WRONG = "def add(a, b): return a + b", "def add(a, b): return a - b"
 
 @pytest.fixture(autouse=True)
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with sandboxes called `lab`, `two_only`, and some that are none."""
+    """Install a package with sandboxes `lab` and `two_only`, which needs 2 workers, and unusable entry points."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "lab_sandbox.py").write_text(LAB)
     names = ("Lab", "nothing", "two_only", "ADDRESS")

@@ -1,4 +1,4 @@
-"""Which packages programs can import: those that are named or that a row imports, wherever they are installed."""
+"""Programs can import requested packages and packages of their row, wherever these are installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
 
 @pytest.fixture(scope="module", params=LEVELS, ids=lambda isolation: isolation.name.lower())
 def level(request: pytest.FixtureRequest) -> Isolation:
-    """Each level of isolation that this machine has."""
+    """Return each isolation level that holds on this machine."""
     found = probe_level(request.param)
     if not found.holds:
         pytest.skip(found.missing or "an attack of the probe got through")
@@ -38,7 +38,7 @@ def level(request: pytest.FixtureRequest) -> Isolation:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on the path of modules, as of `pip install --target`, which every user may read."""
+    """Yield a folder on Python's search path, readable for all users, like a `pip install --target` folder."""
     folder = tmp_path / "a site"
     folder.mkdir()
     for path in (folder, *folder.parents[:2]):
@@ -48,7 +48,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def add(site: Path, distribution: str, *modules: str, requires: str = "") -> None:
-    """Install a distribution of these modules by hand: `name.py`, or `name/` for a package."""
+    """Install a distribution by hand, with modules given as `name.py` and packages as `name/`."""
     metadata = site / f"{distribution.lower().replace('-', '_')}-1.0.dist-info"
     metadata.mkdir()
     needs = f"Requires-Dist: {requires}\n" if requires else ""
@@ -64,7 +64,7 @@ def add(site: Path, distribution: str, *modules: str, requires: str = "") -> Non
 
 
 def run(sandbox: LocalSandbox, program: str, *imports: str) -> tuple[Ending, str]:
-    """How a program ends that must print `ok`, of a row that imports these packages."""
+    """Return ending and detail of a program that must print `ok` and whose row imports given packages."""
     (result,) = sandbox.run([Job(program=program, suite=OK, limits=LONG, imports=imports)])
     return result.ending, result.detail
 
@@ -94,7 +94,8 @@ print("ok")
         assert run(named, program) == (Ending.PASSED, "")
     with closing(LocalSandbox(1, isolation=level)) as plain:
         assert run(plain, program) == (Ending.ERROR, "ModuleNotFoundError: No module named 'kind_of_package'")
-        assert run(plain, program, "kind_of_module") == (Ending.PASSED, "")  # of the same distribution
+        # Another module of the same distribution.
+        assert run(plain, program, "kind_of_module") == (Ending.PASSED, "")
 
 
 def test_a_programs_temporary_folder_is_its_own_though_packages_lie_below_tmp(site: Path) -> None:
@@ -109,7 +110,7 @@ def test_a_programs_temporary_folder_is_its_own_though_packages_lie_below_tmp(si
 
 
 def test_a_package_finds_the_shared_libraries_that_lie_in_pythons_own_folder(level: Isolation) -> None:
-    """As those of conda do."""
+    """Conda packages rely on such libraries."""
     found = next(Path(sys.base_prefix, "lib").glob("libpython3.*.so.*"), None)
     if found is None:
         pytest.skip("this Python has none there")
@@ -126,7 +127,8 @@ def test_the_portions_of_a_namespace_are_shown_wherever_each_lies(
         (folder / "space_of_names" / f"{portion}.py").write_text("")
     other.chmod(0o755)
     monkeypatch.syspath_prepend(str(other))
-    assert not installed.find("space_of_names")  # a folder that no distribution claims may hold anything
+    # A folder that no distribution claims may hold anything.
+    assert not installed.find("space_of_names")
     add(site, "space-of-names", requires="")
     with closing(LocalSandbox(1, isolation=level, packages=["space_of_names"])) as sandbox:
         assert run(sandbox, "import space_of_names.left, space_of_names.right\nprint('ok')") == (Ending.PASSED, "")
@@ -243,7 +245,8 @@ def test_of_an_editable_install_only_the_package_is_shown(mode: str, tmp_path: P
     (repository / "gold.json").write_text("42")
     hooks = tmp_path / "hooks"
     hooks.mkdir()
-    if mode == "finder":  # as setuptools does it
+    if mode == "finder":
+        # setuptools installs such a finder.
         start = f"""
 import sys, importlib.util
 class Finder:

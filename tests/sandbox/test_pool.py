@@ -1,4 +1,4 @@
-"""A sandbox under load and under fire: what is judged, what is left behind, and what the next batch meets."""
+"""A sandbox under load and under attack: its verdicts, its leftovers, its next batch."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def endings(sandbox: LocalSandbox, *jobs: Job) -> list[Ending]:
 
 
 def zygotes(besides: Collection[psutil.Process] = ()) -> list[psutil.Process]:
-    """The keepers of this process's zygotes, or the zygotes themselves where there are no keepers, besides some.
+    """List keepers of this process's zygotes, or zygotes without keepers, except processes in `besides`.
 
-    Other tests' sandboxes may be there: which tests share a process, and in which order, is pytest-xdist's to say.
+    Other tests in this process may have sandboxes too: pytest-xdist decides which tests share a process.
     """
     return [
         child for child in psutil.Process().children() if "sandbox.inside" in command_of(child) and child not in besides
@@ -146,7 +146,8 @@ def test_what_is_printed_in_a_million_small_pieces_is_read_in_few(
     assert len(reads) < 100 + 2 * (time.monotonic() - started) / 0.005
 
 
-@pytest.mark.slow  # waits for the deadline
+# The test waits for a deadline.
+@pytest.mark.slow
 def test_one_programs_deadline_delays_no_other(sandbox: LocalSandbox) -> None:
     slow = job("while True: pass", limits=Limits(wall_seconds=3.0, cpu_seconds=3.0))
     outcomes = sandbox.run([slow, *[job(f"{RIGHT}# {number}") for number in range(40)]])
@@ -265,7 +266,7 @@ def test_whatever_is_killed_under_load_every_job_has_an_answer_and_the_next_batc
 
 
 def _kill_one(victim: str, keepers: Sequence[psutil.Process]) -> None:
-    """Kill a keeper, a zygote or a jailed process below these."""
+    """Kill a keeper, a zygote or a jailed process among the descendants of `keepers`."""
     for keeper in keepers:
         try:
             below = keeper.children(recursive=True)
@@ -354,7 +355,8 @@ def test_a_kernel_without_landlock_keeps_the_namespaces_that_it_has(monkeypatch:
     assert probe.best_isolation.__wrapped__() is Isolation.NAMESPACES
 
 
-@pytest.mark.slow  # a soak
+# A soak test.
+@pytest.mark.slow
 def test_thousands_of_programs_leave_nothing_growing() -> None:
     sandbox = LocalSandbox(2)
     process = psutil.Process()

@@ -121,7 +121,7 @@ def test_a_number_that_is_printed_as_an_integer_is_compared_as_one() -> None:
 
 @pytest.mark.parametrize(("printed", "expected"), [("1.1", "1.10"), ("1.10", "1.1"), ("1.10\n2.50", "1.1\n2.5")])
 def test_zeros_at_the_end_of_a_decimal_do_not_count(printed: str, expected: str) -> None:
-    """As for LiveCodeBench, which compares decimals by value, and for APPS, which takes what is close."""
+    """LiveCodeBench compares decimals by value; APPS accepts close numbers."""
     assert same_output(printed.encode(), expected)
 
 

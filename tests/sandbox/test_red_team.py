@@ -1,6 +1,6 @@
-"""What a red team found: programs that forged a verdict, voided their row, or were right and got 0.
+"""Findings of a red team: programs that forged a verdict, voided their row, or were right and scored 0.
 
-Each line of `data/red_team.jsonl` is one case: the program, its tests, and the verdict that is due.
+Each line of `data/red_team.jsonl` is a case: the program, its tests, and the correct verdict.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Right programs that are unusual, each with a twin that has a bug: the programs pass, and their twins get 0."""
+"""Unusual right programs, each with a buggy twin: programs pass, twins score 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ walls_or_skip()
 
 CORPUS = Path(__file__).parents[1] / "data" / "unusual_programs.txt"
 
-# docs/unit_tests_reference.md has each of them under "What is not supported".
+# docs/unit_tests_reference.md lists each of these under "What is not supported".
 UNSUPPORTED = {
     "enums: ordered by their own methods": "order among returned objects",
     "subclasses: UserDict and UserList": "an object of the program against plain data",
@@ -29,7 +29,7 @@ UNSUPPORTED = {
 
 
 class Case(NamedTuple):
-    """A program, what it is tested by, and the program with a bug."""
+    """A program, its tests, and a twin with a bug."""
 
     title: str
     program: str
@@ -38,7 +38,11 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """The corpus: `=== title`, the program, `--- tests` or `--- cases`, and in `--- twin:` what the bug replaces."""
+    """Read the corpus.
+
+    A case begins with `=== title`, then come the program and `--- tests` or `--- cases`; the line `--- twin: old =>
+    new` makes the buggy twin.
+    """
     found = []
     for block in re.split(r"^=== ", CORPUS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         title, _, rest = block.partition("\n")
@@ -57,7 +61,7 @@ CASES = cases()
 
 @pytest.fixture(scope="module")
 def verdicts() -> Iterator[dict[str, tuple[Verdict, Verdict]]]:
-    """The verdict on each program and on its twin."""
+    """Yield verdict pairs by title: right program, buggy twin."""
     verifier = UnitTestVerifier(timeout=10.0)
     columns = {"tests": [case.tests for case in CASES]}
     right = verifier.judge([case.program for case in CASES], **columns)
@@ -72,19 +76,22 @@ def test_the_corpus_has_200_programs_with_names_of_their_own_and_19_of_20_are_su
     assert len(UNSUPPORTED) <= len(CASES) / 20
 
 
-@pytest.mark.slow  # 400 programs
+# Runs 400 programs.
+@pytest.mark.slow
 def test_every_right_program_passes(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
     failed = {title: str(right.details) for title, (right, _) in verdicts.items() if right.score != 1.0}
     assert {title: why for title, why in failed.items() if title not in UNSUPPORTED} == {}
 
 
-@pytest.mark.slow  # 400 programs
+# Runs 400 programs.
+@pytest.mark.slow
 def test_no_twin_with_a_bug_has_a_score(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
     assert [title for title, (_, wrong) in verdicts.items() if wrong.score not in (0.0, None)] == []
     unscored = {title for title, (_, wrong) in verdicts.items() if wrong.score is None}
     assert unscored <= {*UNSUPPORTED}
 
 
-@pytest.mark.slow  # 400 programs
+# Runs 400 programs.
+@pytest.mark.slow
 def test_what_is_listed_as_unsupported_does_not_pass(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
     assert [title for title in UNSUPPORTED if verdicts[title][0].score == 1.0] == []

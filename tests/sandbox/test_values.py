@@ -1,4 +1,4 @@
-"""The codec: what goes round comes round, and whatever comes, only `MalformedError` is raised."""
+"""The codec: values survive a round trip, and hostile data raises only `MalformedError`."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_hostile_classes_and_objects_are_read_or_malformed(data: Any) -> None:
 
 
 class Program:
-    """A program that is asked by stand-ins, and cannot answer."""
+    """A fake program whose answers always fail."""
 
     quiet, has_made = True, False
 

@@ -1,4 +1,4 @@
-"""Walls that the corpus of attacks cannot show: what is left where, and what right programs keep."""
+"""Walls that the attack corpus cannot test: leftovers of programs, and abilities that right programs keep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMITS = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128)
 
 @pytest.fixture(scope="module", params=LEVELS, ids=lambda isolation: isolation.name.lower())
 def level(request: pytest.FixtureRequest) -> Isolation:
-    """Each level of isolation that this machine has."""
+    """Return each isolation level that holds on this machine."""
     found = probe_level(request.param)
     if not found.holds:
         pytest.skip(found.missing or "an attack of the probe got through")
@@ -41,7 +41,7 @@ def sandbox(level: Isolation) -> Iterator[LocalSandbox]:
 
 
 def prints(sandbox: LocalSandbox, program: str, printed: str, limits: Limits = LIMITS) -> tuple[Ending, str]:
-    """How a program ends that must print this."""
+    """Return ending and detail of a program that must print `printed`."""
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=printed),))
     (result,) = sandbox.run([Job(program=program, suite=suite, limits=limits)])
     return result.ending, result.detail

@@ -1,4 +1,4 @@
-"""Programs that read and print, run as Python would."""
+"""Whole programs that read and print behave as under plain Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trl_grpo_ext.workers.frames import Channel
 
 
 def main(program: str, stdin: str = "") -> tuple[int, str, str]:
-    """The exit status of a program that is run as a whole, and what it printed."""
+    """Run a whole program; return its exit status, standard output and standard error."""
     ours, theirs = socket.socketpair()
     code = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"

@@ -52,8 +52,8 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
 def judge_limits(limits: Limits) -> Limits:
     """Derive a judge's limits from its program's limits.
 
-    A judge handles values that the program returns, so it is jailed too. It gets more time and memory, because tests
-    are not on trial.
+    A judge handles values that the program returns, so it is jailed too. It gets more time, and at least 512 MiB,
+    because tests are not on trial.
     """
     return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))
 
@@ -150,7 +150,7 @@ def _follow(
     report.read(inbox)
     try:
         while not (report.complete or inbox.ended):
-            # Not when only a child has ended: a judge that is busy would be waited for without end.
+            # `wait` also returns when a child has ended. A read would then block until a busy judge reports.
             if inbox.descriptor in monitor.wait():
                 inbox.read()
                 report.read(inbox)

@@ -59,7 +59,8 @@ def _leave(code: object = None) -> None:
 def new_module(name: str) -> ModuleType:
     """Create an empty module in `sys.modules`, where dataclasses and pickle look for it."""
     module = ModuleType(name)
-    builtins.exit = builtins.quit = _leave  # type: ignore[assignment]  # those of `site`, which is not loaded
+    # The module `site`, which usually defines these functions, is not loaded.
+    builtins.exit = builtins.quit = _leave  # type: ignore[assignment]
     module.__dict__["__builtins__"] = builtins
     # Conversions of long integers need no limit of their own, since CPU time is limited.
     sys.set_int_max_str_digits(0)

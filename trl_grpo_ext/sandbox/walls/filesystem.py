@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 from trl_grpo_ext.sandbox.walls import kernel
 
-_MOUNT_SETATTR = 442  # a system call
+# Number of the system call on all machines.
+_MOUNT_SETATTR = 442
 _AT_RECURSIVE, _AT_EMPTY_PATH = 0x8000, 0x1000
 _INSTALLED = ("site-packages", "dist-packages")
 # Candidate mount points for the private root: the first that exists and holds no readable path is taken.

@@ -72,8 +72,7 @@ class Cell:
             *([kernel.dropping_capabilities()] if self.filter else ()),
             *([self.rules[keeps_files]] if self.rules else ()),
             kernel.closing_from(descriptors),
-            # The monitor measures memory from outside, and the kernel hides a process that is not dumpable from all but
-            # root.
+            # The monitor measures memory from outside; only root may look into a process that is not dumpable.
             kernel.call("prctl", kernel.PR_SET_DUMPABLE, 1, 0, 0, 0),
             *([seccomp.installing(self.filter)] if self.filter and self.namespaces else ()),
         ]

@@ -44,8 +44,7 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
         if user is None and _succeeds(_fork_beyond_the_limit):
             raise OSError("processes: the kernel counts none of this user, so that no limit of them would hold")
         scratch = filesystem.PRIVATE_SCRATCH
-        # Keeper, zygote and judge run beside the program under one user. Under a user for children, only the judge
-        # does.
+        # Keeper, zygote and judge run beside the program under the same user; of a separate user, only the judge.
         tasks = 3 if user is None else 1
         zygote = os.fork()
         if zygote:
@@ -187,12 +186,14 @@ def _read_as(user: int | None, paths: Iterable[str]) -> None:
 def hide_host(cell: Cell) -> None:
     """Replace host name, command line and environment of this Python by constants.
 
-    The seccomp filter refuses the system call uname, which would still tell the host name.
+    The system call uname would still tell the host name: the seccomp filter refuses it, but without isolation no filter
+    exists.
     """
     here = os.uname()
     shown = os.uname_result((here.sysname, "sandbox", here.release, here.version, here.machine))
     os.uname = lambda: shown
-    platform._uname_cache = None  # type: ignore[attr-defined]  # what it remembers
+    # The cache of `platform` may hold the real host name.
+    platform._uname_cache = None  # type: ignore[attr-defined]
     sys.orig_argv = ["python"]
     os.environ.clear()
     os.environ |= {"HOME": "/", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}

@@ -1,1 +1,1 @@
-"""Values and objects as messages: what crosses between a judge and a program, in the same words at both ends."""
+"""Encode values and objects as messages between judge and program, by rules that both ends share."""

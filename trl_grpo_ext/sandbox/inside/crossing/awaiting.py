@@ -1,7 +1,7 @@
-"""Awaiting, at one end, what runs at the other: in an event loop of its own, a slice at a time.
+"""Await, in a process, objects that run in another process, a time slice at a time.
 
-Each end asks the other to go on for a moment, and lets its own tasks run in between. So what is awaited together runs
-together, and a test can stop waiting.
+Judge and program each run their own event loop. Each asks the other to continue for a moment, and runs its own tasks in
+between. So objects that are awaited together run together, and a test can stop waiting.
 """
 
 from __future__ import annotations
@@ -11,11 +11,20 @@ from typing import Any
 
 _SLICE = 0.002
 _QUICK_STEPS = 3
-"""The first steps wait for nothing, so that what is begun together runs together."""
+"""Number of first steps that do not wait, so that tasks started together run together."""
 
 
 def awaited(ask: Callable[..., Any], *start: Any) -> Generator[None, None, Any]:
-    """The `__await__` of a stand-in: `ask` has the other end `start` its object, `step` on with it, or `cancel`."""
+    """Await a stand-in's object; this generator is the stand-in's `__await__`.
+
+    Args:
+        ask: Sends requests to the other end: `start` begins a task and returns its number, `step` continues it,
+            `cancel` stops it.
+        start: Arguments of `start`.
+
+    Raises:
+        BaseException: any exception that ended the task.
+    """
     number = ask("start", *start)
     ended = False
     try:
@@ -32,7 +41,7 @@ def awaited(ask: Callable[..., Any], *start: Any) -> Generator[None, None, Any]:
 
 
 class Tasks:
-    """What the other end awaits here, by number."""
+    """Numbered asyncio tasks, run in this process and awaited by the other end."""
 
     def __init__(self) -> None:
         self._loop: Any = None
@@ -40,7 +49,7 @@ class Tasks:
         self._steps: list[int] = []
 
     def start(self, awaitable: Any) -> int:
-        """Begin to run it; its number."""
+        """Start a task for an awaitable and return its number."""
         import asyncio
 
         async def wait() -> Any:
@@ -52,7 +61,7 @@ class Tasks:
         return len(self._tasks) - 1
 
     def step(self, number: int) -> tuple[bool, Any, BaseException | None]:
-        """Let all of them run for a moment: whether this one has ended, its result, and its exception."""
+        """Run all tasks for a moment; return whether task `number` has ended, its result, and its exception."""
         task = self._tasks[number]
         if not task.done() and not self._loop.is_running():
             self._steps[number] += 1
@@ -67,7 +76,7 @@ class Tasks:
         return True, None if error else task.result(), error
 
     def cancel(self, number: int) -> None:
-        """The other end no longer waits."""
+        """Cancel a task because the other end no longer waits."""
         self._tasks[number].cancel()
         if not self._loop.is_running():
             self._run(self._tasks[number], _SLICE)

@@ -1,11 +1,11 @@
-"""Classes that the other end is to make, and the special methods that may cross, by what they are for.
+"""Describe classes for the other end, and group special methods by purpose.
 
-The program's end describes a class, so that the judge can make one that stands for it; see `remote_class`. Of a class
-of the tests that inherits from one of the program's, the judge's end orders the program to make its own.
+The program describes a class, so that the judge can create a stand-in class; see `remote_class`. If a test's class
+inherits from a program class, the judge orders the program to create such a class too.
 
-What a special method is for decides who may answer it. The program may always say what its object holds, since that is
-compared elsewhere. Whether an object is smaller, contains, or adds up to something is a judgement, and the program
-may make it only of objects that the test itself has made; see `handle.Standing`.
+A special method's purpose decides who may answer it. The program may always report contents of its objects, since the
+judge compares them. Whether an object is smaller, contains a value, or adds up to it is a judgement: the program may
+answer only for objects that the test itself has made; see `handle.Standing`.
 """
 
 from __future__ import annotations
@@ -34,42 +34,53 @@ STRUCTURE = _dunders(
     "call getitem setitem delitem missing len iter next reversed bytes enter exit aiter anext aenter aexit await "
     "str repr format bool"
 )
-"""What an object holds and does."""
+"""Special methods that report an object's contents or run it."""
 
 ORDER = _dunders("lt le gt ge")
 BINARY = _dunders(" ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")]))
 ADDITIVE = _dunders("add sub radd rsub iadd isub")
-"""Arithmetic by which a test compares with a tolerance."""
+"""Arithmetic that tests use to compare within a tolerance."""
 UNARY = _dunders("neg pos abs invert int float complex index round trunc floor ceil")
 CONTAINS = "__contains__"
 
 JUDGED = ORDER | BINARY | UNARY | {CONTAINS}
-"""What is asked only of objects that the test has made, or computed from such."""
+"""Special methods requested only for objects that the test has made, or computed from such objects."""
 
 ORDERED_BY = "ordered by "
-"""How a flag begins that names a field by which the objects of a data class are ordered, the first one first."""
+"""Prefix of flags that name fields by which a data class orders its objects, most significant field first."""
 
 EQUALITY = _dunders("eq ne hash")
 ALL = STRUCTURE | JUDGED | EQUALITY
 
 OF_PLAIN_RESULTS = _dunders("call enter exit str repr format")
-"""What a returned object that is also a list, a number and so on may answer; all else is read from what it holds."""
+"""Special methods that the program may answer for a returned object that is also a list, number or other plain value.
+
+All other answers come from the contents that crossed.
+"""
 
 DATA_CLASS = _dunders(
     "init repr str eq hash post_init setattr delattr getstate setstate replace match_args slots dict weakref doc "
     "module qualname annotations dataclass_fields dataclass_params firstlineno static_attributes"
 )
-"""What a class may define whose objects are no more than their attributes."""
+"""Special names that a class may define while its objects still count as data only."""
 
 FORWARDED = _dunders(
     "name qualname doc dict annotations wrapped members code defaults kwdefaults closure self func "
     "dataclass_fields dataclass_params abstractmethods signature notes field_defaults slots"
 ) | {"__match_args__"}
-"""The special attributes that are the program's to answer; all others are the stand-in's own."""
+"""Special attributes that the program answers; a stand-in answers all others itself."""
 
 
 def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
-    """What `remote_class.make_class` needs, after the number and the name; `base_json` writes one of the bases."""
+    """Describe a class for `remote_class.make_class`: arguments after number and name.
+
+    Args:
+        kind: The class.
+        base_json: Returns JSON for a base class.
+
+    Returns:
+        Qualified name, bases, names of attributes and methods, flags, as JSON.
+    """
     names: dict[str, Any] = dict(vars(kind))
     bases: list[type] = []
     for base in kind.__bases__:
@@ -87,9 +98,10 @@ def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
 
 
 def _mirrored(base: type, names: dict[str, Any]) -> Iterator[type]:
-    """The classes that stand for a base: itself, or those below it that the judge has or can make.
+    """Yield classes that represent a base class in the judge: the base itself, or bases of the base.
 
-    Classes of Python's library are left out, and what they define counts as the derived class's own.
+    Other classes of Python's library are left out; their attributes are added to `names`, as if the derived class
+    defined them.
     """
     if base is object:
         return
@@ -115,7 +127,7 @@ def _flags(kind: type) -> Iterator[str]:
 
 
 def keeps_its_class(value: Any) -> bool:
-    """Whether an instance of a subclass of a plain type is more than that plain value."""
+    """Return whether an instance of a plain type's subclass adds attributes, fields or methods to the plain value."""
     kind = type(value)
     if isinstance(value, Enum):
         return True
@@ -130,7 +142,7 @@ def keeps_its_class(value: Any) -> bool:
 
 
 def _has_methods(kind: type) -> bool:
-    """Whether a class adds public methods to the plain types that it is made of."""
+    """Return whether a class adds public methods to its plain types."""
     for base in kind.__mro__:
         if is_plain_type(base) or base is object:
             continue
@@ -141,7 +153,7 @@ def _has_methods(kind: type) -> bool:
 
 
 def plain_base(kind: type) -> type | None:
-    """The plain type that a class is made of."""
+    """Return the first plain type among a class's bases; None without a plain base."""
     return next((base for base in kind.__mro__ if is_plain_type(base) and base is not type), None)
 
 
@@ -155,7 +167,10 @@ _WRAPPERS: dict[type, tuple[str, ...]] = {
 
 
 def class_order(name: str, bases: tuple[Any, ...], members: dict[str, Any], options: dict[str, Any]) -> tuple[Any, ...]:
-    """What the program needs to make the class: its name, bases, options, and members with how they are wrapped."""
+    """Return the judge's order to create a class in the program: name, bases, options, members.
+
+    Each member comes with the wrapper to apply, such as `property`.
+    """
     remote = [base for base in bases if hasattr(base, "_remote_class")]
     wrapped = [[key, *_unwrapped(value)] for key, value in members.items() if key not in _LEFT_OUT]
     return name, remote, options, wrapped
@@ -170,7 +185,7 @@ def _unwrapped(value: Any) -> list[Any]:
 
 
 def made_class(name: str, bases: list[type], options: dict[str, Any], members: list[list[Any]]) -> type:
-    """The program's class for such an order."""
+    """Create a class in the program from the judge's order."""
     from types import new_class
 
     wrappers: dict[str, Any] = {kind.__name__: kind for kind in _WRAPPERS}

@@ -1,4 +1,4 @@
-"""Objects that hold others and change: what each holds, as JSON and back. Both ends number them; see `Shared`."""
+"""Encode and decode contents of mutable objects, which both ends know by number; see `Shared`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     set_attributes,
 )
 
-Encoder: TypeAlias = Any  # of the module of that name, which imports this one
+# The class Encoder, whose module imports this module.
+Encoder: TypeAlias = Any
 Decoder: TypeAlias = Any
 
-_ARRAY_KINDS = frozenset("biufcSUmMO")  # a record has no plain form
+# Records (kind V) are left out: they have no plain form.
+_ARRAY_KINDS = frozenset("biufcSUmMO")
 _TYPECODES = frozenset("bBuhHiIlLqQfd")
 
 
 class Container(NamedTuple):
-    """How the objects of a class cross, beside what they hold.
+    """Conversion rules for a class of containers.
 
     Attributes:
-        empty: Makes one that holds nothing, of the head if there is one.
-        head: What an object needs to be made, which crosses before what it holds.
+        empty: Creates a container without contents, from the head if there is one.
+        head: Returns what `empty` needs, such as a deque's length; it crosses before the contents.
     """
 
     empty: Callable[..., Any]
@@ -39,7 +41,10 @@ class Container(NamedTuple):
 
 
 def _may_make(factory: Any) -> bool:
-    """Whether a dict may have that factory. With a class of the program the test would seem to make the objects."""
+    """Return whether a defaultdict may use a factory.
+
+    Classes of the program are refused: objects that they make in the judge would count as made by the test.
+    """
     return not isinstance(factory, type) or factory in TYPE_NAMES
 
 
@@ -65,7 +70,7 @@ def _empty_ndarray(head: Any) -> Any:
 
 
 PLAIN = (list, set, deque, dict, bytearray)
-"""Those that have no attributes, unless they are of a derived class."""
+"""Containers that have no attributes, except in subclasses."""
 CONTAINERS: dict[str, Container] = {
     "list": Container(list),
     "dict": Container(dict),
@@ -85,7 +90,7 @@ CONTAINERS: dict[str, Container] = {
 
 
 def tag_of_library(value: Any) -> str | None:
-    """The tag of a container of Python's library or of numpy that crosses as what it is; None for any other object."""
+    """Return the tag of an array or SimpleNamespace, which crosses by contents; None for other objects."""
     kind = type(value)
     if kind is of_module("numpy", "ndarray"):
         return "ndarray" if value.dtype.kind in _ARRAY_KINDS else None
@@ -95,7 +100,7 @@ def tag_of_library(value: Any) -> str | None:
 
 
 def write_contents(encoder: Encoder, value: Any) -> Json:
-    """What a container holds, whatever its class has made of its methods."""
+    """Encode a container's contents, ignoring methods that its class overrides."""
     if isinstance(value, bytearray):
         return bytes(value).hex()
     if isinstance(value, of_module("numpy", "ndarray")):
@@ -106,7 +111,7 @@ def write_contents(encoder: Encoder, value: Any) -> Json:
 
 
 def refill(decoder: Decoder, value: Any, data: Json) -> None:
-    """Put other contents into a container, whatever its class has made of its methods."""
+    """Replace a container's contents, ignoring methods that its class overrides."""
     if isinstance(value, bytearray):
         value[:] = bytes.fromhex(checked(data, str))
         return
@@ -136,6 +141,6 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
 
 
 def _pairs(held: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """The keys, which come first, with the values."""
+    """Split a list of all keys followed by all values into pairs."""
     middle = len(held) // 2
     return zip(held[:middle], held[middle:], strict=True)

@@ -1,4 +1,7 @@
-"""Reads Python values from JSON that may be hostile; see `values` for the form."""
+"""Decode Python values from JSON; see `values` for the format.
+
+In the judge, the JSON comes from the program and may be hostile.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,12 @@ _NESTED = frozenset({list, dict})
 
 
 class Decoder:
-    """Reads the values of one message.
+    """A decoder for a single message.
 
     Args:
-        shared: What both ends know by number.
-        other: Reads the other tags, and makes an object without attributes of the class of a name, an `instance`.
+        shared: Objects that both ends know by number.
+        other: Decodes tags that are not plain data; for the tag `instance`, creates an object without attributes, given
+            its class name.
     """
 
     __slots__ = ("_depth", "_other", "_queue", "shared")
@@ -36,7 +40,11 @@ class Decoder:
         self._queue: list[Any] = []
 
     def decode(self, data: Json) -> Any:
-        """The value that `data` stands for; raises MalformedError if it stands for none."""
+        """Decode a value.
+
+        Raises:
+            MalformedError: if `data` represents no value.
+        """
         kind = type(data)
         if kind is list:
             new = self.enter([])
@@ -63,7 +71,7 @@ class Decoder:
         return self._other(self, tag, payload)
 
     def decode_all(self, data: Json) -> list[Any]:
-        """The values of a list."""
+        """Decode the elements of a JSON list."""
         if type(data) is not list:
             raise MalformedError("a list is missing")
         if _NESTED.isdisjoint(map(type, data)):
@@ -77,7 +85,7 @@ class Decoder:
             self._depth -= 1
 
     def enter(self, container: Any) -> Any:
-        """Give a new container its number, which it must have before what it holds."""
+        """Number a new container, before its contents are decoded, and return it."""
         self.shared.containers.add(container)
         return container
 
@@ -88,10 +96,17 @@ class Decoder:
         return self.enter(kind.empty() if kind.head is None else kind.empty(self.decode(head)))
 
     def finish(self, message: dict[str, Json]) -> list[Any]:
-        """Read the rest of a message, whose values have been read; the objects that the other end has changed."""
+        """Decode a message's remaining contents and return containers changed by the other end.
+
+        Call it after all values of the message are decoded.
+
+        Raises:
+            MalformedError: if contents are missing, or a change replaces a method.
+        """
         changed = [self._change(*each) for each in checked(message.get("changed", []), list)]
         rest = iter(checked(message.get("rest", []), list))
-        for value in self._queue:  # grows meanwhile
+        # The queue grows during the loop.
+        for value in self._queue:
             content = next(rest, None)
             if content is None:
                 raise MalformedError("the rest is missing")

@@ -1,4 +1,4 @@
-"""Writes Python values as JSON; see `values` for the form."""
+"""Encode Python values as JSON; see `values` for the format."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
 
 
 class Encoder:
-    """Writes the values of one message.
+    """An encoder for a single message.
 
     Args:
-        shared: What both ends know by number.
-        other: Writes objects that are not plain data; the other end's `other` reads them.
-        first: Asked before an instance of a subclass of a plain type is flattened; None to flatten it.
+        shared: Objects that both ends know by number.
+        other: Encodes objects that are not plain data; the other end's `other` decodes them.
+        first: Called before a subclass instance of a plain type is flattened; returns its JSON, or None to flatten it.
 
     Attributes:
-        depth: How deeply the value that is written now is nested.
-        queue: The containers of which what they hold follows in `rest`.
+        depth: Nesting depth of the current value.
+        queue: Containers whose contents follow in `rest`.
     """
 
     __slots__ = ("_first", "_other", "depth", "queue", "shared")
@@ -60,7 +60,7 @@ class Encoder:
         self.queue: list[Any] = []
 
     def encode(self, value: Any) -> Json:
-        """The JSON for `value`. What is nested too deeply for JSON, and new instances, follow in `rest`."""
+        """Encode a value; contents of new instances, and of values nested too deeply for JSON, follow in `rest`."""
         writer = _WRITERS.get(type(value))
         if writer is not None:
             return writer(self, value)
@@ -79,14 +79,20 @@ class Encoder:
         return self.other(value)
 
     def other(self, value: Any) -> Json:
-        """The JSON for an object that is not plain data."""
+        """Encode an object that is not plain data."""
         if (kind := kind_of_library(value)) is not None:
             return _of_parts(kind, self, value)
         tag = tag_of_library(value)
         return self._other(self, value) if tag is None else write_container(tag, self, value)
 
     def encode_all(self, values: Iterable[Any]) -> list[Json]:
-        """A list of JSON for `values`, quickly if they are alike."""
+        """Encode values as a list.
+
+        Values of a single plain type are copied without a call per value.
+
+        Raises:
+            TooDeepError: if the list is nested too deeply.
+        """
         values = list(values)
         if _is_flat(values):
             return values
@@ -99,7 +105,15 @@ class Encoder:
             self.depth -= 1
 
     def write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
-        """Put into a message what is sent by it, and what has changed; nothing if that cannot be written."""
+        """Write encoded values and changed containers into a message.
+
+        If encoding fails, objects numbered during the attempt are forgotten.
+
+        Args:
+            message: The message, changed in place.
+            key: Key for the encoded values.
+            encode: Encodes the values with this encoder.
+        """
         mark = len(self.shared.containers.objects)
         try:
             message[key] = encode(self)
@@ -108,7 +122,8 @@ class Encoder:
                     [self.shared.containers.number(value), write_contents(self, value)] for value in changed
                 ]
                 self.shared.remember(changed)
-            if self.queue:  # grows meanwhile
+            if self.queue:
+                # The queue grows during the loop.
                 message["rest"] = [write_contents(self, value) for value in self.queue]
         except BaseException:
             self.shared.containers.truncate(mark)
@@ -159,9 +174,9 @@ def _type(encoder: Encoder, value: type) -> Json:
 
 
 def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
-    """A reference if the other end has a container already; else it has from now on.
+    """Encode a container, or a reference if the other end already knows its number.
 
-    What is nested deeply, or has attributes, is only named, and what it holds follows.
+    Attributes of instances, and contents of deeply nested containers, follow later in `rest`.
     """
     known = encoder.shared.containers
     number = known.number(value)
@@ -199,10 +214,10 @@ _WRITERS: dict[type, Callable[[Encoder, Any], Json]] = {
 
 
 def is_plain_type(kind: type) -> bool:
-    """Whether values of just this type cross as they are."""
+    """Return whether values of exactly this type cross as plain data."""
     return kind in _WRITERS
 
 
 def write_as(encoder: Encoder, value: Any, kind: type) -> Json:
-    """The JSON for a value of a subclass of a plain type, as that type."""
+    """Encode a plain type's subclass instance as that plain type."""
     return _WRITERS[kind](encoder, value)

@@ -1,7 +1,7 @@
-"""Exceptions as JSON and back.
+"""Encode exceptions as JSON and decode them.
 
-A class of Python crosses by its name. A class of the program has a stand-in in the judge, as other classes have (see
-`remote_class`). A class of the tests has a counterpart in the program; see `objects`.
+Python's exception classes cross by name. Program classes have stand-ins in the judge, like other classes (see
+`remote_class`). Test classes have counterparts in the program; see `objects`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_LINKS = 4
 _MAX_MEMBERS = 100
 _PLAIN = (type(None), bool, int, float, str)
 _FIELDS = ("filename", "filename2", "lineno", "offset", "text", "msg", "name")
-"""What Python's own exceptions keep beside their arguments."""
+"""Attributes that Python's own exceptions have besides their arguments."""
 
 BUILTIN = {
     name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
@@ -31,11 +31,11 @@ BUILTIN = {
 BUILTIN_NAMES = {kind: name for name, kind in reversed(BUILTIN.items())}
 CLASS_TAGS = ("exception", "library_exception", "my_exception")
 _NOT_SHARED = frozenset({"builtins", "bdb", "doctest", "pdb", "unittest"})
-"""Beside the builtins, modules whose exceptions tell a runner of tests what to do, such as `unittest.SkipTest`."""
+"""Builtins, which cross by another tag, and modules whose exceptions control test runners: `unittest.SkipTest`."""
 
 
 def of_library(module: Json, name: Json) -> type[Exception] | None:
-    """The exception class of Python's library by that name; None if there is none where this end has imported."""
+    """Find an exception class of Python's library by name; None if this end has not imported or may not share it."""
     package = checked(module, str).partition(".")[0]
     if package not in sys.stdlib_module_names or package in _NOT_SHARED:
         return None
@@ -47,7 +47,7 @@ def of_library(module: Json, name: Json) -> type[Exception] | None:
 
 
 def is_shared(kind: Any) -> bool:
-    """Whether a class is an exception class that both ends have."""
+    """Return whether an exception class exists at both ends and crosses by name."""
     if kind in BUILTIN_NAMES:
         return True
     name = getattr(kind, "__module__", None)
@@ -55,7 +55,7 @@ def is_shared(kind: Any) -> bool:
 
 
 class Counterpart:
-    """The first base of a class that stands for one of the other end: it shows the message that came."""
+    """Base class for counterparts of the other end's exception classes; it shows the message that crossed."""
 
     _message = ""
 
@@ -64,12 +64,12 @@ class Counterpart:
 
 
 class Exceptions:
-    """How one end writes and reads exceptions.
+    """Encoding and decoding of exceptions at either end.
 
     Args:
-        write_class: Writes a class that is not Python's.
-        read_class: Reads such a class.
-        shown: What the other end gets to see of an exception, or of one that an exception holds.
+        write_class: Encodes exception classes that are not Python's own.
+        read_class: Decodes such classes.
+        shown: Replaces an exception, or one inside it, by what the other end may see.
     """
 
     def __init__(
@@ -83,9 +83,10 @@ class Exceptions:
         self._shown = shown
 
     def encode_class(self, kind: type[BaseException], encoder: Encoder) -> Json:
-        """The JSON for an exception class.
+        """Encode an exception class.
 
-        One of Python's library crosses by its name, and counts as its base where the other end has not imported it.
+        A class of Python's library crosses by name, together with its base, which replaces it where the other end has
+        not imported it.
         """
         if kind in BUILTIN_NAMES:
             return {"exception": BUILTIN_NAMES[kind]}
@@ -95,7 +96,7 @@ class Exceptions:
         return {"library_exception": [kind.__module__, kind.__name__, self.encode_class(base, encoder)]}
 
     def decode_class(self, data: Json) -> type[BaseException]:
-        """The class that `encode_class` wrote at the other end."""
+        """Decode an exception class encoded by the other end."""
         ((tag, payload),) = checked(data, dict).items()
         if tag == "library_exception":
             module, name, base = checked(payload, list)
@@ -106,13 +107,23 @@ class Exceptions:
         return kind
 
     def encode_error(self, error: BaseException, encoder: Encoder, number: int | None = None, depth: int = 0) -> Json:
-        """The JSON for an exception; with `number`, one that the other end may send back as itself."""
+        """Encode an exception: class, message, arguments, attributes, linked exceptions.
+
+        Tracebacks never cross. Long messages and lists are cut; arguments cross only if all are short scalars, bytes or
+        tuples of them.
+
+        Args:
+            error: The exception.
+            encoder: The message's encoder.
+            number: A number by which the other end may send the exception back; None without one.
+            depth: Depth in the chain of causes and contexts.
+        """
         error = self._shown(error)
         attributes = _attributes(error)
         group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, BaseExceptionGroup) else ()
         links = (error.__cause__, error.__context__)
         plain = len(error.args) <= _MAX_ARGS and all(map(_is_plain, error.args))
-        # In the order in which they are read, so that both ends number alike what they hold.
+        # Both ends must number objects alike, so encode in the order of decoding.
         return {
             "error": [
                 [self.encode_error(each, encoder, None, depth + 1) for each in group],
@@ -130,7 +141,13 @@ class Exceptions:
         return None if error is None or depth >= _MAX_LINKS else self.encode_error(error, encoder, None, depth + 1)
 
     def decode_error(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type] = lambda kind: kind) -> Any:
-        """The exception that the other end's `encode_error` wrote, and its number; of the class `kind_of` its class."""
+        """Decode an exception; return it with its number.
+
+        Args:
+            data: JSON made by the other end's `encode_error`.
+            decoder: The message's decoder.
+            kind_of: Replaces the decoded class, so that the judge can guard its own classes.
+        """
         members, kind, message, number, args, names, attributes, links = checked(data, list)
         made = [self.decode_error(_untagged(each), decoder, kind_of)[0] for each in checked(members, list)]
         values = None if args is None else decoder.decode_all(args)
@@ -149,7 +166,7 @@ class Exceptions:
 
 
 def renew(known: BaseException, error: BaseException) -> None:
-    """Make of an exception that has come before what it is now."""
+    """Copy a newly decoded exception's state into a known exception."""
     vars(known).update(vars(error))
     for name in ("args", "__cause__", "__context__", "__suppress_context__"):
         BaseException.__setattr__(known, name, getattr(error, name))
@@ -175,7 +192,8 @@ def _rebuild(
             error.__init__(*values)  # type: ignore[misc]
         if not isinstance(error, OSError):
             BaseException.__setattr__(error, "args", values)
-    except Exception:  # such as UnicodeDecodeError, which wants five
+    except Exception:
+        # UnicodeDecodeError, for example, needs five arguments.
         error = cls.__new__(cls)
         BaseException.__setattr__(error, "args", values)
     if hasattr(cls, "_message"):
@@ -184,7 +202,7 @@ def _rebuild(
 
 
 def _sendable(kind: type[BaseException]) -> type[BaseException]:
-    """The class itself; of a group of exceptions, Python's own class."""
+    """Return the class itself, or Python's own base class for exception groups."""
     if issubclass(kind, BaseExceptionGroup):
         return next(base for base in kind.__mro__ if base in BUILTIN_NAMES)
     return kind
@@ -210,7 +228,7 @@ def _message(error: BaseException) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether an argument of an exception is a text that is not long, another scalar, bytes, or a tuple of such."""
+    """Return whether an exception argument may cross: short text, other scalar, bytes, or tuple of these."""
     if type(value) is tuple:
         return all(map(_is_plain, value))
     return type(value) in (*_PLAIN, bytes) and (type(value) is not str or len(value) <= MAX_MESSAGE)

@@ -1,6 +1,7 @@
-"""Values that do not change: how each is taken apart at one end, and made of its parts at the other.
+"""Split immutable values into parts at one end and rebuild them at the other.
 
-`KINDS` are the classes whose subclasses cross as they do. Those of `EXACT`, of Python's library, cross only themselves.
+Subclass instances of classes in `KINDS` cross too, as the base class. Classes in `EXACT`, from Python's library, cross
+without subclasses.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _HEX = re.compile(r"-?0x[0-9a-f]+")
 
 
 class Kind(NamedTuple):
-    """How the values of a class cross.
+    """Conversion rules for a class of immutable values.
 
     Attributes:
-        tag: Their name in a message.
-        parts: What a value is made of.
-        types: The parts that come must be of just these types; None for any number of anything.
-        make: Makes the value of its parts.
+        tag: Name of the class in messages.
+        parts: Splits a value into parts.
+        types: Exact types of the received parts; None for any number of any parts.
+        make: Rebuilds the value from its parts.
     """
 
     tag: str
@@ -59,7 +60,7 @@ def _float_of(data: str) -> float:
 
 
 def is_namedtuple(value: Any) -> bool:
-    """Whether a tuple is a named one that can be made again."""
+    """Return whether the other end can rebuild a tuple as a named tuple."""
     fields = getattr(type(value), "_fields", None)
     return (
         isinstance(fields, tuple)
@@ -77,7 +78,8 @@ def _namedtuple_of(name: Any, fields: Any, *items: Any) -> Any:
     return _namedtuple_type(name, fields)(*items)
 
 
-@lru_cache(maxsize=64)  # a program may name any number of them
+# A program may send any number of named tuple types.
+@lru_cache(maxsize=64)
 def _namedtuple_type(name: str, fields: tuple[str, ...]) -> Any:
     return namedtuple(name, fields)
 
@@ -100,7 +102,7 @@ TEXT = Kind(
     (str,),
     lambda data: bytes.fromhex(data).decode("utf-8", "surrogatepass"),
 )
-"""Integers, floats and texts that JSON does not have."""
+"""Integers, floats and texts that JSON cannot represent."""
 NAMEDTUPLE = Kind(
     "namedtuple",
     lambda value: (type(value).__name__, type(value)._fields, *tuple.__iter__(value)),
@@ -155,11 +157,11 @@ _BY_TEXT = {
     ),
     "UUID": "uuid",
 }
-"""Classes whose objects are made of their text; their modules are imported when an object comes."""
+"""Classes whose objects are rebuilt from their text, with their modules, which are imported when an object arrives."""
 
 
 def kind_of_library(value: Any) -> Kind | None:
-    """How a value of Python's library crosses; None for any other object."""
+    """Return conversion rules for a value of Python's library; None for other objects."""
     kind = type(value)
     found = EXACT.get(kind)
     if found is None and _BY_TEXT.get(kind.__name__) == kind.__module__.partition(".")[0]:
@@ -172,7 +174,7 @@ _OF_ANYTHING = (tuple, frozenset, slice, MappingProxyType, *_VIEWS)
 
 
 def held(value: Any) -> list[Any]:
-    """The objects that an object holds, one level deep, whatever its class is."""
+    """List the objects directly inside an object, whatever its class."""
     if isinstance(value, _OF_ANYTHING):
         kind = next(kind for each in type(value).__mro__ if (kind := KINDS.get(each) or EXACT.get(each)))
         return list(kind.parts(value))

@@ -1,11 +1,12 @@
-"""Python values as JSON and back: plain data by value, anything else as the two ends agree.
+"""Define the JSON format of Python values: plain data by value, other objects as both ends agree.
 
-`None`, booleans, integers of up to 64 bits, finite floats and strings are themselves, and a list is a list. All
-else is an object with one key, its tag: `{"tuple": [1, 2]}`. A subclass of a plain type crosses as that type, so
-that none of its methods can take part in a comparison at the other end.
+`None`, booleans, integers of up to 64 bits, finite floats and strings represent themselves, and a list represents a
+list. Everything else is an object with a single key, its tag: `{"tuple": [1, 2]}`. A plain type's subclass instance
+crosses as that plain type, so none of its methods takes part in a comparison at the other end.
 
-Reading trusts nothing: nothing is imported, evaluated or called by a name that came, and whatever is amiss raises
-`MalformedError`. See `Encoder` and `Decoder`; `Shared` holds what both ends know by number.
+Decoding trusts nothing: received names only select from fixed tables, or exception and enum classes of library modules
+that are already imported. No received text is evaluated, and `reading` turns every fault into `MalformedError`. See
+`Encoder` and `Decoder`; `Shared` keeps objects that both ends know by number.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ Json = Any
 
 MAX_DEPTH = 200
 DEEP = 60
-"""Containers at this depth are announced, and what they hold follows by itself: one that is written at once takes five
-of Python's frames, of which a program has a thousand."""
+"""Depth from which a container is announced first and its contents follow separately.
+
+Contents written at once take five Python frames per level, and a program has a thousand.
+"""
 MOST_SHARED = 5_000
-"""How much may be shared, in objects and what they hold, before all is forgotten after a call."""
+"""Limit of shared objects and their elements; beyond it, both ends forget all shared objects after a call."""
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 MAX_FIELDS = 256
 _DOUBLE_BYTES = 8
@@ -44,32 +47,40 @@ TYPES: dict[str, type] = {
     **{kind.__name__: kind for kind in _OTHER_TYPES},
     "NoneType": type(None),
 }
-"""The types that cross by name."""
+"""Types that cross by name."""
 PLAIN_BASES: dict[type, bool] = {
     **dict.fromkeys((int, float, complex, str, bytes, tuple, frozenset), False),
     **dict.fromkeys((Counter, OrderedDict, defaultdict, list, dict, set, bytearray, deque), True),
 }
-"""The types that a class of the program may be made of in the judge too, and whether their values change."""
+"""Plain types that a program class may have as a base in the judge too, and whether their values are mutable."""
 TYPE_NAMES = {kind: name for name, kind in reversed(TYPES.items())}
 
 
 class MalformedError(ValueError):
-    """What came stands for no value."""
+    """Received data that represents no value."""
 
 
 class TooDeepError(ValueError):
-    """A value that is nested too deeply to send."""
+    """A value nested too deeply to send."""
 
 
 def checked(data: Json, kind: type) -> Any:
-    """`data`, which must be of just that type."""
+    """Return `data` if its type is exactly `kind`.
+
+    Raises:
+        MalformedError: for any other type.
+    """
     if type(data) is not kind:
         raise MalformedError(f"{kind.__name__} is missing")
     return data
 
 
 def reading(read: Callable[..., Any], *data: Any) -> Any:
-    """What `read(*data)` returns; whatever it raises is `MalformedError`."""
+    """Call `read(*data)` and return its result.
+
+    Raises:
+        MalformedError: for any Exception of the call.
+    """
     try:
         return read(*data)
     except MalformedError:
@@ -83,7 +94,7 @@ def reading(read: Callable[..., Any], *data: Any) -> Any:
 
 
 def is_field(name: str) -> bool:
-    """Whether a named tuple may have a field of that name."""
+    """Return whether a name is valid for a named tuple's field."""
     return name.isascii() and name.isidentifier() and not iskeyword(name) and not name.startswith("_")
 
 
@@ -91,23 +102,24 @@ MISSING: Any = object()
 
 
 def of_module(module: str, name: str) -> Any:
-    """A class, for `isinstance`; none where this process has not imported its module, so that it has no objects."""
+    """Return a class for `isinstance` checks; an empty tuple if its module is not imported, so no instances exist."""
     return getattr(sys.modules.get(module), name, ())
 
 
 def plain_scalar(value: Any) -> Any:
-    """A scalar of numpy as Python has it; MISSING for any other object.
+    """Convert a numpy scalar to a Python scalar; MISSING for other objects and for long doubles.
 
-    A float of fewer bits is the number that it is written as: `np.float32(0.1) == 0.1` is true for numpy as well.
+    A float of fewer than 64 bits becomes its printed number: `np.float32(0.1) == 0.1` is true for numpy as well.
     """
     plain = value.item() if isinstance(value, of_module("numpy", "generic")) else MISSING
     if isinstance(value, of_module("numpy", "floating")) and value.itemsize < _DOUBLE_BYTES:
         plain = float(str(value))
-    return MISSING if type(plain) is type(value) else plain  # of a long double, there is none
+    # `item()` of a long double returns the long double itself.
+    return MISSING if type(plain) is type(value) else plain
 
 
 class Table:
-    """Objects by number, kept alive so that an `id` stays the same object."""
+    """Numbered objects, kept alive so that no `id` is reused."""
 
     __slots__ = ("_numbers", "objects")
 
@@ -116,40 +128,44 @@ class Table:
         self._numbers: dict[int, int] = {}
 
     def number(self, value: Any) -> int | None:
-        """The number of `value`, or None."""
+        """Return an object's number, or None."""
         return self._numbers.get(id(value))
 
     def add(self, value: Any) -> int:
-        """The number of `value`, a new one unless it has one."""
+        """Return an object's number, assigned on first use."""
         number = self._numbers.setdefault(id(value), len(self.objects))
         if number == len(self.objects):
             self.objects.append(value)
         return number
 
     def at(self, number: Json) -> Any:
-        """The object of a number that came."""
+        """Return the object with a received number.
+
+        Raises:
+            MalformedError: if no object has that number.
+        """
         if type(number) is not int or not 0 <= number < len(self.objects):
             raise MalformedError("no such object")
         return self.objects[number]
 
     def truncate(self, length: int) -> None:
-        """Forget what came after the first `length` objects."""
+        """Forget all objects except the first `length`."""
         for value in self.objects[length:]:
             del self._numbers[id(value)]
         del self.objects[length:]
 
 
 class Shared:
-    """The mutable objects that both ends know by number, until there are too many.
+    """Mutable objects that both ends know by number, until there are too many.
 
-    Both ends number the lists, dicts and so on of each message in the order in which they are written and read, so a
-    later message can name one instead of repeating it. Hence four things work as they do within one process: a result
-    *is* the argument that was passed, an argument that appears twice stays one object, what the callee changed in an
-    argument has changed for the caller, and what the tests change in `node.children` has changed for the program.
+    Both ends number the lists, dicts and other containers of each message in the order of encoding and decoding, so a
+    later message can name a container instead of repeating it. Hence four things work as within a single process: a
+    result *is* the argument that was passed, an argument that appears twice stays one object, changes that a callee
+    makes in an argument reach the caller, and changes that tests make in `node.children` reach the program.
 
     Attributes:
-        containers: Lists, dicts, sets, bytearrays, deques, arrays, and objects that are no more than their attributes.
-        errors: Exceptions that the tests raised in a callback.
+        containers: Lists, dicts, sets, bytearrays, deques, arrays, and objects that hold only data.
+        errors: Exceptions that uses of test objects raised.
     """
 
     __slots__ = ("_seen", "_settled", "_size", "_watched", "containers", "errors")
@@ -158,37 +174,42 @@ class Shared:
         self.containers = Table()
         self.errors = Table()
         self._seen: dict[int, list[Any]] = {}
-        self._watched: list[Any] = []  # those in `_seen`
+        # Containers in `_seen` whose changes are still looked for.
+        self._watched: list[Any] = []
         self._settled = 0
         self._size = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether looking for changes would take too long."""
+        """Whether searching for changes would take too long."""
         return self._size > MOST_SHARED
 
     def settle(self) -> None:
-        """Take what was numbered since the last time to be the same at both ends now."""
+        """Record that all objects numbered since the last call are equal at both ends."""
         self.remember(self.containers.objects[self._settled :])
         self._settled = len(self.containers.objects)
 
     def remember(self, values: list[Any]) -> None:
-        """Take `values` to be the same at both ends now."""
+        """Record that `values` are equal at both ends."""
         for value in values:
             self.watch(value)
             held = self._seen[id(value)] = contents(value)
             self._size += 1 + (len(held[0]) // 8 if len(held) == 1 and type(held[0]) is bytes else len(held))
 
     def watch(self, value: Any) -> None:
-        """Look for changes of a container that the other end has named: this end may have it in hand again."""
+        """Watch a container for changes.
+
+        The other end has named it, so code here may now hold and change it.
+        """
         if id(value) not in self._seen:
             self._seen[id(value)] = contents(value)
             self._watched.append(value)
 
     def changed(self) -> list[Any]:
-        """What has changed since it was the same at both ends.
+        """Return watched containers whose contents changed since both ends agreed.
 
-        A list or dict that has not, and that nothing here refers to, cannot change until the other end names it.
+        An unchanged list or dict without references here cannot change until the other end names it, so it is no longer
+        watched.
         """
         watched, self._watched = self._watched, []
         changed = []
@@ -196,7 +217,8 @@ class Shared:
             before, now = self._seen[id(value)], contents(value)
             if len(now) != len(before) or not (all(map(is_, now, before)) or _same_bytes(now, before)):
                 changed.append(value)
-            elif count <= _COUNT_HERE and type(value) in (list, dict):  # no weak reference leads to these
+            elif count <= _COUNT_HERE and type(value) in (list, dict):
+                # Lists and dicts have no weak references that could lead to them.
                 del self._seen[id(value)]
                 continue
             self._watched.append(value)
@@ -204,12 +226,12 @@ class Shared:
 
 
 def _counts(values: list[Any]) -> list[int]:
-    """How often each is referred to."""
+    """Count references to each value."""
     return [getrefcount(value) for value in values]
 
 
 _COUNT_HERE = 1 + _counts([[]])[0]
-"""How often one is referred to that only `Table.objects` and `Shared.changed` refer to."""
+"""Reference count of an object that only `Table.objects` and `Shared.changed` refer to."""
 
 
 def _same_bytes(now: list[Any], before: list[Any]) -> bool:
@@ -217,9 +239,9 @@ def _same_bytes(now: list[Any], before: list[Any]) -> bool:
 
 
 def contents(value: Any) -> list[Any]:
-    """What a shared object holds, one level deep, such that a change of it changes this list.
+    """List a shared object's direct contents, so that each change of the object changes the list.
 
-    Of a dict the keys and then the values, of other objects the names of their attributes and then these.
+    Dicts give all keys, then all values; other objects give attribute names, then attribute values.
     """
     if isinstance(value, list):
         return list(list.__iter__(value))
@@ -239,7 +261,7 @@ def contents(value: Any) -> list[Any]:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The attributes of one instance, those in slots included."""
+    """Return an instance's attributes, including slots."""
     found: dict[str, Any] = {}
     for kind in reversed(type(value).__mro__):
         slots = kind.__dict__.get("__slots__", ())
@@ -253,13 +275,13 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def is_attribute(name: str) -> bool:
-    """Whether an attribute of that name crosses. `__class__` and its like do not, nor do the names of stand-ins."""
+    """Return whether an attribute crosses; names such as `__class__` and names of stand-ins do not."""
     is_own = (name.startswith("__") and name.endswith("__")) or name.startswith("_remote_")
     return name.isidentifier() and not is_own
 
 
 def set_attributes(value: Any, state: dict[str, Any]) -> None:
-    """Make `state` all the attributes of `value`, frozen or not."""
+    """Replace all attributes of an object, even of a frozen data class."""
     for name in attributes(value).keys() - state.keys():
         object.__delattr__(value, name)
     for name, content in state.items():

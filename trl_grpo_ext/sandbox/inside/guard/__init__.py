@@ -1,1 +1,1 @@
-"""The guard of the judge: nothing that came from a program is run in it, whoever asks."""
+"""Guard the judge: code that came from a program never runs in it, whoever asks."""

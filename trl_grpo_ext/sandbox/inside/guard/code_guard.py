@@ -1,15 +1,15 @@
-"""Refuse to run code in the judge, unless it is the tests' own or the library's.
+"""Refuse to run code in the judge, unless tests or library own it.
 
-A test may hand a text of the program to `eval`, and so may the library: `typing.get_type_hints`, `timeit`, `doctest`,
-`pickle`. There is no list of such functions here. Python announces each piece of code that is compiled or run, whoever
-asks for it, and the guard ends the judge unless the code is one of these:
+A test may hand a program's text to `eval`, and so may the library: `typing.get_type_hints`, `timeit`, `doctest`,
+`pickle`. The guard needs no list of such functions. Python announces each piece of code that is compiled or run,
+whoever asks for it, and the guard ends the judge unless the code is one of these:
 
 * the tests as the dataset has them, and texts that stand in them as constants, as in `exec("x = 3")`;
-* files of the library and of packages, when they are imported: none in the folder that tests and program share;
-* what the library writes for classes of the tests: data classes, named tuples, mocks.
+* files of the library and of packages, when they are imported, but none in the folder that tests and program share;
+* code that the library writes for classes of the tests: data classes, named tuples, mocks.
 
-A test's own `eval(f(3)) == 24` is answered by `expressions`, which runs nothing. To read a text to a tree is allowed,
-as `ast.literal_eval` does; to compile a tree is not, since nobody can tell where it came from.
+A test's own `eval(f(3)) == 24` is answered by `expressions`, which runs no code. Parsing a text to a tree is allowed,
+as `ast.literal_eval` does; compiling a tree is not, since its origin is unknown.
 """
 
 from __future__ import annotations
@@ -30,38 +30,41 @@ from trl_grpo_ext.sandbox.walls.filesystem import PRIVATE_SCRATCH
 
 _compile, _exec, _eval = builtins.compile, builtins.exec, builtins.eval
 
-_ONLY_PARSE = 0x400  # ast.PyCF_ONLY_AST
+# ast.PyCF_ONLY_AST
+_ONLY_PARSE = 0x400
 _INHERITED = __future__.annotations.compiler_flag
-_OPTIMIZED = 0x1  # inspect.CO_OPTIMIZED: the code of a function, whose variables exec cannot change
+# inspect.CO_OPTIMIZED marks the code of a function, whose variables exec cannot change.
+_OPTIMIZED = 0x1
 _EVENTS = frozenset(
     (
         *("compile", "exec", "marshal.loads", "marshal.load", "pickle.find_class"),
         *("code.__new__", "function.__new__", "object.__setattr__"),
     )
 )
-"""The audit events by which code comes about; see https://docs.python.org/3/library/audit_events.html."""
-# Names of fields and functions are all that they take from outside; see `_is_of_generator`.
+"""Audit events that create or run code; see https://docs.python.org/3/library/audit_events.html."""
+# These modules take only names of fields and functions from their callers; see `_is_of_generator`.
 _GENERATORS = frozenset(
     (
         *("attr._make", "collections", "dataclasses", "networkx.utils.decorators"),
         *("scipy.stats._distn_infrastructure", "sympy.polys.monomials", "types", "unittest.mock"),
     )
 )
-# Attributes that lead to the judge, and variables of the tests, as pandas calls them.
+# Matches attributes that lead into the judge, and test variables, which pandas marks with a prefix.
 _HIDDEN_NAME = re.compile(r"(?<![\w])_")
 _IMPORTERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport"})
-_LOADERS = frozenset({"_frozen_importlib", "_frozen_importlib_external", "zipimport"})  # modules of the classes
+# Modules that define the classes of Python's loaders.
+_LOADERS = frozenset({"_frozen_importlib", "_frozen_importlib_external", "zipimport"})
 _TESTS = "<tests"
-"""How the file names of the tests' code begin."""
+"""Prefix of file names under which tests are compiled."""
 
 
 class CodeGuard:
-    """The one place that decides what a judge may run.
+    """The single authority on code that a judge may run.
 
     Args:
-        tests: The code of the tests and their setup.
-        refuse: Ends the judge at once, so that no `except` or `assertRaises` of a test can swallow the refusal. It is
-            told what would have been run.
+        tests: Code of the tests and their setup, which is trusted.
+        refuse: Ends the judge at once, so that no `except` or `assertRaises` of a test can swallow the refusal. Its
+            argument describes the refused code.
     """
 
     def __init__(self, tests: Sequence[CodeType], refuse: Callable[[str], NoReturn]) -> None:
@@ -70,7 +73,7 @@ class CodeGuard:
         self._compiling = False
 
     def install(self) -> None:
-        """Begin to guard this process, for good: Python has no way to take an audit hook off."""
+        """Guard this process for good: Python cannot remove an audit hook."""
         for name, function in (("compile", self.compile), ("exec", self.exec), ("eval", self.eval)):
             setattr(builtins, name, function)
         formats = FormatCheck(self._refuse)
@@ -88,7 +91,7 @@ class CodeGuard:
         optimize: int = -1,
         **options: Any,
     ) -> Any:
-        """Compile a text of the tests, or parse any text; what `builtins.compile` is in the judge."""
+        """Compile a text of the tests, or parse any text; replaces `builtins.compile` in the judge."""
         caller = sys._getframe(1)
         inherited = 0 if dont_inherit else caller.f_code.co_flags & _INHERITED
         if not flags & _ONLY_PARSE:
@@ -103,7 +106,7 @@ class CodeGuard:
             self._compiling = False
 
     def exec(self, source: Any, /, globals: Any = None, locals: Any = None, *, closure: Any = None) -> None:  # noqa: A002
-        """Run code, or a text of the tests; what `builtins.exec` is in the judge."""
+        """Run code, or a text of the tests; replaces `builtins.exec` in the judge."""
         caller = sys._getframe(1)
         scope = _scope(caller, globals, locals)
         if not isinstance(source, CodeType):
@@ -114,12 +117,12 @@ class CodeGuard:
             _exec(source, *scope, closure=closure)
 
     def eval(self, source: Any, /, globals: Any = None, locals: Any = None) -> Any:  # noqa: A002
-        """Evaluate code, a text of the tests, or a plain expression; what `builtins.eval` is in the judge."""
+        """Evaluate code, a text of the tests, or a plain expression; replaces `builtins.eval` in the judge."""
         caller = sys._getframe(1)
         scope = _scope(caller, globals, locals)
         if isinstance(source, CodeType):
             return _eval(source, *scope)
-        # A name is no constant: Python keeps one object for all names that are spelled alike, a program's too.
+        # A name does not count as a constant: Python keeps a single object for equal names, even for a program's.
         is_name = type(source) is str and source.isidentifier()
         if _is_of_tests(caller) and (is_name or not self._stands_in_tests(source)):
             try:
@@ -141,7 +144,7 @@ class CodeGuard:
         text: Any = None,
         **options: Any,
     ) -> CodeType:
-        """Compile a text that may be run; end the judge for any other."""
+        """Compile a permitted text; end the judge for any other text."""
         of_library = _is_of_generator(caller) or _is_of_importer(caller) or self._is_importing(caller)
         if not (of_library or self._stands_in_tests(source) or _is_of_timeit(source)):
             self._refuse(f"compile, called by {_place(caller)}")
@@ -155,7 +158,10 @@ class CodeGuard:
         return code
 
     def _stands_in_tests(self, source: Any) -> bool:
-        """Whether a text is a constant of the tests: the same object, since a program may guess what stands there."""
+        """Return whether a text object occurs among constants of the tests.
+
+        Identity counts, not equality, since a program may guess a constant's text.
+        """
         return type(source) in (str, bytes) and any(source is each for each in self._constants())
 
     def _constants(self) -> Iterator[Any]:
@@ -163,7 +169,7 @@ class CodeGuard:
             yield from _constants(code)
 
     def _is_importing(self, frame: FrameType | None) -> bool:
-        """Whether a module is being imported, which runs none of its functions on values of the program."""
+        """Return whether a module import is in progress; imports pass no program values to a module's functions."""
         while frame is not None and not _is_of_tests(frame):
             if getattr(frame.f_globals.get("__spec__"), "_initializing", False):
                 return True
@@ -174,7 +180,8 @@ class CodeGuard:
         if event not in _EVENTS:
             return
         caller = sys._getframe(1)
-        while caller.f_globals is globals() and caller.f_back is not None:  # from `exec` above to who has called it
+        # Skip the wrappers above to find the caller of `exec`.
+        while caller.f_globals is globals() and caller.f_back is not None:
             caller = caller.f_back
         by_library = _is_of_importer(caller) or (_module(caller) == "types" and event != "exec")
         if not (by_library or self._may_be(event, arguments) or self._is_importing(caller)):
@@ -196,7 +203,7 @@ class CodeGuard:
 
 
 def _scope(frame: FrameType, global_names: Any, local_names: Any) -> tuple[Any, Any]:
-    """The names that exec and eval use: those of the caller where none are given."""
+    """Return global and local names for exec and eval; by default, the caller's names."""
     if global_names is not None:
         return global_names, global_names if local_names is None else local_names
     if local_names is None:
@@ -205,13 +212,13 @@ def _scope(frame: FrameType, global_names: Any, local_names: Any) -> tuple[Any, 
 
 
 def _given(frame: FrameType, *scopes: Any) -> dict[str, Any]:
-    """Return the names that a test gives a text, as in `eval(f(), {"x": 3})`: not those of the test itself."""
+    """Return names that a test gives to a text, as in `eval(f(), {"x": 3})`, without names of the test itself."""
     given = [each for each in scopes if each is not None and "__name__" not in each]
     return {name: each[name] for each in given if each.keys() != frame.f_locals.keys() for name in each}
 
 
 def _constants(code: CodeType) -> Iterator[Any]:
-    """Yield the constants of a code object and of the functions in it."""
+    """Yield constants of a code object, including constants of nested functions."""
     waiting: list[Any] = [code]
     while waiting:
         each = waiting.pop()
@@ -227,7 +234,7 @@ def _is_of_tests(frame: FrameType) -> bool:
 
 
 def _is_of_timeit(source: Any) -> bool:
-    """Whether it is the text by which timeit calls a function, as in `timeit.timeit(lambda: f(3))`."""
+    """Return whether a text equals timeit's own code for calling a function, as in `timeit.timeit(lambda: f(3))`."""
     template = getattr(sys.modules.get("timeit"), "template", "")
     calls = template.format(init=", _stmt=_stmt", setup="pass", stmt="_stmt()")
     return type(source) is str and source in ("pass", calls)
@@ -238,9 +245,9 @@ def _module(frame: FrameType) -> Any:
 
 
 def _evaluated_by_pandas(frame: FrameType | None) -> Any:
-    """The text for which `DataFrame.query` or `pandas.eval` parses, as it was given; None for other parsing.
+    """Return the text that `DataFrame.query` or `pandas.eval` is parsing, as passed to pandas; None for other parsing.
 
-    pandas evaluates the tree by itself, so that no code is compiled.
+    pandas evaluates the tree itself, so no code is compiled.
     """
     found = None
     while frame is not None and str(_module(frame)).startswith(("ast", "pandas.")):
@@ -251,11 +258,12 @@ def _evaluated_by_pandas(frame: FrameType | None) -> Any:
 
 
 def _is_of_generator(frame: FrameType | None) -> bool:
-    """Whether the library writes code for a class or a mock, all of whose names are known to be identifiers."""
+    """Return whether the library is generating code for a class or mock from valid identifiers."""
     module = None if frame is None else _module(frame)
     while module in _GENERATORS and frame is not None and _module(frame) == module:
         function = frame.f_code.co_name
-        fields = frame.f_locals.get("fields", ()) if function == "_process_class" else ()  # of a data class
+        # The fields of a data class.
+        fields = frame.f_locals.get("fields", ()) if function == "_process_class" else ()
         if function == "make_class" or not all(isinstance(name, str) and name.isidentifier() for name in fields):
             return False
         frame = frame.f_back
@@ -263,7 +271,10 @@ def _is_of_generator(frame: FrameType | None) -> bool:
 
 
 def _is_of_importer(frame: FrameType | None) -> bool:
-    """Whether a loader of the library's own loads a module. A loader of the tests may get its text from the program."""
+    """Return whether Python's own loaders are loading a module.
+
+    A loader of the tests does not count: its text may come from the program.
+    """
     loaders = []
     while frame is not None and _module(frame) in _IMPORTERS:
         loaders.append(frame.f_locals.get("self"))
@@ -272,7 +283,7 @@ def _is_of_importer(frame: FrameType | None) -> bool:
 
 
 def _is_of_library(loader: Any) -> bool:
-    """Whether a loader is Python's own, and does not read where the program may write."""
+    """Return whether Python itself defines a loader, and its file lies outside the folder that programs can write."""
     path = str(getattr(loader, "path", None) or getattr(loader, "archive", ""))
     return type(loader).__module__ in _LOADERS and not os.path.realpath(path).startswith(PRIVATE_SCRATCH)
 

@@ -1,8 +1,9 @@
-"""Evaluate an expression that a program wrote, without running it: numbers, texts, containers, arithmetic, calls.
+"""Evaluate a program's expression without running code: numbers, texts, containers, arithmetic, calls.
 
-It may call functions and classes of the program, as in `eval(repr(point)) == point`, classes of plain values, such as
-`set` or `Decimal`, and functions such as `abs` or `math.sqrt`. It may read the names that the test gives it, as in
-`eval(f(), {"x": 3})`. The tests' own names are out of reach: a program that knew them could return what they expect.
+The expression may call functions and classes of the program, as in `eval(repr(point)) == point`, classes of plain
+values, such as `set` or `Decimal`, and functions such as `abs` or `math.sqrt`. It may read names that the test gives
+it, as in `eval(f(), {"x": 3})`. The tests' own variables are out of reach: a program that read them could return
+expected values.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from trl_grpo_ext.sandbox.inside.contained import demote
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass, is_function
 
 MAX_BITS = 100_000
-"""The largest integer that arithmetic may give, in bits: `9**9**9` is none."""
+"""Limit in bits for integer results of arithmetic: `9**9**9` exceeds it."""
 MAX_ITEMS = 1_000_000
-"""The longest text or list that a product may give."""
+"""Limit for the length of a repeated text or list."""
 
 _CLASSES = (
     *(bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset),
@@ -65,28 +66,29 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
 
 
 class NotPlainError(Exception):
-    """An expression is more than numbers, texts, containers, arithmetic and calls of the program."""
+    """The expression contains more than numbers, texts, containers, arithmetic and permitted calls."""
 
 
 def is_plain_class(module: str, name: str) -> bool:
-    """Whether pickled data may name this class: its objects are plain values."""
+    """Return whether pickled data may name a class: only classes of plain values."""
     return (module, name) in _NAMES
 
 
 def evaluate(
     source: Any, global_names: Mapping[str, Any], local_names: Mapping[str, Any], given: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the value of an expression. Objects in it that the program makes count as results of the program.
+    """Evaluate an expression; objects that the program makes in it count as results of the program.
 
     Args:
         source: The expression.
-        global_names: The names of the test, of which only functions and classes may be called.
-        local_names: As these, and looked at first.
+        global_names: Global names of the test; the expression may only call permitted functions and classes, and read
+            float constants of modules.
+        local_names: Local names of the test, searched before the global names under the same restriction.
         given: Names that the test gives the expression to read.
 
     Raises:
         NotPlainError: for an expression that is more.
-        SyntaxError, TypeError, ValueError, ...: what `eval` raises for an expression that is wrong.
+        SyntaxError, TypeError, ValueError, ...: any error that `eval` raises for an invalid expression.
 
     Examples:
         >>> evaluate("(1 + 2 + 3) * 4", {}, {})
@@ -125,7 +127,7 @@ class _Evaluation:
         return self._chosen(node)
 
     def _chosen(self, node: ast.expr) -> Any:
-        """The value of a comparison, of `and` and `or`, of an `if`, or of a constant of a module, as in `math.pi`."""
+        """Evaluate a comparison, `and`, `or`, a conditional expression, or a module's constant such as `math.pi`."""
         if isinstance(node, ast.Compare):
             values = [self.value(each) for each in (node.left, *node.comparators)]
             kinds = [_COMPARISONS.get(type(each)) for each in node.ops]
@@ -157,7 +159,7 @@ class _Evaluation:
         raise NotPlainError(f"the name {ast.unparse(node)[:60]}")
 
     def _named(self, node: ast.expr) -> Any:
-        """The object of a name, or of a name in a module, as in `datetime.date`."""
+        """Look up a name or a module attribute, such as `datetime.date`."""
         if isinstance(node, ast.Name):
             return self._found(node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -181,7 +183,11 @@ def _apply(kind: ast.operator | ast.unaryop, *operands: Any) -> Any:
 
 
 def _check_size(kind: ast.operator | ast.unaryop, left: Any, right: Any) -> None:
-    """Refuse what would take long or much memory."""
+    """Refuse arithmetic whose result may be too large.
+
+    Raises:
+        NotPlainError: if the result could exceed `MAX_BITS` or `MAX_ITEMS`, or formats a text.
+    """
     if isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length()
         growth: dict[type, int] = {

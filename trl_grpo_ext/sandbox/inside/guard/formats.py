@@ -1,6 +1,6 @@
-"""Formats that a program wrote, as in `template().format(user=user)`: they read no name that begins with an underscore.
+"""Check format texts of a program, as in `template().format(user=user)`: they may read no hidden attributes.
 
-`{user.__init__.__globals__[expected]}` would read what the tests expect.
+`{user.__init__.__globals__[expected]}` would reveal expected values.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _ATTRIBUTE = re.compile(r"\.([^.\[]*)")
 
 
 class FormatCheck:
-    """Looks at texts before tests format them.
+    """A check of texts before tests format them.
 
     Args:
-        refuse: Ends the judge. It is told what would have been read.
+        refuse: Ends the judge; its argument names the hidden attribute.
     """
 
     def __init__(self, refuse: Callable[[str], NoReturn]) -> None:
         self._refuse = refuse
 
     def install(self) -> None:
-        """Look at the texts of `string.Formatter` too, whoever has made it."""
+        """Check texts of every `string.Formatter` too."""
         own = Formatter.vformat
 
         def vformat(formatter: Formatter, text: str, args: Any, kwargs: Any) -> str:
@@ -35,9 +35,10 @@ class FormatCheck:
         Formatter.vformat = vformat  # type: ignore[method-assign, assignment]
 
     def formatted(self, value: Any) -> Any:
-        """Return an object whose `format` a test takes, if it is no text that reads hidden names.
+        """Check a value before a test calls its `format`; end the judge if the text reads hidden attributes.
 
-        For `str` itself, as in `str.format(text, user)`, an object with the same methods that look at the text.
+        Returns the value. For `str` itself, as in `str.format(text, user)`, it returns an object whose format methods
+        check their text.
         """
         if value is str:
             return SimpleNamespace(
@@ -51,10 +52,11 @@ class FormatCheck:
 
 
 def _hidden_names(text: str) -> Iterator[str]:
-    """The names with an underscore that the fields of a format read, those in its specifications included."""
+    """Yield attribute names with a leading underscore that a format text reads, including its nested specifications."""
     try:
         fields = [(name, spec) for _, name, spec, _ in Formatter().parse(str.__str__(text)) if name is not None]
-    except ValueError:  # no format, which the test will find out
+    except ValueError:
+        # The text is not a valid format; the test itself will notice.
         return
     for name, spec in fields:
         yield from (part for part in _ATTRIBUTE.findall(_ITEM.sub("", name)) if part.startswith("_"))
