@@ -1,17 +1,17 @@
-"""Verifiers made of functions: the decorator `@verifier`, and TRL's plain reward functions in a recipe."""
+"""Verifiers made of functions: the decorator `@verifier`, and TRL's plain reward functions as terms of a mix."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import pickle
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeGuard, overload
 
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.sample import TRL_EXTRAS, Sample
 from trl_grpo_ext.support.lazy import find_object
-from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error, skipped
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 
@@ -73,10 +73,15 @@ class FunctionVerifier(Verifier):
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+DOES_NOT_APPLY = "does_not_apply"
+"""Reason of a plain function's None: as in TRL, the reward does not apply to the row. A mix drops such a verdict."""
+
+
 class PlainFunction(BatchVerifier):
     """A plain TRL reward function as a verifier: its numbers become scores without reasons.
 
     The function runs in this process, with TRL's arguments; `trainer_state` is None, and its logged values are dropped.
+    As in TRL, its None means that the reward does not apply to the row, and its NaN that it could not judge the row.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -84,7 +89,12 @@ class PlainFunction(BatchVerifier):
         self.function = function
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError if the dataset lacks a column for a required parameter of the function."""
+        """Raise a ValueError if the function does not take what TRL passes, or the dataset lacks a column for it."""
+        if not takes_extras(self.function):
+            raise ValueError(
+                f"The function {self.__name__!r} has no **kwargs, and TRL passes it each column of the dataset and "
+                f"more. Add **kwargs to its parameters."
+            )
         if missing := missing_columns(self.function, columns):
             raise ValueError(needs_columns(self.__name__, missing, columns))
 
@@ -95,6 +105,28 @@ class PlainFunction(BatchVerifier):
         return call_plain(self.function, *as_trl_calls(samples)) if samples else []
 
 
+def is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
+    """Return whether an object is a plain TRL reward function: a callable that takes `completions`, and no class."""
+    if isinstance(found, type) or not callable(found):
+        return False
+    parameters = _parameters(found)
+    return any(each.name == "completions" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def takes_extras(function: Callable[..., Any]) -> bool:
+    """Return whether a function takes any argument by name; True where that is unknown."""
+    parameters = _parameters(function)
+    return not parameters or any(each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        # Some functions written in C have no signature.
+        return []
+
+
 def missing_columns(function: Callable[..., Any], columns: Collection[str]) -> list[str]:
     """List the required parameters of a plain reward function that neither TRL nor a dataset column supplies.
 
@@ -103,12 +135,7 @@ def missing_columns(function: Callable[..., Any], columns: Collection[str]) -> l
         >>> missing_columns(exact, ["solution"]), missing_columns(exact, ["answer"])
         (['answer'], [])
     """
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        # Some functions written in C have no signature.
-        return []
-    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in VARIABLE]
+    needed = [each.name for each in _parameters(function) if each.default is each.empty and each.kind not in VARIABLE]
     return [name for name in needed if name not in {"completions", *TRL_EXTRAS, *columns}]
 
 
@@ -136,10 +163,15 @@ def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, lis
     scores = function(completions=completions, trainer_state=None, log_extra=_ignored, log_metric=_ignored, **columns)
     if inspect.isawaitable(scores):
         scores = asyncio.run(_awaited(scores))
+    if scores is None or not isinstance(scores, Iterable):
+        what = f"The function returned {type(scores).__name__}, and TRL expects a list with one number per completion."
+        hint = " Is a `return` missing?" if scores is None else ""
+        return [grader_error(f"returned_{type(scores).__name__}", error=what + hint)] * len(completions)
     scores = list(scores)
     if len(scores) != len(completions):
-        return [grader_error(f"{len(scores)}_scores_for_{len(completions)}_completions")] * len(completions)
-    return [as_verdict(score) for score in scores]
+        what = f"The function returned {len(scores)} scores for {len(completions)} completions."
+        return [grader_error(f"{len(scores)}_scores_for_{len(completions)}_completions", error=what)] * len(completions)
+    return [skipped(DOES_NOT_APPLY) if score is None else as_verdict(score) for score in scores]
 
 
 def _said(text: str) -> dict[str, str]:
@@ -198,6 +230,11 @@ def verifier(
             raise TypeError(
                 f"@verifier takes a function, and this is a {type(function).__name__}. Write a function that calls it, "
                 f"or a subclass of Verifier for what has settings."
+            )
+        if "completions" in (each.name for each in _parameters(function)):
+            raise TypeError(
+                f"@verifier takes a function of one Sample, and {function.__name__!r} is a plain reward function of "
+                f"TRL, which takes `completions`. Use it as it is: RewardTerm(name=..., verifier={function.__name__})."
             )
         if inspect.iscoroutinefunction(function):
             raise TypeError(

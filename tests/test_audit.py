@@ -139,7 +139,7 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
     assert reasons("raises") == ["raised_RuntimeError"] * 3
     assert reasons("too_few") == ["1_scores_for_3_completions"] * 3
     assert reasons("nan") == ["score_not_finite"] * 3
-    assert reasons("none") == ["returned_none"] * 3
+    assert reasons("none") == ["does_not_apply"] * 3
     assert reasons("needs") == ["raised_TypeError"] * 3
     assert reasons("waits") == ["1.0", "0.0", "0.0"]
     monkeypatch.setattr("trl_grpo_ext.audit.reward.BATCH_SECONDS", 0.1)

@@ -124,6 +124,15 @@ async def late(completions, **_):
 
 def short(completions, **_):
     return [1.0]
+
+def forgets(completions, **_):
+    [1.0 for _ in completions]
+
+def nan(completions, **_):
+    return [float("nan"), 1.0]
+
+def narrow(completions):
+    return [1.0 for _ in completions]
 """
 
 
@@ -133,7 +142,7 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     (tmp_path / "plain_rewards.py").write_text(PLAIN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    names = ("mentions", "late", "short")
+    names = ("mentions", "late", "short", "forgets", "nan")
     mix = built("\n".join(f"- {{verifier: plain_rewards.{name}, weight: 0.5}}" for name in names))
     samples = [
         Sample(text=text, prompt=[{"role": "user", "content": "2+2?"}], row={"gold": "4"}) for text in ("4", "5")
@@ -142,10 +151,15 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert list(card.terms) == list(names)
     assert card.values["mentions"] == (1.0, 0.0)
     assert card.values["late"] == (None, 0.5)
+    assert card.verdicts["late"][0] is None  # as in TRL, it does not apply
     assert [verdict.reason for verdict in card.verdicts["short"]] == ["1_scores_for_2_completions"] * 2
+    assert "Is a `return` missing?" in card.verdicts["forgets"][0].details["error"]
+    assert [verdict.score for verdict in card.verdicts["nan"]] == [None, 1.0]
     assert described_verifier(mix.terms[0].verifier)["verifier"] == "plain_rewards.mentions"
     assert verifier_identity(mix.terms[0].verifier) != verifier_identity(mix.terms[1].verifier)
     for name in names:
         assert caplog.text.count(f"plain_rewards.{name} is a plain reward function") == 1
     with pytest.raises(ValueError, match="takes no arguments, got `threshold`"):
         built("[{verifier: plain_rewards.mentions, threshold: 1}]")
+    with pytest.raises(ValueError, match=r"'narrow' has no \*\*kwargs"):
+        built("[{verifier: plain_rewards.narrow}]").check_columns(["prompt"])

@@ -11,7 +11,7 @@ import pytest
 from planted import Column, samples_of
 from windows import diagnosis_of, window_of
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier, verifier
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.logged import verdict_figures
@@ -220,6 +220,22 @@ def test_a_term_behind_a_gate_that_could_not_be_judged_passes_the_blame_on() -> 
         verdict = card.verdicts[name][0]
         assert verdict is not None
         assert (verdict.blame, verdict.status, verdict.reason) == (Blame.DATA, Status.SKIPPED, reason)
+
+
+def none_for_even_rows(completions: list[str], number: list[int], **_: Any) -> list[float | None]:
+    return [None if each % 2 == 0 else 0.5 for each in number]
+
+
+def test_a_plain_function_of_trl_is_a_term_and_its_none_does_not_apply() -> None:
+    mix = RewardMix([term("a"), RewardTerm(name="plain", verifier=none_for_even_rows, weight=2.0)])
+    rows = [{"number": 1, "a": 1.0}, {"number": 2, "a": 1.0}]
+    card = mix.score([Sample(text="x", prompt="?", row=row) for row in rows])
+    assert card.values["plain"] == (0.5, None)
+    assert card.totals == (2.0, 1.0)
+    with pytest.raises(TypeError, match="'none_for_even_rows' is a plain reward function of TRL"):
+        verifier(none_for_even_rows)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="or a function that takes `completions`"):
+        RewardTerm(name="other", verifier=len)  # type: ignore[arg-type]
 
 
 def test_a_product_that_overflows_is_the_graders_fault_with_its_reason() -> None:

@@ -13,6 +13,7 @@ from trl_grpo_ext.mix.combination import unscored
 from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import warn_once
+from trl_grpo_ext.rewards.function import DOES_NOT_APPLY
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
@@ -68,7 +69,7 @@ def judge_term(
         verdicts = _compared(term, samples, applies, gating, gather)
     else:
         judged = iter(_judge(term, list(itertools.compress(samples, applies))))
-        verdicts = [next(judged) if meant else None for meant in applies]
+        verdicts = [_applying(next(judged)) if meant else None for meant in applies]
     values, gated = [None if verdict is None else verdict.score for verdict in verdicts], [False] * len(samples)
     if term.shapes:
         shaped = [_shaped(term, verdict) for verdict in verdicts]
@@ -110,6 +111,11 @@ def _compared(
     asked = [index for index, (sample, meant) in enumerate(everyone) if meant and sample.group in groups]
     verdicts = dict(zip(asked, _judge(term, [everyone[index][0] for index in asked]), strict=True))
     return [verdicts.get(first + index, verdict) for index, verdict in enumerate(left_out)]
+
+
+def _applying(verdict: Verdict) -> Verdict | None:
+    """Return a verdict; None where a plain function says that it does not apply to the row."""
+    return None if verdict.reason == DOES_NOT_APPLY and verdict.score is None else verdict
 
 
 def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:

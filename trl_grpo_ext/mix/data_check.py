@@ -110,8 +110,8 @@ def try_verifiers(
         numbered = next(((number, row) for number, row in enumerate(rows) if term.applies(row)), None)
         if numbered is None:
             continue
-        samples = [sample_of_row(numbered[1], text, outcome) for text in _tried(numbered[1])]
-        for sample, verdict in zip(samples, verifier.judge_samples(samples), strict=True):
+        for sample in [sample_of_row(numbered[1], text, outcome) for text in _tried(numbered[1])]:
+            (verdict,) = verifier.judge_samples([sample])
             if verdict.blame is Blame.GRADER:
                 said = verdict.details.get("error") or verdict.reason
                 problems.append(

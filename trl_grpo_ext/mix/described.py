@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard, get_args
+from typing import Any, get_args
 
 from trl_grpo_ext.mix.combination import Combination, Kind
 from trl_grpo_ext.mix.gate import Gate
@@ -14,7 +14,7 @@ from trl_grpo_ext.mix.schedule import Schedule, Weight, cosine, linear
 from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.function import PlainFunction
+from trl_grpo_ext.rewards.function import PlainFunction, is_plain_function
 from trl_grpo_ext.rewards.registry import find_verifier, import_named, verifier_names
 from trl_grpo_ext.support.text import did_you_mean, nearest
 
@@ -102,7 +102,7 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
             hint = f"Did you mean `{meant}`?" if meant else "A function reads what it needs from `sample.row`."
             raise ValueError(f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}")
         return found
-    if _is_plain_function(found):
+    if is_plain_function(found):
         return _plain_function(name, found, arguments)
     if not (isinstance(found, type) and issubclass(found, Verifier)):
         raise ValueError(
@@ -119,18 +119,6 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
     return found(**{key: _argument(value) for key, value in arguments.items()})
 
 
-def _is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
-    """Return whether an object is a plain TRL reward function: a callable that takes `completions`, and no class."""
-    if isinstance(found, type) or not callable(found):
-        return False
-    try:
-        parameters = inspect.signature(found).parameters.values()
-    except (TypeError, ValueError):
-        # Some functions written in C have no signature.
-        return False
-    return any(each.name == "completions" or each.kind is each.VAR_KEYWORD for each in parameters)
-
-
 def _plain_function(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> PlainFunction:
     if arguments:
         raise ValueError(
@@ -139,8 +127,7 @@ def _plain_function(name: str, function: Callable[..., Any], arguments: Mapping[
         )
     logger.warning(
         "%s is a plain reward function: it is called as TRL calls it, and its numbers count, but nothing says why a "
-        "completion got its number. Its None leaves the row out of training. With @verifier it gives verdicts: "
-        "trl-grpo-ext docs verifiers",
+        "completion got its number. With @verifier it gives verdicts: trl-grpo-ext docs verifiers",
         name,
     )
     return PlainFunction(function)

@@ -66,7 +66,7 @@ def plan_rewards(
     if mixes and reward_weights is not None:
         raise ValueError(
             "A RewardMix brings its own weights: remove reward_weights and set each term's weight. To weigh a function "
-            "beside it, make it a term: RewardTerm(name=..., verifier=verifier(function), weight=...)."
+            "beside it, make it a term: RewardTerm(name=..., verifier=function, weight=...)."
         )
     weighted = list(zip(entries, _weights_of_entries(reward_weights, len(entries)), strict=True))
     terms = [term for entry, weight in weighted for term in _terms(entry, weight)]

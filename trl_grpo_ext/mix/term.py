@@ -12,6 +12,7 @@ from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.schedule import Weight, check_weight, is_shadow
 from trl_grpo_ext.mix.shape import Shape, check_shapes
 from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.rewards.function import PlainFunction, is_plain_function
 from trl_grpo_ext.support.text import did_you_mean
 
 OnUnscored = Literal["void_row", "zero", "raise"]
@@ -27,7 +28,7 @@ class RewardTerm:
 
     Attributes:
         name: The key in logs and scorecards: letters, digits, `_`, `-` and `.`.
-        verifier: The verifier that judges the samples.
+        verifier: The verifier that judges the samples; or a plain TRL reward function, whose numbers are the scores.
         combine: Instead of a verifier, a combination of other terms' values.
         weight: A finite number, a `Schedule`, or a function of the progress in [0, 1]. A term of weight 0 is a
             *shadow*: judged and logged, never trained on.
@@ -107,10 +108,13 @@ class RewardTerm:
                 f"The reward term {self.name!r} has a verifier, or else a combination of other terms such as "
                 f"product('a', 'b'); got {self.verifier!r} and {self.combine!r}."
             )
+        if not isinstance(self.verifier, Verifier) and is_plain_function(self.verifier):
+            object.__setattr__(self, "verifier", PlainFunction(self.verifier))
         if not isinstance(self.verifier, Verifier):
             raise TypeError(
-                f"The reward term {self.name!r} needs a Verifier, got {self.verifier!r}. "
-                f"Make one of a function with @verifier, or of a class by calling it."
+                f"The reward term {self.name!r} needs a Verifier or a function that takes `completions`, as TRL's do; "
+                f"got {self.verifier!r}. Make a verifier of a function of one Sample with @verifier, or of a class by "
+                f"calling it."
             )
 
     @property
