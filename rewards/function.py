@@ -11,7 +11,7 @@ from typing import Any, overload
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.sample import TRL_EXTRAS, Sample
 from trl_grpo_ext.support.lazy import find_object
-from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import ScoreRange, Verdict, as_verdict, check_score_range, grader_error, placed
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 
@@ -19,23 +19,33 @@ class FunctionVerifier(Verifier):
     """What `@verifier` makes of a function; it pickles by the function's qualified name."""
 
     def __init__(
-        self, function: Callable[[Sample], object], *, name: str | None, isolated: bool, timeout: float
+        self,
+        function: Callable[[Sample], object],
+        *,
+        name: str | None,
+        isolated: bool,
+        timeout: float,
+        score_range: ScoreRange | None = None,
     ) -> None:
         self.function = function
+        self.score_range = check_score_range(score_range)
         self.name = name or function.__name__
         self.isolated = isolated
         self.timeout = timeout
         self.__doc__ = function.__doc__
 
     def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0] if self.isolated else as_verdict(self.function(sample))
+        if self.isolated:
+            return self.judge_samples([sample])[0]
+        return as_verdict(self.function(sample), self.score_range)
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         if not self.isolated:
             return super().judge_samples(samples)
         self._check_findable()
         target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
-        return judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
+        judged = judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
+        return [placed(verdict, self.score_range) for verdict in judged]
 
     def run_here(self, sample: Sample) -> dict[str, Any]:
         """Judge in this process, as a record. Called inside a worker."""
@@ -157,7 +167,11 @@ def _ignored(*_: object) -> None:
 def verifier(function: Callable[[Sample], object], /) -> FunctionVerifier: ...
 @overload
 def verifier(
-    *, name: str | None = None, isolated: bool = False, timeout: float = 5.0
+    *,
+    name: str | None = None,
+    isolated: bool = False,
+    timeout: float = 5.0,
+    score_range: ScoreRange | None = None,
 ) -> Callable[[Callable[[Sample], object]], FunctionVerifier]: ...
 def verifier(
     function: Callable[[Sample], object] | None = None,
@@ -166,6 +180,7 @@ def verifier(
     name: str | None = None,
     isolated: bool = False,
     timeout: float = 5.0,
+    score_range: ScoreRange | None = None,
 ) -> FunctionVerifier | Callable[[Callable[[Sample], object]], FunctionVerifier]:
     """Make a verifier of a function that takes a `Sample`.
 
@@ -179,9 +194,11 @@ def verifier(
             on hostile text. The function must then stand at the top level of an importable module, not in the
             script that is run: workers never import `__main__`.
         timeout: Seconds that an isolated function has for one completion.
+        score_range: The lowest and the highest number that the function can return, such as `(0, 50)` or `(-1, 0)`;
+            the highest is right. Without it a number is a score, neither right nor wrong.
 
     Raises:
-        ValueError: for an isolated function that a worker could not import.
+        ValueError: for an isolated function that a worker could not import, or a range that is none.
         TypeError: for an `async` function, and for what is no function, such as a `partial`.
 
     Examples:
@@ -205,7 +222,7 @@ def verifier(
             )
         if isolated:
             _check_importable(function)
-        return FunctionVerifier(function, name=name, isolated=isolated, timeout=timeout)
+        return FunctionVerifier(function, name=name, isolated=isolated, timeout=timeout, score_range=score_range)
 
     return decorate if function is None else decorate(function)
 

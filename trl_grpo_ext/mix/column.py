@@ -17,7 +17,7 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.support.text import error_text
-from trl_grpo_ext.verdict import SHAPE_FAILED, Status, Verdict, grader_error
+from trl_grpo_ext.verdict import SHAPE_FAILED, Status, Verdict, grader_error, placed
 
 # Every rank's items, in the order of the ranks, and the place where this rank's begin.
 Gather = Callable[[list[Any]], tuple[list[Any], int]]
@@ -67,6 +67,8 @@ def judge_term(
     else:
         judged = iter(_judge(term, list(itertools.compress(samples, applies))))
         verdicts = [next(judged) if meant else None for meant in applies]
+    if term.score_range is not None:
+        verdicts = [None if verdict is None else placed(verdict, term.score_range) for verdict in verdicts]
     values, gated = [None if verdict is None else verdict.score for verdict in verdicts], [False] * len(samples)
     if term.shapes:
         shaped = [_shaped(term, verdict) for verdict in verdicts]

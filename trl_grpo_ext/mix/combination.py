@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import UNSCORED, Blame, Status, Verdict, as_verdict
+from trl_grpo_ext.verdict import UNIT, UNSCORED, Blame, ScoreRange, Status, Verdict, as_verdict
 
 Kind = Literal["product", "minimum", "first"]
 
@@ -65,12 +65,15 @@ class Combination:
             return None
         score = math.prod(values) if self.kind == "product" else min(values)
         decisive = values.index(score) if score in values else None  # a product may be none of its factors
-        return _scored(score, "" if decisive is None else applying[decisive][0])
+        # Marks of correctness are combined to one; of other numbers nobody knows which is right.
+        is_known = all(verdict.status is not Status.SCORED for _, verdict, _ in applying)
+        score_range = UNIT if is_known and all(0 <= value <= 1 for value in values) else None
+        return _scored(score, "" if decisive is None else applying[decisive][0], score_range)
 
 
 @lru_cache(maxsize=4096)  # a batch has few different ones
-def _scored(score: float, decisive: str) -> Verdict:
-    return replace(as_verdict(score), reason=decisive)
+def _scored(score: float, decisive: str, score_range: ScoreRange | None) -> Verdict:
+    return replace(as_verdict(score, score_range), reason=decisive)
 
 
 def product(*terms: str) -> Combination:

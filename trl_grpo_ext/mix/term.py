@@ -13,6 +13,7 @@ from trl_grpo_ext.mix.schedule import Weight, check_weight, is_shadow
 from trl_grpo_ext.mix.shape import Shape, check_shapes
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.verdict import ScoreRange, check_score_range
 
 OnUnscored = Literal["void_row", "zero", "raise"]
 Only = Literal["eval"]
@@ -40,6 +41,8 @@ class RewardTerm:
             term has weight: `"void_row"` takes it out of training, `"zero"` counts as 0, `"raise"` ends the run.
         only: `"eval"` for a term that judges evaluations and does not run while training, as its cost is too high for
             that; its weight must be 0. None for a term that judges both.
+        score_range: The lowest and the highest score of a function that returns numbers, such as `(0, 50)`; the
+            highest is right. A verifier that tells right from wrong itself, or has a range, needs none.
 
     Raises:
         ValueError: for a name that cannot be a key, a weight, gate, routing or policy that cannot be.
@@ -60,6 +63,7 @@ class RewardTerm:
     shape: Shape | Sequence[Shape] | None = None
     on_unscored: OnUnscored = "void_row"
     only: Only | None = None
+    score_range: ScoreRange | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[\w.-]+", self.name):
@@ -77,6 +81,7 @@ class RewardTerm:
         except TypeError as error:
             raise TypeError(f"The shape of the reward term {self.name!r} is {self.shape!r}; {error}.") from None
         self._check_gate_and_routing()
+        self._check_score_range()
         if self.on_unscored not in get_args(OnUnscored):
             known = did_you_mean(str(self.on_unscored), get_args(OnUnscored))
             raise ValueError(f"The reward term {self.name!r} has no on_unscored {self.on_unscored!r}. {known}")
@@ -112,6 +117,19 @@ class RewardTerm:
                 f"The reward term {self.name!r} needs a Verifier, got {self.verifier!r}. "
                 f"Make one of a function with @verifier, or of a class by calling it."
             )
+
+    def _check_score_range(self) -> None:
+        own = getattr(self.verifier, "score_range", None)
+        try:
+            declared = check_score_range(self.score_range)
+        except ValueError as error:
+            raise ValueError(f"Reward term {self.name!r}: {error}") from None
+        if None not in (own, declared) and own != declared:
+            raise ValueError(
+                f"The reward term {self.name!r} has the score_range {list(declared or ())}, and its verifier has "
+                f"{list(own or ())}: one of them is wrong. Leave it out of the term."
+            )
+        object.__setattr__(self, "score_range", declared or own)
 
     @property
     def is_shadow(self) -> bool:

@@ -148,7 +148,8 @@ class Grouped:
     Attributes:
         numbers: Of all numbers.
         groups: Of the means of their groups, which are what chance is told from.
-        in_unit: Whether all numbers are in [0, 1].
+        low: The lowest number; infinity of no numbers.
+        high: The highest number; minus infinity of no numbers.
 
     Examples:
         >>> print((Grouped(Estimate.share(3, 4), Estimate.of([0.5, 1.0])) + Grouped()).interval)
@@ -157,11 +158,22 @@ class Grouped:
 
     numbers: Estimate = NOTHING
     groups: Estimate = NOTHING
-    in_unit: bool = True
+    low: float = math.inf
+    high: float = -math.inf
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether all numbers are in [0, 1]."""
+        return self.low >= 0 and self.high <= 1
 
     def __add__(self, other: Grouped) -> Grouped:
         """The numbers of both, which are of different groups."""
-        return Grouped(self.numbers + other.numbers, self.groups + other.groups, self.in_unit and other.in_unit)
+        return Grouped(
+            self.numbers + other.numbers,
+            self.groups + other.groups,
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
 
     @property
     def interval(self) -> Interval | None:
