@@ -1,4 +1,4 @@
-"""What the diagnosis says of the simulated runs of `tests/diagnosis_cases.py`, as a table for the docs.
+"""What the diagnosis says of the simulated runs of `tests/diagnosis_cases.py`, as a table.
 
 python benchmarks/diagnosed_runs.py > table.md
 

@@ -123,7 +123,8 @@ def test_what_does_not_hold_a_rising_score_back_is_told_beside_it(tmp_path: Path
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert [cause.code for cause in diagnosis.causes] == ["label_hacks"]
     assert diagnosis.sentence.startswith(
-        "The score of `answer` has risen from 0.13 in the first 4 batches to 0.33 in the last 12; nothing is held out. Beside"
+        "The score of `answer` has risen from 0.13 in the first 4 batches to 0.33 in the last 12; nothing is held out. "
+        "Beside it: "
     )
 
 

@@ -33,7 +33,7 @@ class Planted(Verifier):
         planted = sample.row[self.column]
         if isinstance(planted, Blame):
             return Verdict(status=Status.ERROR, score=None, blame=planted, reason="planted")
-        return as_verdict(planted, UNIT)
+        return planted if isinstance(planted, Verdict) else as_verdict(planted, UNIT)
 
 
 def batch(

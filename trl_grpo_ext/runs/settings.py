@@ -43,7 +43,6 @@ SETTINGS = (
     "num_iterations",
     "temperature",
     "top_k",
-    "top_p",
     "max_completion_length",
     "mask_truncated_completions",
     "drop_dead_groups",

@@ -207,7 +207,7 @@ def same_prompts(window: Window) -> int:
 def _is_inert(window: Window) -> bool:
     """Whether most groups are tied, partly right without a difference, because of a term that makes none."""
     is_tied = group_share(window.batches, GroupOutcome.TIED) > 1 / 2
-    return is_tied and finds(window, inert_term.closed_gate, inert_term.flat)
+    return is_tied and finds(window, inert_term.closed_gate, inert_term.flattened, inert_term.flat)
 
 
 def _is_stuck(window: Window, live: float) -> bool:
